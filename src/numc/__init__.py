@@ -1,0 +1,1 @@
+"""numc, the arithmetic compiler."""
