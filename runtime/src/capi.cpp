@@ -1,0 +1,55 @@
+// The object half of the C interface, and what both halves share.
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "capi.hpp"
+#include "elf.hpp"
+#include "error.hpp"
+#include "numc.h"
+#include "run.hpp"
+
+namespace numc {
+
+void set_error(char **error, const std::string &text) noexcept {
+  if (error != nullptr) *error = strdup(text.c_str());
+}
+
+std::string describe_failure(int32_t code) {
+  if (code == NUMC_OUT_OF_MEMORY) return "the program ran out of memory";
+  return "the program stopped with code " + std::to_string(code);
+}
+
+}  // namespace numc
+
+struct numc_object {
+  numc::Object object;
+};
+
+extern "C" {
+
+const char *numc_version(void) { return NUMC_VERSION; }
+
+void numc_string_free(char *text) { std::free(text); }
+
+numc_object *numc_load_object(const void *bytes, size_t size, char **error) {
+  return numc::guarded<numc_object *>(error, nullptr, [&] {
+    return new numc_object{{static_cast<const uint8_t *>(bytes), size}};
+  });
+}
+
+void *numc_object_symbol(const numc_object *object, const char *name) { return object->object.symbol(name); }
+
+int32_t numc_object_call(const numc_object *, void *function, void **args, int32_t threads, char **error) {
+  return numc::guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    numc::Run run;
+    run.threads = numc::resolve_threads(threads);
+    const int32_t code = numc::call_protected(reinterpret_cast<void (*)(void **)>(function), args, run);
+    if (code != 0) numc::set_error(error, numc::describe_failure(code));
+    return code;
+  });
+}
+
+void numc_object_free(numc_object *object) { delete object; }
+}

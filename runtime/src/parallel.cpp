@@ -1,0 +1,199 @@
+// The thread pool behind numc_parallel. Workers are shared by all runs of the process; every job can be finished by its
+// calling thread alone, so a missing or busy worker never blocks a run.
+#include <immintrin.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "run.hpp"
+
+namespace numc {
+namespace {
+
+struct Job {
+  void (*task)(void *, int64_t, int64_t);
+  void *context;
+  int64_t n;
+  int64_t chunk;
+  int max_helpers;
+  Run *run;
+  uint32_t mxcsr;                  // workers compute in the caller's floating-point environment
+  std::atomic<int64_t> next{0};
+  std::atomic<int> active{0};      // helpers that may still touch this job
+  std::atomic<int32_t> failure{0};  // first code given to numc_fail
+  std::atomic<uint32_t> flags{0};  // sticky exception flags raised by helpers
+  int joined = 0;                  // under Pool::mutex, as are the links
+  Job *previous = nullptr;
+  Job *following = nullptr;
+};
+
+// Takes chunks until none is left. A failing task stops the job; the caller of numc_parallel passes the failure on.
+void work(Job &job) {
+  Escape escape;
+  escape.outer = current_escape;
+  current_escape = &escape;
+  if (setjmp(escape.buffer) == 0) {
+    while (job.failure.load(std::memory_order_relaxed) == 0) {
+      const int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
+      if (begin >= job.n) break;
+      const int64_t end = job.n - begin < job.chunk ? job.n : begin + job.chunk;
+      job.task(job.context, begin, end);
+    }
+  } else {
+    int32_t none = 0;
+    job.failure.compare_exchange_strong(none, escape.code);
+  }
+  current_escape = escape.outer;
+}
+
+struct Pool {
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::atomic<uint64_t> published{0};  // jobs so far: what idle workers watch while they spin
+  Job *first = nullptr;
+  int workers = 0;
+
+  void grow(int wanted) {
+    for (std::lock_guard<std::mutex> lock(mutex); workers < wanted; ++workers) {
+      // Signals belong to the host program's threads.
+      sigset_t all, old;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &old);
+      bool started = true;
+      try {
+        std::thread([this] { serve(); }).detach();
+      } catch (const std::system_error &) {
+        started = false;  // no more threads to be had: run with those there are
+      }
+      pthread_sigmask(SIG_SETMASK, &old, nullptr);
+      if (!started) break;
+    }
+  }
+
+  Job *join() {  // under mutex
+    for (Job *job = first; job != nullptr; job = job->following)
+      if (job->joined < job->max_helpers && job->next.load(std::memory_order_relaxed) < job->n) {
+        ++job->joined;
+        job->active.fetch_add(1, std::memory_order_relaxed);
+        return job;
+      }
+    return nullptr;
+  }
+
+  void serve() {
+    parallel_depth = 1;  // a task that calls numc_parallel runs it inline
+    while (true) {
+      Job *job = nullptr;
+      {
+        std::unique_lock<std::mutex> lock(mutex);
+        job = join();
+        if (job == nullptr) {
+          const uint64_t seen = published.load(std::memory_order_relaxed);
+          lock.unlock();
+          for (int spin = 0; spin < 400 && published.load(std::memory_order_relaxed) == seen; ++spin) _mm_pause();
+          lock.lock();
+          while ((job = join()) == nullptr) wake.wait(lock);
+        }
+      }
+      current_run = job->run;
+      _mm_setcsr(job->mxcsr);
+      work(*job);
+      job->flags.fetch_or(_mm_getcsr() & 0x3f, std::memory_order_relaxed);
+      current_run = nullptr;
+      job->active.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  void run(Job &job) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      job.following = first;
+      if (first != nullptr) first->previous = &job;
+      first = &job;
+      published.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (job.max_helpers == 1)
+      wake.notify_one();
+    else
+      wake.notify_all();
+    ++parallel_depth;
+    work(job);
+    --parallel_depth;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (job.previous != nullptr) job.previous->following = job.following;
+      if (job.following != nullptr) job.following->previous = job.previous;
+      if (first == &job) first = job.following;
+    }
+    for (int spin = 0; job.active.load(std::memory_order_acquire) != 0; ++spin)
+      if (spin < 400)
+        _mm_pause();
+      else
+        std::this_thread::yield();
+  }
+};
+
+// Never destroyed: workers outlive static destructors. After fork() the child has no workers and starts a new pool.
+std::atomic<Pool *> the_pool{nullptr};
+
+Pool &pool() {
+  static const bool registered = [] {
+    the_pool.store(new Pool);
+    pthread_atfork(nullptr, nullptr, [] { the_pool.store(new Pool); });
+    return true;
+  }();
+  (void)registered;
+  return *the_pool.load();
+}
+
+void observe(const Run *run, int64_t id, void *context, int32_t phase) {
+  const uint32_t mxcsr = _mm_getcsr();
+  _mm_setcsr(kDefaultMxcsr);
+  run->observer(run->observer_user, id, context, phase);
+  _mm_setcsr(mxcsr);
+}
+
+int32_t run_parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n) {
+  const Run *const run = current_run;
+  int64_t threads = run != nullptr ? run->threads : numc_default_threads();
+  if (threads > n) threads = n;
+  if (parallel_depth > 0 || threads <= 1) {
+    ++parallel_depth;  // undone by call_protected when the task fails
+    task(context, 0, n);
+    --parallel_depth;
+    return 0;
+  }
+  Pool &workers = pool();
+  workers.grow(static_cast<int>(threads) - 1);
+  Job job;
+  job.task = task;
+  job.context = context;
+  job.n = n;
+  job.chunk = n / (threads * 16) > 1 ? n / (threads * 16) : 1;
+  job.max_helpers = static_cast<int>(threads) - 1;
+  job.run = current_run;
+  job.mxcsr = _mm_getcsr();
+  workers.run(job);
+  _mm_setcsr(_mm_getcsr() | job.flags.load(std::memory_order_relaxed));
+  return job.failure.load();
+}
+
+}  // namespace
+}  // namespace numc
+
+extern "C" void numc_parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n, int64_t id) {
+  using namespace numc;
+  const bool watched = id >= 0 && parallel_depth == 0 && current_run != nullptr && current_run->observer != nullptr;
+  if (watched) observe(current_run, id, context, 0);
+  if (n > 0) {
+    const int32_t failure = run_parallel(task, context, n);
+    if (failure != 0) numc_fail(failure);
+  }
+  if (watched) observe(current_run, id, context, 1);
+}
