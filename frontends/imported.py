@@ -11,11 +11,16 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that enters or leaves the program: `dtype` is a numpy name, -1 in `shape` is a dynamic size."""
+    """A tensor that enters or leaves the program: `dtype` is a numpy name, -1 in `shape` is a dynamic size.
+
+    `symbols` names the sizes ("" for static or nameless ones): sizes of the same name are equal in every run. The
+    compiled code relies on that, and on dynamic sizes being at least 1, so whoever runs it checks both.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    symbols: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return for example ``x: float32[?, 64]``."""

@@ -44,7 +44,8 @@ def load(
         request = {"path": str(file), "shapes": fixed, "folder": folder}
         status = _run(request, time_limit)
         if status is None:
-            raise NumcError(f"{file}: import took longer than {time_limit:g} s (stage: {_stage(folder)}); raise the limit")
+            stage = _stage(folder)
+            raise NumcError(f"{file}: import took longer than {time_limit:g} s (stage: {stage}); raise the time limit")
         answer = _answer(folder)
         if answer is None:
             # The process died: a second one tries every operator alone, so that the error can name the culprit.
@@ -116,4 +117,4 @@ def _imported(answer: Mapping[str, Any], folder: Path) -> Imported:
 
 
 def _argument(fields: Mapping[str, Any]) -> Argument:
-    return Argument(fields["name"], fields["dtype"], tuple(fields["shape"]))
+    return Argument(fields["name"], fields["dtype"], tuple(fields["shape"]), tuple(fields["symbols"]))

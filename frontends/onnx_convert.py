@@ -9,29 +9,44 @@ from torch_mlir.extras import onnx_importer
 from torch_mlir.passmanager import PassManager
 
 from numc.compiler.errors import NumcError
+from numc.frontends.onnx_prepare import DATA_SHAPES
 
 PIPELINES = ("torch-onnx-to-torch-backend-pipeline", "torch-backend-to-linalg-on-tensors-backend-pipeline")
+
+# ONNX defines these by functions too, but torch-mlir's own lowerings are shorter and take dynamic sizes.
+_NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
+# Checks that hold because no dynamic size is ever zero.
+_SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
 
 
 class ConversionError(Exception):
     """torch-mlir refused the model; the text is its first diagnostic."""
 
 
-def to_linalg(model: onnx.ModelProto) -> str:
+def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
     """Return a module whose ``@main`` takes the graph's inputs; operations carry the names of their nodes as locations.
 
+    `no_broadcast` promises that two dynamic sizes that meet are equal, which saves the checks at run time.
     Raises ConversionError when torch-mlir fails, NumcError when the result could abort at run time.
     """
     context = ir.Context()
+    data_shapes = bool(DATA_SHAPES.intersection(node.op_type for node in model.graph.node))
     # Forked children (diagnosis) must not inherit a thread pool.
     context.enable_multithreading(False)
     torch_dialect.register_dialect(context)
-    # None: expand every operator that ONNX defines by a function.
+    # None: expand every operator that ONNX defines by a function, but for those denied.
     config = onnx_importer.Config(function_expansion_allowlists_by_domain=None)
+    denied = {domain: set(ops) for domain, ops in config.function_expansion_denylists_by_domain.items()}
+    denied[""] |= _NOT_EXPANDED
+    config.function_expansion_denylists_by_domain = denied
     try:
         info = onnx_importer.ModelInfo(model, config=config)
         module = info.create_module(context=context)
-        onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
+        importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
+        importer.import_all()
+        if no_broadcast:
+            main = module.body.operations[0]
+            main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
         with context:
             for pipeline in PIPELINES:
                 PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
@@ -39,8 +54,9 @@ def to_linalg(model: onnx.ModelProto) -> str:
         raise ConversionError(_diagnostic(error)) from None
     except Exception as error:
         raise ConversionError(_one_line(f"{error}" or type(error).__name__)) from None
-    _refuse_asserts(module)
-    return module.operation.get_asm(enable_debug_info=True)
+    _name_locations(module)
+    _refuse_asserts(module, data_shapes)
+    return str(module.operation.get_asm(enable_debug_info=True))
 
 
 def _diagnostic(error: ir.MLIRError) -> str:
@@ -53,21 +69,47 @@ def _one_line(text: str, limit: int = 300) -> str:
     return line if len(line) <= limit else line[:limit] + "..."
 
 
-def _refuse_asserts(module: ir.Module) -> None:
-    """Refuse cf.assert: a failed one would abort the user's process."""
+def _name_locations(module: ir.Module) -> None:
+    """Give every operation of a node the location ``loc("node")``, also where ONNX defines the node by a function."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = node_name(op.location)
+        if name is not None and not isinstance(op.location, ir.NameLoc):
+            op.location = ir.Location.name(name, context=op.context)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def node_name(location: ir.Location) -> str | None:
+    """Return the name of the node that an operation stems from: a call's caller, of fused ones the first."""
+    if isinstance(location, ir.NameLoc):
+        return str(location.name_str) or None
+    if isinstance(location, ir.CallSiteLoc):
+        return node_name(location.caller) or node_name(location.callee)
+    if isinstance(location, ir.FusedLoc):
+        return next(filter(None, map(node_name, location.locations)), None)
+    return None
+
+
+def _refuse_asserts(module: ir.Module, data_shapes: bool) -> None:
+    """Refuse cf.assert, a failed one would abort the user's process, unless it cannot fail."""
     found: list[str] = []
+    idle: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "cf.assert":
-            found.append(f"{node_name(op.location)!r} ({ir.StringAttr(op.attributes['msg']).value})")
+            message = ir.StringAttr(op.attributes["msg"]).value
+            if message in _SIZES_START_AT_ONE and not data_shapes:
+                idle.append(op)
+            else:
+                found.append(f"'{node_name(op.location)}' ({message})")
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     if found:
-        raise NumcError(f"checks at run time are not available, needed by node {', '.join(dict.fromkeys(found))}; "
-                        "fix the sizes of the inputs with shapes={...}")  # fmt: skip
-
-
-def node_name(location: ir.Location) -> str:
-    """Return the name in ``loc("name")``, or the location's text."""
-    return location.name_str if location.is_a_name() else str(location)
+        nodes = ", ".join(dict.fromkeys(found))
+        raise NumcError(f"checks at run time are not available, needed by node {nodes}; "
+                        "fix the sizes with shapes={...}")  # fmt: skip
+    for op in idle:
+        op.erase()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import TypeVar
 
 import onnx
 
@@ -15,6 +16,8 @@ from numc.compiler.errors import NumcError
 from numc.frontends.onnx_convert import ConversionError, to_linalg
 from numc.frontends.onnx_prepare import Prepared
 from numc.frontends.onnx_read import label, unsupported
+
+Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
 
 SECONDS_PER_NODE = 20.0
 SECONDS = 240.0
@@ -33,7 +36,7 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
         alone = _alone(node, types, constants, model)
         key = alone.graph.SerializeToString(deterministic=True)
         if key not in verdicts and time.monotonic() < deadline:
-            verdicts[key] = _try(alone)
+            verdicts[key] = _try(alone, prepared.no_broadcast)
         reason = verdicts.get(key)
         if reason is not None:
             refused.append((label(node), node.op_type, version, reason))
@@ -70,13 +73,14 @@ def _alone(
     return onnx.helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
 
 
-def _renamed(proto: onnx.ValueInfoProto | onnx.TensorProto, name: str) -> onnx.ValueInfoProto | onnx.TensorProto:
-    copy = type(proto).FromString(proto.SerializeToString())
+def _renamed(proto: Proto, name: str) -> Proto:
+    copy = type(proto)()
+    copy.CopyFrom(proto)
     copy.name = name
     return copy
 
 
-def _try(model: onnx.ModelProto) -> str | None:
+def _try(model: onnx.ModelProto, no_broadcast: bool) -> str | None:
     """Return why the model does not import, or None if it does."""
     read, write = os.pipe()
     child = os.fork()
@@ -85,7 +89,7 @@ def _try(model: onnx.ModelProto) -> str | None:
         signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_NODE)
         text = ""
         try:
-            to_linalg(model)
+            to_linalg(model, no_broadcast=no_broadcast)
         except (ConversionError, NumcError) as error:
             text = str(error)
         os.write(write, text.encode()[:4096])

@@ -68,9 +68,6 @@ def _evaluate(
         return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
-    splat = _moved_splat(node, feeds)
-    if splat is not None:
-        return [splat]
     return _reference(node, feeds, opsets)
 
 
@@ -98,11 +95,6 @@ def _splat(node: onnx.NodeProto, shape: Array) -> Array:
     if value.size != 1 or value.dtype.kind not in "iubf" or (value.dtype.kind == "f" and value.dtype != np.float32):
         raise NumcError(f"node '{node.name}' (ConstantOfShape): its value must be one float32, integer or bool")
     return np.broadcast_to(value.reshape(()), sizes)
-
-
-def _moved_splat(node: onnx.NodeProto, feeds: dict[str, Array]) -> Array | None:
-    """Unsqueeze or Transpose of a splat without touching its elements (weights of densenet: 10 s otherwise)."""
-    return None
 
 
 def _reference(

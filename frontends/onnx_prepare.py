@@ -26,6 +26,9 @@ HOISTED_ELEMENTS = 64
 OPSET = 18
 """Older models are converted to this opset: torch-mlir's lowerings are written for it."""
 
+DATA_SHAPES = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
+"""Operators whose output sizes depend on data, and may be zero."""
+
 Array = npt.NDArray[np.generic]
 
 
@@ -38,6 +41,13 @@ class Prepared:
     outputs: tuple[Argument, ...]
     weights: dict[str, Array]
     nodes: dict[str, str]
+
+    @property
+    def no_broadcast(self) -> bool:
+        """Whether dynamic sizes that meet are equal for sure: all are one symbol, and no shape depends on data."""
+        symbols = [s for a in self.inputs for size, s in zip(a.shape, a.symbols, strict=True) if size < 0]
+        one = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1)
+        return one and not DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
 
 
 def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Prepared:
@@ -246,4 +256,5 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
 
 def _argument(value: onnx.ValueInfoProto) -> Argument:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-    return Argument(value.name, str(dtype), _shape(value))
+    symbols = tuple("" if dim.HasField("dim_value") else dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    return Argument(value.name, str(dtype), _shape(value), symbols)

@@ -16,7 +16,7 @@ MAX_ELEMENTS = 2**31 - 1
 
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-_FLOATS = {"double", "float16", "bfloat16"} | {name for name in _NAMES.values() if name.startswith(("float8", "float4"))}
+_FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {"float"}
 _OTHERS = {"string", "complex64", "complex128", "undefined"}
 
 
@@ -97,7 +97,27 @@ def _check_graph(model: onnx.ModelProto) -> None:
         _check_value(value)
     if graph.sparse_initializer:
         raise NumcError(f"sparse initialiser '{graph.sparse_initializer[0].values.name}'; only dense ones are allowed")
+    if not {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}:
+        raise NumcError("the model has no inputs; nothing to compute")
     _check_nodes(model)
+    _check_names(graph)
+
+
+def _check_names(graph: onnx.GraphProto) -> None:
+    """Check that every name is defined before it is used, and once."""
+    defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        for name in filter(None, node.input):
+            if name not in defined:
+                raise NumcError(f"damaged model: node '{label(node)}' ({node.op_type}) reads '{name}', "
+                                "which nothing before it defines")  # fmt: skip
+        for name in filter(None, node.output):
+            if name in defined:
+                raise NumcError(f"damaged model: '{name}' is defined twice, the second time by node '{label(node)}'")
+            defined.add(name)
+    for value in graph.output:
+        if value.name not in defined:
+            raise NumcError(f"damaged model: nothing defines the output '{value.name}'")
 
 
 def check_tensor(tensor: onnx.TensorProto, what: str) -> None:

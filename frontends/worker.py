@@ -1,7 +1,8 @@
 """The process that imports one ONNX file: reads a request from standard input, leaves its answer in a folder.
 
-Request (JSON): path, shapes, folder, and `diagnose` (a cause) when an earlier worker died. Answer: ``answer.json`` with
-either `error` or the arguments; ``main.mlir``; ``weights`` (raw float32). ``stage`` says how far it got, in case it dies.
+Request (JSON): path, shapes, folder, and `diagnose` (a cause) when an earlier worker died. Answer: ``answer.json``
+with either `error` or the arguments; ``main.mlir``; ``weights`` (raw float32). ``stage`` says how far it got, in case
+it dies.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _work(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     if "diagnose" in request:
         raise onnx_diagnose.explain(prepared, request["diagnose"])
     try:
-        text = onnx_convert.to_linalg(prepared.model)
+        text = onnx_convert.to_linalg(prepared.model, no_broadcast=prepared.no_broadcast)
     except onnx_convert.ConversionError as error:
         stage("diagnose")
         raise onnx_diagnose.explain(prepared, str(error)) from None
