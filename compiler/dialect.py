@@ -1,0 +1,74 @@
+"""The numc dialect: roundings and fused multiply-adds on f32 scalars, with the arithmetic carried as an attribute.
+
+Values stay f32 (the carrier of every format, arithmetic.md section 1) because a Python-defined type can be neither a
+memref nor a vector element. This is the only file that imports ``torch_mlir.dialects.ext``, whose interface still moves.
+"""
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+
+from numc.compiler.errors import NumcError
+from numc.compiler.fma import Fma
+from numc.compiler.formats import Conversion
+from numc.compiler.grammar import parse_conversion, parse_fma
+
+
+class Numc(ext.Dialect, name="numc"):
+    """Arithmetic that is defined to the bit."""
+
+
+class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[misc,name-defined]
+    """``numc.round %x {to = "bf16"}``: `x` rounded to a format, as an f32."""
+
+    result: ext.Result[ir.F32Type]  # type: ignore[type-arg]
+    x: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
+    to: ir.StringAttr
+
+    def verify_invariants(self) -> bool:
+        """Check that `to` names a conversion."""
+        return _verify(self.operation, "to", parse_conversion)
+
+
+class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[misc,name-defined]
+    """``numc.fma %a, %b, %c {fma = "bf16_1_1"}``: one step of an FMA operator; `a` and `b` are converted already."""
+
+    result: ext.Result[ir.F32Type]  # type: ignore[type-arg]
+    a: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
+    b: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
+    c: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
+    fma: ir.StringAttr
+
+    def verify_invariants(self) -> bool:
+        """Check that `fma` names an operator."""
+        return _verify(self.operation, "fma", parse_fma)
+
+
+def _verify(op: ir.Operation, attribute: str, parse: object) -> bool:
+    # Verification also runs while the attribute is still missing.
+    if attribute not in op.attributes:
+        op.location.emit_error(f"'{op.name}' needs the string attribute '{attribute}'")
+        return False
+    try:
+        parse(ir.StringAttr(op.attributes[attribute]).value)  # type: ignore[operator]
+    except (NumcError, ValueError) as error:
+        op.location.emit_error(f"'{op.name}' attribute '{attribute}': {error}")
+        return False
+    return True
+
+
+def context() -> ir.Context:
+    """Return a fresh context with the numc dialect loaded."""
+    ctx = ir.Context()
+    with ctx:
+        Numc.load()
+    return ctx
+
+
+def conversion_of(op: ir.Operation) -> Conversion:
+    """Return the conversion a ``numc.round`` carries."""
+    return parse_conversion(ir.StringAttr(op.attributes["to"]).value)
+
+
+def fma_of(op: ir.Operation) -> Fma:
+    """Return the operator a ``numc.fma`` carries."""
+    return parse_fma(ir.StringAttr(op.attributes["fma"]).value)

@@ -1,0 +1,114 @@
+"""The whole lowering, as one list a reader can recite. Each stage is a word: `--emit WORD`, dump name, resume point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect  # noqa: F401  (registers the refback-* and tm-tensor-* passes)
+from torch_mlir.passmanager import PassManager
+
+from numc.compiler.fma import Fma
+from numc.compiler.formats import Conversion
+from numc.compiler.targets import Target
+from numc.passes.contractions import Contraction, contractions_to_kernels
+from numc.passes.explicit_arithmetic import explicit_arithmetic
+from numc.passes.lower_numc import lower_numc
+from numc.passes.math_functions import lower_math
+from numc.passes.packed_entry import packed_entry
+from numc.passes.tidy_conversions import tidy_conversions
+
+
+@dataclass
+class State:
+    """What the passes are told, and what they find out on the way."""
+
+    fma: Fma
+    ops: Conversion
+    target: Target
+    fast: bool = True
+    weights: frozenset[int] = frozenset()
+    contractions: list[Contraction] = field(default_factory=list)
+    weight_conversions: dict[int, str] = field(default_factory=dict)
+
+
+Pass = Callable[[ir.Module, State], None]
+
+
+def upstream(pipeline: str) -> Pass:
+    """A pass that is a pipeline of upstream passes."""
+
+    def run(module: ir.Module, _: State) -> None:
+        PassManager.parse(f"builtin.module({pipeline})", module.context).run(module.operation)
+
+    return run
+
+
+def _explicit(module: ir.Module, state: State) -> None:
+    explicit_arithmetic(module.operation, state.fma, state.ops)
+
+
+def _tidy(module: ir.Module, state: State) -> None:
+    state.weight_conversions = tidy_conversions(module.operation, state.weights)
+
+
+def _contractions(module: ir.Module, state: State) -> None:
+    state.contractions = contractions_to_kernels(module.operation, state.target.tile, fast=state.fast)
+
+
+def _lower_numc(module: ir.Module, _: State) -> None:
+    lower_numc(module.operation)
+
+
+def _lower_math(module: ir.Module, _: State) -> None:
+    lower_math(module.operation, None)
+
+
+def _packed_entry(module: ir.Module, _: State) -> None:
+    packed_entry(module)
+
+
+# Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
+STAGES: Mapping[str, Mapping[str, Pass]] = {
+    "linalg": {
+        # Padding and concatenation as plain structured ops; named contractions as linalg.generic, the one form we rewrite.
+        "generalize": upstream(
+            "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat,linalg-generalize-named-ops),canonicalize,cse"
+        ),
+    },
+    "numc": {
+        "explicit-arithmetic": _explicit,
+        "tidy-conversions": _tidy,  # after everything is explicit: only then is every use of a weight known
+    },
+    "vector": {
+        "bufferize": upstream(
+            "convert-shape-to-std,func.func(tm-tensor-bufferize),eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
+            "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"
+            " allow-return-allocs-from-loops=true},refback-mlprogram-bufferize,buffer-deallocation-pipeline,"
+            "convert-bufferization-to-memref,canonicalize,cse"
+        ),
+        "contractions-to-kernels": _contractions,  # on buffers: kernels address memory
+        "lower-numc": _lower_numc,  # what is left of numc lives in elementwise bodies
+        "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
+        "inline": upstream("inline{default-pipeline=}"),
+    },
+    "llvm": {
+        "loops": upstream("func.func(refback-munge-memref-copy,tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
+        "packed-entry": _packed_entry,
+        "lower": upstream(
+            "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"
+            "canonicalize,cse,convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"
+            "convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,"
+            "canonicalize,cse,reconcile-unrealized-casts"
+        ),
+    },
+}
+
+
+def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm") -> None:
+    """Run the stages that follow `after` up to and including `to` on `module`, in place."""
+    names = list(STAGES)
+    for stage in names[names.index(after) + 1 if after else 0 : names.index(to) + 1]:
+        for function in STAGES[stage].values():
+            function(module, state)

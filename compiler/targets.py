@@ -1,0 +1,54 @@
+"""The machines numc generates code for: LLVM's CPU name and features, and the tile its micro-kernels use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numc.compiler.errors import NumcError, did_you_mean
+from numc.passes.kernels import AVX2, AVX512, Tile
+
+_V3 = "avx2 bmi bmi2 f16c fma lzcnt movbe popcnt".split()
+_V4 = [*_V3, *"avx512f avx512bw avx512cd avx512dq avx512vl".split()]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A code generation target; `features` are what a processor must have to load the program."""
+
+    name: str
+    features: tuple[str, ...]
+    tile: Tile
+
+    @property
+    def function_attributes(self) -> str:
+        """The attributes that make LLVM generate one function for this target, whatever the host is."""
+        listed = ", ".join(f'"+{f}"' for f in ("sse4.2", "cx16", *self.features))
+        width = f'["prefer-vector-width", "{32 * self.tile.width}"]'
+        return f'{{target_cpu = "{self.name}", target_features = #llvm.target_features<[{listed}]>, passthrough = [{width}]}}'
+
+
+TARGETS = {
+    "x86-64-v3": Target("x86-64-v3", tuple(_V3), AVX2),
+    "x86-64-v4": Target("x86-64-v4", tuple(_V4), AVX512),
+}
+
+
+def resolve(name: str, host_features: frozenset[str]) -> Target:
+    """Return the target called `name`; ``host`` is the best one this processor can run.
+
+    Raises:
+        NumcError: for an unknown target, or a host with no supported target.
+    """
+    if name in TARGETS:
+        return TARGETS[name]
+    if name != "host":
+        allowed = ", ".join(["host", *TARGETS])
+        raise NumcError(f"unknown target {name!r}{did_you_mean(name, ['host', *TARGETS])}: choose one of {allowed}")
+    for target in reversed(TARGETS.values()):
+        if set(target.features) & _CHECKED <= host_features:
+            return target
+    raise NumcError("this processor has neither AVX-512 nor AVX2 with FMA: name a target with --target to compile for another one")
+
+
+# The features a processor is asked for; the rest of a level comes with them on every processor that exists.
+_CHECKED = frozenset({"avx2", "fma", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})

@@ -1,0 +1,74 @@
+"""FMA operators as straight-line code, exact for every input (arithmetic.md section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numc.compiler.fma import Fma
+from numc.passes.code import Code
+from numc.passes.rounding import F64, emit_round
+
+
+def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
+    """Append one step ``D = round_acc(sum of products + C)`` on the parts of `a` and `b`; returns the name of D."""
+    if fma.datapath == "exact":
+        return _exact(code, a, b, c, fma)
+    return emit_round(code, emit_sum(code, a, b, c, fma), fma.acc)
+
+
+def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
+    """The fp32 datapath before its last rounding: P by an f32 FMA chain, least significant product first, then P + C."""
+    (i, j), *rest = fma.terms
+    if fma.product is None and not rest:
+        return code.fma(a[i], b[j], c)
+    product = code.binary("mulf", a[i], b[j])
+    for i, j in rest:
+        product = code.fma(a[i], b[j], product)
+    if fma.product is not None:
+        product = emit_round(code, product, fma.product)
+    return code.binary("addf", product, c)
+
+
+def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
+    """One rounding of the exact real value.
+
+    In binary64 every product of two parts is exact, and so is any sum of them: all are multiples of ulp(a) * ulp(b) and
+    below 2^51 of those. The sum with C is rounded to odd (TwoSum, then the last bit), which a second rounding to at most
+    24 bits cannot tell from the real number.
+    """
+
+    def wide(x: str) -> str:
+        return code.cast("extf", x, "f32", "f64")
+
+    wide_a, wide_b = [wide(x) for x in a], [wide(x) for x in b]
+    product = ""
+    for i, j in reversed(fma.terms):  # most significant first: an infinity meets the fewest zeros either way
+        if product:
+            product = code.fma(wide_a[i], wide_b[j], product, "f64")
+        else:
+            product = code.binary("mulf", wide_a[i], wide_b[j], "f64")
+    if fma.product is not None:
+        product = emit_round(code, product, fma.product, F64)
+    total = emit_add_to_odd(code, product, wide(c))
+    if fma.acc.format.name != "fp32":
+        total = emit_round(code, total, fma.acc, F64)
+    return code.cast("truncf", total, "f64", "f32")
+
+
+def emit_add_to_odd(code: Code, x: str, y: str) -> str:
+    """Append x + y in binary64 rounded to odd (Knuth's TwoSum; Boldo and Melquiond 2008)."""
+    total = code.binary("addf", x, y, "f64")
+    y_part = code.binary("subf", total, x, "f64")
+    x_part = code.binary("subf", total, y_part, "f64")
+    x_error = code.binary("subf", x, x_part, "f64")
+    y_error = code.binary("subf", y, y_part, "f64")
+    error = code.binary("addf", x_error, y_error, "f64")
+    bits = code.cast("bitcast", total, "f64", "i64")
+    error_bits = code.cast("bitcast", error, "f64", "i64")
+    # Step towards the error: +1 on the encoding when both have one sign, -1 otherwise; only for an even last bit.
+    differs = code.binary("shrsi", code.binary("xori", bits, error_bits, "i64"), code.int(63, "i64"), "i64")
+    step = code.binary("ori", differs, code.int(1, "i64"), "i64")
+    moved = code.cast("bitcast", code.binary("addi", bits, step, "i64"), "i64", "f64")
+    even = code.compare("eq", code.binary("andi", bits, code.int(1, "i64"), "i64"), code.int(0, "i64"), "i64")
+    inexact = code.compare("one", error, code.f64(0.0), "f64")  # ordered: the NaN error of an infinity is not inexact
+    return code.select(code.binary("andi", even, inexact, "i1"), moved, total, "f64")
