@@ -1,0 +1,23 @@
+"""Running compiled programs: `load("model.numc")` gives a Program. Needs numpy and the runtime library, nothing else."""
+
+from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight, read_program, write_program
+from numc.runtime.library import cpu_features, default_threads, feature_names, request_amx, trim
+from numc.runtime.program import Callback, Program, load
+
+__all__ = [
+    "Abi",
+    "Callback",
+    "Contents",
+    "Input",
+    "Program",
+    "TensorSpec",
+    "Weight",
+    "cpu_features",
+    "default_threads",
+    "feature_names",
+    "load",
+    "read_program",
+    "request_amx",
+    "trim",
+    "write_program",
+]

@@ -33,7 +33,7 @@ typedef enum numc_dtype {
 } numc_dtype;
 
 /* What numc_run and numc_object_call return. A positive value is the code that the program gave to numc_fail(). */
-enum { NUMC_OK = 0, NUMC_BAD_INPUT = -1, NUMC_OUT_OF_MEMORY = -2 };
+enum { NUMC_OK = 0, NUMC_BAD_INPUT = -1, NUMC_OUT_OF_MEMORY = -2, NUMC_BAD_FREE = -3 };
 
 /* A dense row-major tensor. In inputs `data` is borrowed and `owner` ignored; numc_run fills outputs in, and
  * numc_tensor_release gives their memory back. */

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "alloc.hpp"
 #include "capi.hpp"
 #include "elf.hpp"
 #include "error.hpp"
@@ -18,6 +19,7 @@ void set_error(char **error, const std::string &text) noexcept {
 
 std::string describe_failure(int32_t code) {
   if (code == NUMC_OUT_OF_MEMORY) return "the program ran out of memory";
+  if (code == NUMC_BAD_FREE) return "the program freed a buffer twice";
   return "the program stopped with code " + std::to_string(code);
 }
 
@@ -46,6 +48,8 @@ int32_t numc_object_call(const numc_object *, void *function, void **args, int32
     numc::Run run;
     run.threads = numc::resolve_threads(threads);
     const int32_t code = numc::call_protected(reinterpret_cast<void (*)(void **)>(function), args, run);
+    // What a function hands over through its arguments is its caller's; only a failed call is cleaned up after.
+    code == 0 ? numc::release_all(run) : numc::free_run(run);
     if (code != 0) numc::set_error(error, numc::describe_failure(code));
     return code;
   });

@@ -382,4 +382,8 @@ bool Object::is_code(const void *address) const {
   return value >= base && value - base < code_size_;
 }
 
+bool Object::contains(const void *address) const {
+  return reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(base_) < size_;
+}
+
 }  // namespace numc

@@ -20,6 +20,8 @@ class Object {
   void *symbol(const std::string &name) const;
   // Whether `address` lies in the executable part.
   bool is_code(const void *address) const;
+  // Whether `address` lies anywhere in the loaded image.
+  bool contains(const void *address) const;
 
  private:
   friend class Loader;

@@ -8,13 +8,13 @@
 
 namespace numc {
 
-struct AllocationList;
+struct Block;
 
 struct Run {
   int threads = 1;
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
-  uint32_t id = 0;  // allocations made for this run carry it
+  Block *blocks = nullptr;  // large buffers it owns (alloc.hpp)
 };
 
 // Where numc_fail on this thread goes. Innermost first; lives on the stack of the function that set it.

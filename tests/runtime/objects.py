@@ -6,6 +6,8 @@ import functools
 import tempfile
 from pathlib import Path
 
+from numc.runtime.library import find_library
+
 PASSES = (
     "builtin.module(func.func(llvm-request-c-wrappers),func.func(convert-linalg-to-loops),expand-strided-metadata,"
     "lower-affine,convert-scf-to-cf,convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,"
@@ -50,7 +52,10 @@ def compile_object(text: str, pointers: int = 0) -> bytes:
             module = ir.Module.parse(lowered[:end] + entry + lowered[end:])
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "code.o"
-            # PIC, as numc's own code generator asks for. An unresolved symbol only matters when the engine runs it.
-            engine = ExecutionEngine(module, opt_level=2, enable_object_dump=True, enable_pic=True)
+            # PIC, as numc's own code generator asks for. The engine dumps nothing while a symbol is unresolved.
+            libraries = [str(find_library())]
+            engine = ExecutionEngine(
+                module, opt_level=2, enable_object_dump=True, enable_pic=True, shared_libs=libraries
+            )
             engine.dump_to_object_file(str(path))
             return path.read_bytes()

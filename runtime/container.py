@@ -1,0 +1,309 @@
+"""The program file: one container of code, weights and description. runtime/src/container.hpp defines the layout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.errors import NumcError, did_you_mean
+from numc.runtime.library import MAX_RANK, feature_names
+
+MAGIC = b"NUMC\r\n\x1a\n"
+VERSION = 1
+_HEADER = struct.Struct("<8sIIQI36x")
+_ENTRY = struct.Struct("<24sQQII")
+_PAGE = 4096
+_WEIGHT_ALIGNMENT = 64
+# In the order of numc_dtype.
+DTYPES: tuple[str, ...] = ("float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8")
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, dtype (a numpy name out of DTYPES) and shape of a tensor. A dimension of None is free."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+@dataclass(frozen=True)
+class Input(TensorSpec):
+    """An argument of the entry that the caller gives."""
+
+
+@dataclass(frozen=True)
+class Weight(TensorSpec):
+    """An argument of the entry that the program file holds; its shape has no free dimension."""
+
+
+@dataclass(frozen=True)
+class Abi:
+    """What the runtime needs to call the code: the entry `void f(void **args)`, its arguments in order, its results."""
+
+    entry: str
+    arguments: tuple[Input | Weight, ...]
+    results: tuple[TensorSpec, ...]
+    features: frozenset[str] = frozenset()
+    target: str = ""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return tuple(a for a in self.arguments if isinstance(a, Input))
+
+    @property
+    def weights(self) -> tuple[Weight, ...]:
+        return tuple(a for a in self.arguments if isinstance(a, Weight))
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A program, whole: what write_program writes and read_program reads. Weights are in the order of abi.weights."""
+
+    abi: Abi
+    code: bytes
+    weights: tuple[Array, ...]
+    manifest: dict[str, Any]
+    ir: str = ""
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<I", len(data)) + data
+
+
+def _aligned(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def feature_bits(features: Iterable[str]) -> int:
+    """Return the bit set of feature names. Raises NumcError for a name that is none."""
+    names, bits = feature_names(), 0
+    for feature in sorted(features):
+        if feature not in names:
+            raise NumcError(f"CPU feature '{feature}' is unknown{did_you_mean(feature, names)}: one of {', '.join(names)}")
+        bits |= 1 << names.index(feature)
+    return bits
+
+
+def _value(spec: TensorSpec, weight: bool) -> bytes:
+    if spec.dtype not in DTYPES:
+        raise NumcError(f"'{spec.name}': dtype {spec.dtype} is not one of {', '.join(DTYPES)}")
+    if len(spec.shape) > MAX_RANK:
+        raise NumcError(f"'{spec.name}': rank {len(spec.shape)}, at most {MAX_RANK} is supported")
+    head = struct.pack("<BBBB", weight, DTYPES.index(spec.dtype), len(spec.shape), 0)
+    return head + struct.pack(f"<{len(spec.shape)}q", *(-1 if d is None else d for d in spec.shape))
+
+
+def weight_offsets(weights: Sequence[Array]) -> tuple[list[int], int]:
+    """Return where each weight goes in the weights section, and the size of the section."""
+    offsets, end = [], 0
+    for weight in weights:
+        offsets.append(_aligned(end, _WEIGHT_ALIGNMENT))
+        end = offsets[-1] + weight.nbytes
+    return offsets, end
+
+
+def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
+    """Return the `abi` section. Raises NumcError for what it cannot say, and for weights that do not fit it."""
+    if len(weights) != len(abi.weights):
+        raise NumcError(f"program: got {len(weights)} weights, want {len(abi.weights)}")
+    offsets = iter(zip(weight_offsets(weights)[0], weights, strict=True))
+    parts = [struct.pack("<IQ", 1, feature_bits(abi.features)), _text(abi.entry), _text(abi.target)]
+    parts.append(struct.pack("<II", len(abi.arguments), len(abi.results)))
+    for argument in abi.arguments:
+        parts.append(_value(argument, isinstance(argument, Weight)))
+        offset = size = 0
+        if isinstance(argument, Weight):
+            offset, array = next(offsets)
+            size = array.nbytes
+            if array.dtype.name != argument.dtype or array.shape != argument.shape:
+                got = TensorSpec(argument.name, array.dtype.name, array.shape)
+                raise NumcError(f"weight '{argument.name}': got {got}, want {argument}")
+        parts += [struct.pack("<QQ", offset, size), _text(argument.name)]
+    for result in abi.results:
+        parts += [_value(result, False), _text(result.name)]
+    return b"".join(parts)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file that becomes `path` on success and leaves no trace otherwise."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:64]}.", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes it private; a program is like any output file
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise NumcError(f"'{path}': cannot be written ({error.strerror or error}): nothing was changed") from None
+
+
+def write_program(path: str | os.PathLike[str], contents: Contents) -> None:
+    """Write a program file, complete or not at all: an existing file is replaced only by a whole one.
+
+    Raises NumcError when the disk is full, the folder is not writable, or the weights do not fit the description.
+    """
+    weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
+    offsets, weights_size = weight_offsets(weights)
+    small = {
+        "abi": encode_abi(contents.abi, weights),
+        "code": contents.code,
+        "manifest": json.dumps(contents.manifest, ensure_ascii=False, sort_keys=True).encode(),
+        "ir": zlib.compress(contents.ir.encode(), 6),
+    }
+    cursor = _HEADER.size + _ENTRY.size * (len(small) + 1)
+    entries, places = b"", []
+    for name, data in small.items():
+        cursor = _aligned(cursor, 64)
+        entries += _ENTRY.pack(name.encode(), cursor, len(data), zlib.crc32(data), 1)
+        places.append((cursor, data))
+        cursor += len(data)
+    weights_at = _aligned(cursor, _PAGE)
+    entries += _ENTRY.pack(b"weights", weights_at, weights_size, 0, 0)
+    end = weights_at + weights_size
+    header = _HEADER.pack(MAGIC, VERSION, len(small) + 1, end, 0)
+    header = _HEADER.pack(MAGIC, VERSION, len(small) + 1, end, zlib.crc32(entries, zlib.crc32(header)))
+    with _replacing(Path(path)) as file:
+        file.write(header + entries)
+        for at, data in places:
+            file.seek(at)
+            file.write(data)
+        for offset, weight in zip(offsets, weights, strict=True):
+            file.seek(weights_at + offset)
+            file.write(memoryview(weight.reshape(-1).view(np.uint8)) if weight.nbytes else b"")
+        file.truncate(end)
+
+
+class _Cursor:
+    """Reads numbers and texts off a section; running past its end is damage."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def unpack(self, form: str) -> tuple[Any, ...]:
+        layout = struct.Struct("<" + form)
+        values = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return values
+
+    def text(self) -> str:
+        (size,) = self.unpack("I")
+        return bytes(self.unpack(f"{size}s")[0]).decode()
+
+
+def _decode_value(cursor: _Cursor) -> tuple[int, str, tuple[int | None, ...]]:
+    kind, dtype, rank, _ = cursor.unpack("BBBB")
+    dims = cursor.unpack(f"{rank}q")
+    return kind, DTYPES[dtype], tuple(None if d < 0 else d for d in dims)
+
+
+def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
+    """Return an `abi` section's description and the offset of each weight. The runtime has checked it already."""
+    cursor = _Cursor(data)
+    _, bits = cursor.unpack("IQ")
+    entry, target = cursor.text(), cursor.text()
+    argument_count, result_count = cursor.unpack("II")
+    arguments: list[Input | Weight] = []
+    results, offsets = [], []
+    for _ in range(argument_count):
+        kind, dtype, shape = _decode_value(cursor)
+        offset, _ = cursor.unpack("QQ")
+        arguments.append((Weight if kind else Input)(cursor.text(), dtype, shape))
+        if kind:
+            offsets.append(offset)
+    for _ in range(result_count):
+        _, dtype, shape = _decode_value(cursor)
+        results.append(TensorSpec(cursor.text(), dtype, shape))
+    features = frozenset(name for bit, name in enumerate(feature_names()) if bits >> bit & 1)
+    return Abi(entry, tuple(arguments), tuple(results), features, target), offsets
+
+
+def _sections(path: Path, data: mmap.mmap) -> dict[str, tuple[int, int]]:
+    """Return offset and size of each section, everything checked that has a checksum."""
+    if data[: len(MAGIC)] != MAGIC:
+        if data[:4] == MAGIC[:4]:
+            raise NumcError(f"'{path}': damaged program file (header; was it transferred as text, or cut off?)")
+        raise NumcError(f"'{path}': not a numc program file")
+    _, version, count, size, checksum = _HEADER.unpack(data[: _HEADER.size])
+    if version != VERSION:
+        raise NumcError(f"'{path}': program file of version {version}, this numc reads version {VERSION}: compile it again")
+    if size != len(data):
+        raise NumcError(f"'{path}': damaged program file (got {len(data)} bytes of {size})")
+    table = data[_HEADER.size : _HEADER.size + _ENTRY.size * count]
+    blank = _HEADER.pack(MAGIC, version, count, size, 0)
+    if zlib.crc32(table, zlib.crc32(blank)) != checksum:
+        raise NumcError(f"'{path}': damaged program file (checksum of the header)")
+    found = {}
+    for raw, offset, length, crc, summed in _ENTRY.iter_unpack(table):
+        name = raw.rstrip(b"\0").decode("utf-8", "replace")
+        if offset + length > size or (summed and zlib.crc32(data[offset : offset + length]) != crc):
+            raise NumcError(f"'{path}': damaged program file (checksum of section {name})")
+        found[name] = (offset, length)
+    for name in ("abi", "code", "weights", "manifest", "ir"):
+        if name not in found:
+            raise NumcError(f"'{path}': damaged program file (no section {name})")
+    return found
+
+
+def read_program(path: str | os.PathLike[str]) -> Contents:
+    """Read a program file without loading its code. The weights are read-only views of the mapped file.
+
+    Raises NumcError (one line) when it cannot be opened, is cut off, damaged, or no program file.
+    """
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < _HEADER.size:
+                raise NumcError(f"'{path}': not a numc program file")
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise NumcError(f"'{path}': {error.strerror or error}") from None
+    found = _sections(path, data)
+
+    def section(name: str) -> bytes:
+        offset, length = found[name]
+        return data[offset : offset + length]
+
+    try:
+        abi, offsets = decode_abi(section("abi"))
+        manifest = json.loads(section("manifest"))
+        ir = zlib.decompress(section("ir")).decode()
+        start, length = found["weights"]
+        weights = []
+        for spec, offset in zip(abi.weights, offsets, strict=True):
+            shape = tuple(d or 0 for d in spec.shape)
+            count = int(np.prod(shape, dtype=np.int64))
+            if offset + count * np.dtype(spec.dtype).itemsize > length:
+                raise ValueError(f"weight '{spec.name}' is not in it")
+            view = np.frombuffer(data, spec.dtype, count, start + offset) if count else np.empty(0, spec.dtype)
+            weights.append(view.reshape(shape))
+    except (ValueError, IndexError, struct.error, zlib.error) as error:
+        raise NumcError(f"'{path}': damaged program file ({error})") from None
+    return Contents(abi, section("code"), tuple(weights), manifest, ir)

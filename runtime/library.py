@@ -1,0 +1,147 @@
+"""The runtime's shared library, through ctypes: found, loaded, and each function given its types."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from pathlib import Path
+
+from numc.compiler.errors import NumcError
+
+FILE_NAME = "libnumc_runtime.so"
+MAX_RANK = 16
+
+Observer = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32)
+
+
+class Tensor(ctypes.Structure):
+    """`numc_tensor` of numc.h."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("dtype", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("dims", ctypes.c_int64 * MAX_RANK),
+        ("owner", ctypes.c_void_p),
+    )
+
+
+_pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_size_t
+_error = ctypes.POINTER(ctypes.c_void_p)  # char **: kept as an address, so that it can be freed
+# name: (result, arguments)
+_FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "numc_version": (_text, ()),
+    "numc_string_free": (None, (_pointer,)),
+    "numc_program_load": (_pointer, (_text, _error)),
+    "numc_program_load_memory": (_pointer, (_pointer, _size, _error)),
+    "numc_program_from_parts": (_pointer, (_pointer, _size, _pointer, _size, _pointer, _size, _error)),
+    "numc_program_free": (None, (_pointer,)),
+    "numc_run": (_int, (_pointer, _pointer, _pointer, _int, _error)),
+    "numc_tensor_release": (None, (_pointer,)),
+    "numc_set_observer": (None, (_pointer, _pointer, _pointer)),
+    "numc_load_object": (_pointer, (_pointer, _size, _error)),
+    "numc_object_symbol": (_pointer, (_pointer, _text)),
+    "numc_object_call": (_int, (_pointer, _pointer, _pointer, _int, _error)),
+    "numc_object_free": (None, (_pointer,)),
+    "numc_alloc": (_pointer, (_size,)),
+    "numc_free": (None, (_pointer,)),
+    "numc_trim": (None, ()),
+    "numc_cpu_features": (ctypes.c_uint64, ()),
+    "numc_feature_name": (_text, (_int,)),
+    "numc_request_amx": (_int, ()),
+    "numc_default_threads": (_int, ()),
+}
+
+
+def _candidates() -> list[Path]:
+    """Where the library may be: installed with the package, or built in the source tree."""
+    package = sys.modules["numc.runtime"]
+    folders = [Path(folder) for folder in package.__path__]  # an editable install has two
+    folders.append(Path(__file__).resolve().parent.parent / "build" / "runtime")
+    return [folder / FILE_NAME for folder in folders]
+
+
+def find_library() -> Path:
+    """Return the path of the shared library: NUMC_RUNTIME_LIBRARY, or the first of the usual places.
+
+    Raises NumcError where there is none.
+    """
+    override = os.environ.get("NUMC_RUNTIME_LIBRARY")
+    if override:
+        if not Path(override).is_file():
+            raise NumcError(f"NUMC_RUNTIME_LIBRARY: no file '{override}': unset it or name a built {FILE_NAME}")
+        return Path(override)
+    for path in _candidates():
+        if path.is_file():
+            return path
+    raise NumcError(
+        f"{FILE_NAME} is not there: install numc with pip, or in the source tree run "
+        "`cmake -B build && cmake --build build`"
+    )
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Load the shared library once and declare its functions. Raises NumcError if it is missing or does not load."""
+    path = find_library()
+    try:
+        loaded = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(loaded, name)
+            function.restype = result
+            function.argtypes = arguments
+    except (OSError, AttributeError) as error:
+        raise NumcError(f"'{path}' is not this version's numc runtime ({error}): build or install it again") from None
+    return loaded
+
+
+class ErrorText:
+    """Receives the `char **error` of one call."""
+
+    def __init__(self) -> None:
+        self._address = ctypes.c_void_p()
+
+    def reference(self) -> object:
+        """Return what to pass as the `error` argument."""
+        return ctypes.byref(self._address)
+
+    def take(self) -> str:
+        """Return the text and free it."""
+        if not self._address.value:
+            return "unknown error"
+        text = ctypes.string_at(self._address.value).decode("utf-8", "replace")
+        library().numc_string_free(self._address)
+        self._address = ctypes.c_void_p()
+        return text
+
+
+@functools.cache
+def feature_names() -> tuple[str, ...]:
+    """Return the CPU features that numc knows, in the order of their bits in a program file."""
+    names: list[str] = []
+    while (name := library().numc_feature_name(len(names))) is not None:
+        names.append(name.decode())
+    return tuple(names)
+
+
+def cpu_features() -> frozenset[str]:
+    """Return the features of this CPU that the operating system lets programs use."""
+    bits = library().numc_cpu_features()
+    return frozenset(name for bit, name in enumerate(feature_names()) if bits >> bit & 1)
+
+
+def request_amx() -> bool:
+    """Ask the kernel for AMX tile registers for this process; False where there are none."""
+    return bool(library().numc_request_amx())
+
+
+def default_threads() -> int:
+    """Return how many threads a run takes when it is not told: NUMC_NUM_THREADS, else the CPUs this process may use."""
+    return int(library().numc_default_threads())
+
+
+def trim() -> None:
+    """Give the buffers that are kept for reuse back to the operating system."""
+    library().numc_trim()

@@ -1,0 +1,244 @@
+"""Programs: compiled models, ready to run, from a file or straight from the compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from numc.compiler.errors import CompilerBug, NumcError, did_you_mean
+from numc.runtime.container import (
+    DTYPES,
+    Array,
+    Contents,
+    Input,
+    TensorSpec,
+    encode_abi,
+    read_program,
+    write_program,
+)
+from numc.runtime.library import ErrorText, Observer, Tensor, library
+
+#: Called with (kernel id, address of the kernel's captured operands, phase): phase 0 before the kernel, 1 after it.
+Callback = Callable[[int, int, int], None]
+
+
+class _Owner:
+    """Holds one result of the runtime; numpy arrays made from it keep it alive, and it frees the memory."""
+
+    def __init__(self, tensor: Tensor, spec: TensorSpec) -> None:
+        shape = tuple(tensor.dims[: tensor.rank])
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": shape,
+            "typestr": np.dtype(spec.dtype).str,
+            "data": (tensor.data or 0, False),
+        }
+        weakref.finalize(self, library().numc_free, ctypes.c_void_p(tensor.owner)).atexit = False
+
+
+def _to_array(tensor: Tensor, spec: TensorSpec) -> Array:
+    owner = _Owner(tensor, spec)
+    if 0 in tensor.dims[: tensor.rank]:
+        return np.empty(tuple(tensor.dims[: tensor.rank]), spec.dtype)
+    return np.asarray(owner)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
+
+
+class Program:
+    """A compiled model. Calling it runs its machine code in this process: open only files you trust.
+
+    Inputs are arrays by position or by name, exactly of the dtype and shape in `inputs`; a dimension of None takes any
+    size. One output comes back as an array, several as a dict by name. Calls from several threads at once are fine.
+
+        program = numc.runtime.load("model.numc")
+        y = program(x)                      # or program(x=x), or program({"x": x})
+    """
+
+    def __init__(self, contents: Contents) -> None:
+        """Load a program from memory. Raises NumcError if this CPU cannot run it, CompilerBug if its code is broken."""
+        self._contents = contents
+        weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
+        self._weights = weights  # the runtime borrows them
+        abi = encode_abi(contents.abi, weights)
+        pointers = (ctypes.c_void_p * len(weights))(*(w.ctypes.data for w in weights))
+        error = ErrorText()
+        handle = library().numc_program_from_parts(
+            abi, len(abi), contents.code, len(contents.code), pointers, len(weights), error.reference()
+        )
+        if not handle:
+            text = error.take()
+            # From memory, the code comes straight from the compiler.
+            raise CompilerBug(text) if text.startswith("object code:") else NumcError(f"program: {text}")
+        self._attach(handle)
+
+    @classmethod
+    def _from_file(cls, path: str | os.PathLike[str]) -> Program:
+        contents = read_program(path)
+        program = cls.__new__(cls)
+        program._contents, program._weights = contents, []
+        error = ErrorText()
+        handle = library().numc_program_load(os.fsencode(path), error.reference())
+        if not handle:
+            raise NumcError(error.take())
+        program._attach(handle)
+        return program
+
+    def _attach(self, handle: int) -> None:
+        self._handle = ctypes.c_void_p(handle)
+        self._inputs = self._contents.abi.inputs
+        self._watchers: list[_Watcher] = []
+        self._observer = _forwarder(self._watchers)
+        weakref.finalize(self, library().numc_program_free, self._handle).atexit = False
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The inputs, in order."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The outputs, in order."""
+        return self._contents.abi.results
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the compiler wrote about this program."""
+        return self._contents.manifest
+
+    @property
+    def contents(self) -> Contents:
+        """Everything: description, code, weights, manifest and IR."""
+        return self._contents
+
+    def __repr__(self) -> str:
+        def row(specs: Sequence[TensorSpec]) -> str:
+            return ", ".join(f"{s.name}: {s}" for s in specs)
+
+        return f"<Program ({row(self.inputs)}) -> ({row(self.outputs)})>"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the program file, complete or not at all. Raises NumcError."""
+        write_program(path, self._contents)
+
+    def __call__(self, *args: Any, threads: int | None = None, **named: Any) -> Array | dict[str, Array]:
+        """Run. `threads` None means NUMC_NUM_THREADS, else the CPUs this process may use; the bits never depend on it.
+
+        Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
+        """
+        arrays = self._bind(args, named)
+        if threads is not None and threads < 1:
+            raise NumcError(f"threads: got {threads}, want a whole number from 1 to 1024")
+        given = (Tensor * max(len(arrays), 1))()
+        for slot, array in zip(given, arrays, strict=False):
+            slot.data, slot.dtype, slot.rank = array.ctypes.data, DTYPES.index(array.dtype.name), array.ndim
+            slot.dims[: array.ndim] = array.shape
+        taken = (Tensor * max(len(self.outputs), 1))()
+        error = ErrorText()
+        code = library().numc_run(self._handle, given, taken, threads or 0, error.reference())
+        if code != 0:
+            raise self._failure(code, error.take())
+        results = {spec.name: _to_array(taken[i], spec) for i, spec in enumerate(self.outputs)}
+        return next(iter(results.values())) if len(self.outputs) == 1 else results
+
+    def _failure(self, code: int, text: str) -> NumcError:
+        """Turn a code of numc_fail into the text that the manifest has for it."""
+        known = self.manifest.get("failures", {})
+        return NumcError(str(known.get(str(code), text)) if code > 0 else text)
+
+    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Array]:
+        names = [spec.name for spec in self.inputs]
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            args, named = (), {**args[0], **named}
+        if len(args) > len(names):
+            raise NumcError(f"program: got {len(args)} inputs, want {len(names)} ({_listed(names)})")
+        values = dict(zip(names, args, strict=False))
+        for name, value in named.items():
+            if name not in names:
+                raise NumcError(f"input '{name}': no such input{did_you_mean(name, names)}: want {_listed(names)}")
+            if name in values:
+                raise NumcError(f"input '{name}': given twice, by position and by name")
+            values[name] = value
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise NumcError(f"program: missing {_listed(missing)}: want {_listed(names)}")
+        return [_checked(spec, values[spec.name]) for spec in self.inputs]
+
+    @contextlib.contextmanager
+    def observe(self, callback: Callback) -> Iterator[None]:
+        """Call `callback` around every outermost parallel kernel of the runs that start inside the `with` block.
+
+        An exception in the callback is raised when the block ends. The operands' address is valid during the call only.
+        """
+        watcher = _Watcher(callback)
+        self._watchers.append(watcher)
+        library().numc_set_observer(self._handle, self._observer, None)
+        try:
+            yield
+        finally:
+            self._watchers.remove(watcher)
+            if not self._watchers:
+                library().numc_set_observer(self._handle, None, None)
+        if watcher.failure is not None:
+            raise watcher.failure
+
+
+class _Watcher:
+    """One observe() block: its callback until that fails, then the failure, which cannot cross machine code."""
+
+    def __init__(self, callback: Callback) -> None:
+        self.callback = callback
+        self.failure: BaseException | None = None
+
+    def __call__(self, kernel: int, operands: int, phase: int) -> None:
+        if self.failure is None:
+            try:
+                self.callback(kernel, operands, phase)
+            except BaseException as failure:
+                self.failure = failure
+
+
+def _forwarder(watchers: list[_Watcher]) -> Any:
+    """Return the one C callback of a program. It lives as long as the program, so no run can outlive it."""
+
+    def forward(_user: int | None, kernel: int, operands: int | None, phase: int) -> None:
+        for watcher in tuple(watchers):
+            watcher(kernel, operands or 0, phase)
+
+    return Observer(forward)
+
+
+def _checked(spec: Input, value: Any) -> Array:
+    """Return `value` as a dense array of exactly the wanted dtype and shape."""
+    array = np.asarray(value)
+    if isinstance(value, int | float | list | tuple) and array.dtype != spec.dtype:
+        # Python numbers carry no dtype of their own: they become the wanted one where nothing but precision is lost.
+        with contextlib.suppress(TypeError):
+            converted = array.astype(spec.dtype, casting="same_kind")
+            array = converted if converted.dtype.kind == "f" or np.array_equal(converted, array) else array
+    fits = array.ndim == len(spec.shape) and all(
+        want is None or got == want for got, want in zip(array.shape, spec.shape, strict=True)
+    )
+    if array.dtype != np.dtype(spec.dtype) or not fits:
+        got = TensorSpec(spec.name, array.dtype.name, array.shape)
+        hint = f": convert it with .astype('{spec.dtype}')" if fits else ""
+        raise NumcError(f"input '{spec.name}': got {got}, want {spec}{hint}")
+    if not array.dtype.isnative:
+        array = array.astype(spec.dtype)
+    return np.require(array, requirements=["C", "A"])
+
+
+def load(path: str | os.PathLike[str]) -> Program:
+    """Load a program file. Running a program executes the machine code in it: load only files you trust.
+
+    Raises NumcError when the file cannot be read, is damaged, or needs CPU features that are not here.
+    """
+    return Program._from_file(path)
