@@ -1,4 +1,4 @@
-"""Running compiled programs: `load("model.numc")` gives a Program. Needs numpy and the runtime library, nothing else."""
+"""Running compiled programs: `load("model.numc")` gives a Program. Needs numpy and the shared library only."""
 
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight, read_program, write_program
 from numc.runtime.library import cpu_features, default_threads, feature_names, request_amx, trim

@@ -98,7 +98,8 @@ def feature_bits(features: Iterable[str]) -> int:
     names, bits = feature_names(), 0
     for feature in sorted(features):
         if feature not in names:
-            raise NumcError(f"CPU feature '{feature}' is unknown{did_you_mean(feature, names)}: one of {', '.join(names)}")
+            known = ", ".join(names)
+            raise NumcError(f"CPU feature '{feature}' is unknown{did_you_mean(feature, names)}: one of {known}")
         bits |= 1 << names.index(feature)
     return bits
 
@@ -197,7 +198,7 @@ def write_program(path: str | os.PathLike[str], contents: Contents) -> None:
             file.write(data)
         for offset, weight in zip(offsets, weights, strict=True):
             file.seek(weights_at + offset)
-            file.write(memoryview(weight.reshape(-1).view(np.uint8)) if weight.nbytes else b"")
+            weight.tofile(file)
         file.truncate(end)
 
 
@@ -253,23 +254,24 @@ def _sections(path: Path, data: mmap.mmap) -> dict[str, tuple[int, int]]:
         raise NumcError(f"'{path}': not a numc program file")
     _, version, count, size, checksum = _HEADER.unpack(data[: _HEADER.size])
     if version != VERSION:
-        raise NumcError(f"'{path}': program file of version {version}, this numc reads version {VERSION}: compile it again")
+        found = f"program file of version {version}"
+        raise NumcError(f"'{path}': {found}, this numc reads version {VERSION}: compile it again")
     if size != len(data):
         raise NumcError(f"'{path}': damaged program file (got {len(data)} bytes of {size})")
     table = data[_HEADER.size : _HEADER.size + _ENTRY.size * count]
     blank = _HEADER.pack(MAGIC, version, count, size, 0)
     if zlib.crc32(table, zlib.crc32(blank)) != checksum:
         raise NumcError(f"'{path}': damaged program file (checksum of the header)")
-    found = {}
+    sections = {}
     for raw, offset, length, crc, summed in _ENTRY.iter_unpack(table):
         name = raw.rstrip(b"\0").decode("utf-8", "replace")
         if offset + length > size or (summed and zlib.crc32(data[offset : offset + length]) != crc):
             raise NumcError(f"'{path}': damaged program file (checksum of section {name})")
-        found[name] = (offset, length)
+        sections[name] = (offset, length)
     for name in ("abi", "code", "weights", "manifest", "ir"):
-        if name not in found:
+        if name not in sections:
             raise NumcError(f"'{path}': damaged program file (no section {name})")
-    return found
+    return sections
 
 
 def read_program(path: str | os.PathLike[str]) -> Contents:

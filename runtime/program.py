@@ -156,8 +156,8 @@ class Program:
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Array]:
         names = [spec.name for spec in self.inputs]
-        if len(args) == 1 and isinstance(args[0], Mapping):
-            args, named = (), {**args[0], **named}
+        if args and isinstance(args[0], Mapping):
+            named, args = {**args[0], **named}, args[1:]
         if len(args) > len(names):
             raise NumcError(f"program: got {len(args)} inputs, want {len(names)} ({_listed(names)})")
         values = dict(zip(names, args, strict=False))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from runtime.objects import compile_object
 
 from numc.runtime import Abi, Contents, Input, TensorSpec, Weight
+from runtime_objects import compile_object
 
 ADD = """
 func.func @main(%a: memref<?x4xf32>, %b: memref<4xf32>) -> memref<?x4xf32> {
