@@ -198,7 +198,7 @@ def write_program(path: str | os.PathLike[str], contents: Contents) -> None:
             file.write(data)
         for offset, weight in zip(offsets, weights, strict=True):
             file.seek(weights_at + offset)
-            weight.tofile(file)
+            file.write(weight.data)
         file.truncate(end)
 
 
