@@ -100,7 +100,7 @@ class Format:
         biased = code >> self.significand_bits & ((1 << self.exponent_bits) - 1)
         sign = -1.0 if code >> (self.bits - 1) else 1.0
         if biased == (1 << self.exponent_bits) - 1:
-            if self.finite and fraction == (1 << self.significand_bits) - 1 or not self.finite and fraction:
+            if (self.finite and fraction == (1 << self.significand_bits) - 1) or (not self.finite and fraction):
                 return math.nan
             if not self.finite:
                 return sign * math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
@@ -40,13 +40,13 @@ _LATER = (
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_conversion(text: str) -> Conversion:
     """Return the conversion `text` writes: a format, then its rounding and ``:nan``. Raises NumcError."""
     return _conversion(_parse(text, "conversion"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_fma(text: str) -> Fma:
     """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
     head, *rest = _parse(text, "fma").children

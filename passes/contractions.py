@@ -104,16 +104,15 @@ def _match(generic: ir.Operation) -> tuple[Fma, int, int, int] | None:
 
 def _linear(expr: ir.AffineExpr) -> Linear | None:
     """Return the coefficients and the constant of a linear affine expression."""
-    if ir.AffineDimExpr.isinstance(expr):
-        return {ir.AffineDimExpr(expr).position: 1}, 0
-    if ir.AffineConstantExpr.isinstance(expr):
-        return {}, ir.AffineConstantExpr(expr).value
-    if ir.AffineAddExpr.isinstance(expr) or ir.AffineMulExpr.isinstance(expr):
-        binary = ir.AffineBinaryExpr(expr)
-        left, right = _linear(binary.lhs), _linear(binary.rhs)
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position: 1}, 0
+    if isinstance(expr, ir.AffineConstantExpr):
+        return {}, expr.value
+    if isinstance(expr, ir.AffineAddExpr) or isinstance(expr, ir.AffineMulExpr):
+        left, right = _linear(expr.lhs), _linear(expr.rhs)
         if left is None or right is None:
             return None
-        if ir.AffineAddExpr.isinstance(expr):
+        if isinstance(expr, ir.AffineAddExpr):
             dims = {d: left[0].get(d, 0) + right[0].get(d, 0) for d in {*left[0], *right[0]}}
             return dims, left[1] + right[1]
         (scaled, factor) = (left, right[1]) if not right[0] else (right, left[1])

@@ -1,0 +1,147 @@
+"""numc.round, numc.fma, numc.matmul: the arithmetic on arrays at native speed, through the same compiler as models."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.errors import NumcError
+from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.frontends.imported import Imported
+from numc.runtime.program import Program
+
+F32Array = npt.NDArray[np.float32]
+
+
+def round(x: npt.ArrayLike, to: str) -> F32Array:  # noqa: A001
+    """Return `x` (float32, any shape) rounded to the format `to`, as float32. Raises NumcError."""
+    array = _f32(x, "x")
+    return _run(_elementwise(f'numc.round"(%a0) {{to = "{parse_conversion(to)}"}} : (f32) -> f32', 1), array)
+
+
+def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str) -> F32Array:
+    """Return one step of the operator on float32 arrays (broadcast); a, b and c are converted to its formats first.
+
+    Raises NumcError.
+    """
+    operator = parse_fma(fma)
+    if operator.datapath not in ("fp32", "exact"):
+        shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
+        x, y, z = (np.broadcast_to(_f32(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))
+        # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
+        return _run_matmul(_batch_dot(str(operator)), x[:, None], y[:, None], np.array(z)).reshape(shape)
+    text = "".join(
+        f'numc.round"(%a{n}) {{to = "{to}"}} : (f32) -> f32\n    %v{n + 1} = "'
+        for n, to in enumerate((operator.a, operator.b, operator.acc))
+    )
+    text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator}"}} : (f32, f32, f32) -> f32'
+    arrays = np.broadcast_arrays(_f32(a, "a"), _f32(b, "b"), _f32(c, "c"))
+    return _run(_elementwise(text, 3), *arrays)
+
+
+def matmul(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike | None = None,
+    *,
+    fma: str = "fp32",
+    threads: int | None = None,
+    target: str = "host",
+    fast: bool = True,
+) -> F32Array:
+    """Return ``a @ b + c`` under an FMA operator: a (m, k), b (k, n), c (m, n) or None for +0; float32.
+
+    Raises NumcError for unknown operators and shapes that do not fit.
+    """
+    x, y = _f32(a, "a"), _f32(b, "b")
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
+        raise NumcError(f"matmul: a has shape {x.shape}, b has shape {y.shape}: want (m, k) and (k, n)")
+    shape = (x.shape[0], y.shape[1])
+    start = np.zeros(shape, np.float32) if c is None else _f32(c, "c")
+    if start.shape != shape:
+        raise NumcError(f"matmul: c has shape {start.shape}: want {shape}")
+    return _run_matmul(_matmul(str(parse_fma(fma)), target, fast), x, y, start, threads=threads)
+
+
+def _f32(value: npt.ArrayLike, name: str) -> F32Array:
+    array = np.asarray(value)
+    if array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
+        array = array.astype(np.float32)  # Python numbers
+    if array.dtype != np.float32:
+        raise NumcError(f"{name} is {array.dtype}: want float32; convert it with .astype('float32')")
+    return array
+
+
+def _run(program: Program, *arrays: F32Array) -> F32Array:
+    result: Any = program(*(np.ascontiguousarray(a).reshape(-1) for a in arrays))
+    return np.asarray(result).reshape(arrays[0].shape)
+
+
+def _run_matmul(program: Program, *arrays: F32Array, threads: int | None = None) -> F32Array:
+    return np.asarray(program(*arrays, threads=threads))
+
+
+def _compile(text: str, **options: Any) -> Program:
+    from numc.compiler.compile import compile
+
+    return compile(Imported(mlir=text, sources=("<numc>",)), **options)
+
+
+@cache
+def _elementwise(operation: str, inputs: int) -> Program:
+    """A program that applies one numc operation, written without its leading ``"``, to 1-D arrays."""
+    kind = "tensor<?xf32>"
+    maps = ", ".join(["affine_map<(i) -> (i)>"] * (inputs + 1))
+    arguments = ", ".join(f"%x{n}: {kind}" for n in range(inputs))
+    names = ", ".join(f"%x{n}" for n in range(inputs))
+    block = ", ".join(f"%a{n}: f32" for n in range(inputs))
+    last = 0 if inputs == 1 else 3
+    return _compile(f"""
+func.func @main({arguments}) -> {kind} {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x0, %c0 : {kind}
+  %e = tensor.empty(%n) : {kind}
+  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}} ins({names} : {", ".join([kind] * inputs)}) outs(%e : {kind}) {{
+  ^bb0({block}, %out: f32):
+    %v0 = "{operation}
+    linalg.yield %v{last} : f32
+  }} -> {kind}
+  return %r : {kind}
+}}""")
+
+
+@cache
+def _matmul(fma: str, target: str, fast: bool) -> Program:
+    kind = "tensor<?x?xf32>"
+    return _compile(
+        f"""
+func.func @main(%a: {kind}, %b: {kind}, %c: {kind}) -> {kind} {{
+  %r = linalg.matmul ins(%a, %b : {kind}, {kind}) outs(%c : {kind}) -> {kind}
+  return %r : {kind}
+}}""",
+        fma=fma,
+        target=target,
+        fast=fast,
+    )
+
+
+@cache
+def _batch_dot(fma: str) -> Program:
+    kind = "tensor<?x?xf32>"
+    return _compile(
+        f"""
+func.func @main(%a: {kind}, %b: {kind}, %c: tensor<?xf32>) -> tensor<?xf32> {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>],
+    iterator_types = ["parallel", "reduction"]}} ins(%a, %b : {kind}, {kind}) outs(%c : tensor<?xf32>) {{
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %p, %z : f32
+    linalg.yield %s : f32
+  }} -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}}""",
+        fma=fma,
+    )

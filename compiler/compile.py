@@ -1,0 +1,190 @@
+"""From a model to a program, or to the IR of any stage on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+
+from numc.compiler import dialect, pipeline
+from numc.compiler.codegen import object_code
+from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.fma import Fma
+from numc.compiler.formats import Conversion
+from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.targets import Target, resolve
+from numc.frontends import mlir, onnx
+from numc.frontends.imported import Argument, Imported
+from numc.passes.explicit_arithmetic import escaped
+from numc.passes.packed_entry import ENTRY
+from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
+from numc.runtime.library import cpu_features
+from numc.runtime.program import Program
+
+DTYPES = {"f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: the FMA operator, the format of other float operations, the target machine.
+
+    `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
+    """
+
+    fma: str = "fp32"
+    ops: str = "fp32"
+    target: str = "host"
+    fast: bool = True
+
+    def resolved(self) -> tuple[Fma, Conversion, Target]:
+        """Parse the texts. Raises NumcError for unknown names."""
+        host = cpu_features() if self.target == "host" else frozenset()
+        return parse_fma(self.fma), parse_conversion(self.ops), resolve(self.target, host)
+
+
+def load_source(path: str | os.PathLike[str], shapes: Mapping[str, tuple[int, ...]] | None = None) -> Imported:
+    """Import an ONNX model, or linalg text from a ``.mlir`` file. Raises NumcError."""
+    if Path(path).suffix == ".mlir":
+        if shapes:
+            raise NumcError(f"{path}: shapes are part of MLIR text: change the types there, leave --shape out")
+        return mlir.load(path)
+    return onnx.load(path, shapes=shapes)
+
+
+def parse_module(text: str, name: str) -> ir.Module:
+    """Parse MLIR text in a fresh context. Raises NumcError with the location if it does not parse or verify."""
+    ctx = dialect.context()
+    torch_dialect.register_dialect(ctx)
+    with ctx:
+        try:
+            return ir.Module.parse(text)
+        except ir.MLIRError as error:
+            first = next((str(d) for d in error.error_diagnostics), str(error)).splitlines()[0]
+            raise NumcError(f"{name}: not valid MLIR of this version: {first}") from None
+
+
+def lower(
+    source: str | os.PathLike[str] | Imported,
+    *,
+    to: str = "numc",
+    fma: str = "fp32",
+    ops: str = "fp32",
+    target: str = "host",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> ir.Module:
+    """Return the IR of `source` after stage `to` (one of `numc list stages`), as an mlir module; ``str`` gives its text.
+
+    Raises NumcError for bad input.
+    """
+    if to not in pipeline.STAGES:
+        raise NumcError(f"unknown stage {to!r}{did_you_mean(to, pipeline.STAGES)}: one of {', '.join(pipeline.STAGES)}")
+    imported = source if isinstance(source, Imported) else load_source(source, shapes)
+    return _lower(imported, Options(fma, ops, target), to)[0]
+
+
+def _lower(imported: Imported, options: Options, to: str) -> tuple[ir.Module, pipeline.State]:
+    fma, ops, target = options.resolved()
+    module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
+    state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights))
+    pipeline.run(module, state, to="numc" if to != "linalg" else "linalg")
+    if to != "linalg" and (left := escaped(module.operation)):
+        raise AssertionError(f"a multiply-add escaped its operator at {left[0]}")
+    if to in ("vector", "llvm"):
+        pipeline.run(module, state, after="numc", to=to)
+    return module, state
+
+
+def compile(  # noqa: A001
+    source: str | os.PathLike[str] | Imported,
+    *,
+    fma: str = "fp32",
+    ops: str = "fp32",
+    target: str = "host",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    fast: bool = True,
+) -> Program:
+    """Compile an ONNX model or linalg MLIR text to a program that computes in the arithmetic named.
+
+    fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
+    target: host or a name of `numc list targets`. shapes: fixes input shapes by name.
+    Raises NumcError for bad input.
+    """
+    imported = source if isinstance(source, Imported) else load_source(source, shapes)
+    options = Options(fma, ops, target, fast)
+    inputs, outputs = _signature(imported)
+    module, state = _lower(imported, options, "numc")
+    numc_ir = str(module)
+    pipeline.run(module, state, after="numc")
+    weights = []
+    for position, (_, value) in sorted(imported.weights.items()):
+        conversion = state.weight_conversions.get(position)
+        weights.append(value if conversion is None else _converted(value, conversion))
+    names = {position: name for position, (name, _) in imported.weights.items()}
+    described = [Weight(names[p], w.dtype.name, w.shape) for p, w in zip(sorted(names), weights, strict=True)]
+    features = frozenset(state.target.features) & _known_features()
+    abi = Abi(ENTRY, (*inputs, *described), outputs, features, state.target.name)
+    manifest = {
+        "fma": str(state.fma),
+        "ops": str(state.ops),
+        "target": state.target.name,
+        "sources": list(imported.sources),
+        "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
+        "contractions": [asdict(c) for c in state.contractions],
+        "converted_weights": {names[p]: c for p, c in state.weight_conversions.items()},
+    }
+    return Program(Contents(abi, object_code(module, state.target), tuple(weights), manifest, numc_ir))
+
+
+def _known_features() -> frozenset[str]:
+    from numc.runtime.library import feature_names
+
+    return frozenset(feature_names())
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _converted(value: np.ndarray, to: str) -> np.ndarray:
+    from numc.compiler.arrays import round as round_array
+
+    return round_array(value, to)
+
+
+def _signature(imported: Imported) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:
+    """The inputs and outputs: as the frontend named them, or from the types of ``@main``."""
+    if imported.inputs or imported.outputs:
+        return (
+            tuple(Input(a.name, a.dtype, _dims(a)) for a in imported.inputs),
+            tuple(TensorSpec(a.name, a.dtype, _dims(a)) for a in imported.outputs),
+        )
+    source = imported.sources[0] if imported.sources else "<text>"
+    module = parse_module(imported.mlir, source)
+    with module.context:
+        for op in module.body.operations:
+            if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
+                kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+                ins = [_spec(f"arg{n}", t, source) for n, t in enumerate(kind.inputs)]
+                outs = [_spec(f"result{n}", t, source) for n, t in enumerate(kind.results)]
+                return tuple(Input(s.name, s.dtype, s.shape) for s in ins), tuple(outs)
+    raise NumcError(f"{source}: found no func.func @main: the program's entry must be called main")
+
+
+def _dims(argument: Argument) -> tuple[int | None, ...]:
+    return tuple(None if d < 0 else d for d in argument.shape)
+
+
+def _spec(name: str, kind: ir.Type, source: str) -> TensorSpec:
+    if not isinstance(kind, ir.RankedTensorType) or str(kind.element_type) not in DTYPES:
+        raise NumcError(f"{source}: @main has a {kind}: arguments and results must be ranked tensors of {', '.join(DTYPES)}")
+    shape = tuple(None if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank))
+    return TensorSpec(name, DTYPES[str(kind.element_type)], shape)

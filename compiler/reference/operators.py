@@ -1,0 +1,220 @@
+"""FMA operators and contractions, defined (arithmetic.md sections 3 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.fma import FP32, Fma
+from numc.compiler.formats import Conversion
+from numc.compiler.grammar import parse_fma
+from numc.compiler.reference.rounding import parts_of, rounder, to_multiple
+from numc.compiler.reference.value import (
+    ONE,
+    POINT,
+    PRODUCT_POINT,
+    Value,
+    bits_of,
+    exact_fma,
+    exact_sum,
+    from_bits,
+    to_array,
+)
+
+Parts = tuple[Value, ...]
+Step = Callable[[Parts, Parts, Value], Value]
+Contraction = Callable[[Sequence[Parts], Sequence[Parts], Value], Value]
+
+
+def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) -> npt.NDArray[np.float32]:
+    """Return one step of an operator on float32 arrays that broadcast; the operands are converted first.
+
+    A hardware operator is its instruction with one pair of elements, the rest of it zero. Raises NumcError for a text
+    that is no operator, TypeError for operands that float32 does not hold.
+    """
+    op = _as_fma(fma)
+    a_bits, b_bits, c_bits = np.broadcast_arrays(bits_of(a), bits_of(b), bits_of(c))
+    left, right = _operands(a_bits, op.a), _operands(b_bits, op.b)
+    start = _operands(c_bits, op.acc, split=False)
+    contract = _contraction(op)
+    results = (contract((x,), (y,), z[0]) for x, y, z in zip(left, right, start, strict=True))
+    return to_array(results, a_bits.shape)
+
+
+def dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike = 0.0, fma: Fma | str = "fp32") -> np.float32:
+    """Return one element of a contraction: `a` and `b` in one dimension, in ascending order, from the scalar `c`.
+
+    Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
+    """
+    op = _as_fma(fma)
+    a_bits, b_bits, c_bits = bits_of(a), bits_of(b), bits_of(c)
+    if a_bits.ndim != 1 or a_bits.shape != b_bits.shape or c_bits.ndim != 0:
+        raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
+    (start,) = _operands(c_bits, op.acc, split=False)
+    result = _contraction(op)(_operands(a_bits, op.a), _operands(b_bits, op.b), start[0])
+    return np.float32(to_array([result], ())[()])
+
+
+def matmul(
+    a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike | None = None, fma: Fma | str = "fp32"
+) -> npt.NDArray[np.float32]:
+    """Return (M,K) times (K,N), each element as `dot` defines it, from `c` (broadcast to (M,N); none is +0).
+
+    Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
+    """
+    op = _as_fma(fma)
+    a_bits, b_bits = bits_of(a), bits_of(b)
+    if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
+        raise ValueError(f"matmul of shapes {a_bits.shape} and {b_bits.shape}: needs (M,K) and (K,N)")
+    shape = (a_bits.shape[0], b_bits.shape[1])
+    starts = _operands(np.broadcast_to(bits_of(0.0 if c is None else c), shape), op.acc, split=False)
+    rows = [_operands(row, op.a) for row in a_bits]
+    columns = [_operands(column, op.b) for column in b_bits.T]
+    contract = _contraction(op)
+    pairs = ((row, column) for row in rows for column in columns)
+    return to_array((contract(x, y, z[0]) for (x, y), z in zip(pairs, starts, strict=True)), shape)
+
+
+def _as_fma(fma: Fma | str) -> Fma:
+    return parse_fma(fma) if isinstance(fma, str) else fma
+
+
+class _Converted(dict[int, Parts]):
+    """Binary32 encodings to the parts of their conversion, remembered: tensors repeat their values in every dot."""
+
+    def __init__(self, to: Conversion, split: bool) -> None:
+        super().__init__()
+        self._round, self._count = rounder(to, POINT), to.format.parts if split else 1
+
+    def __missing__(self, bits: int) -> Parts:
+        value = self._round(from_bits(bits))
+        self[bits] = parts = parts_of(value, self._count) if self._count > 1 else (value,)
+        return parts
+
+
+@cache
+def _converted(to: Conversion, split: bool) -> _Converted:
+    return _Converted(to, split)
+
+
+def _operands(bits: npt.NDArray[np.uint32], to: Conversion, split: bool = True) -> list[Parts]:
+    known = _converted(to, split)
+    if len(known) > 1 << 20:
+        known.clear()
+    return list(map(known.__getitem__, bits.ravel().tolist()))
+
+
+@cache
+def _contraction(op: Fma) -> Contraction:
+    """The reduction of an operator, on converted operands and a converted start."""
+    if op.datapath in _INSTRUCTIONS:
+        return _INSTRUCTIONS[op.datapath]
+    step = _exact_step(op) if op.datapath == "exact" else _fp32_step(op)
+
+    def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
+        for x, y in zip(a, b, strict=True):
+            c = step(x, y, c)
+        return c
+
+    return contract
+
+
+_TO_F32 = rounder(FP32, PRODUCT_POINT)
+
+
+def _f32_fma(a: Value, b: Value, c: Value) -> Value:
+    return _TO_F32(exact_fma(a, b, c))
+
+
+def _f32_mul(a: Value, b: Value) -> Value:
+    return _f32_fma(a, b, -0.0)  # x + -0 is x, for zeros of both signs too
+
+
+def _f32_add(x: Value, y: Value) -> Value:
+    return _f32_fma(x, ONE, y)
+
+
+def _fp32_step(op: Fma) -> Step:
+    """Section 3, datapath fp32: a chain of binary32 FMAs, one addition, one conversion."""
+    to_acc = rounder(op.acc, POINT)
+    first, *others = op.terms
+    to_product = rounder(op.product, POINT) if op.product else None
+
+    def single(a: Parts, b: Parts, c: Value) -> Value:
+        return to_acc(_TO_F32(exact_fma(a[0], b[0], c)))
+
+    def chain(a: Parts, b: Parts, c: Value) -> Value:
+        p = _f32_mul(a[first[0]], b[first[1]])
+        for i, j in others:
+            p = _f32_fma(a[i], b[j], p)
+        if to_product:
+            p = to_product(p)
+        return to_acc(_f32_add(p, c))
+
+    return chain if others or to_product else single
+
+
+def _exact_step(op: Fma) -> Step:
+    """Section 3, datapath exact: one rounding of the real sum; MAC and MACS also round the real product."""
+    to_acc = rounder(op.acc, PRODUCT_POINT)
+    to_product = rounder(op.product, PRODUCT_POINT) if op.product else None
+
+    def step(a: Parts, b: Parts, c: Value) -> Value:
+        products = [(a[i], b[j]) for i, j in op.terms]
+        if to_product:
+            products = [(to_product(exact_sum(products, -0.0)), ONE)]
+        return to_acc(exact_sum(products, c))
+
+    return step
+
+
+_MIN_NORMAL = 1 << (POINT - 126)
+
+
+def _daz(x: Value) -> Value:
+    """Denormals are zeros, of the same sign."""
+    if type(x) is int and -_MIN_NORMAL < x < _MIN_NORMAL:
+        return 0 if x >= 0 else -0.0
+    return x
+
+
+def _ftz_fma(a: Value, b: Value, c: Value) -> Value:
+    """A binary32 FMA, to nearest even, that takes and returns zeros for subnormals (tiny is decided after rounding)."""
+    exact = exact_fma(_daz(a), _daz(b), _daz(c))
+    if type(exact) is int and exact:
+        shift = abs(exact).bit_length() - FP32.format.precision
+        rounded = to_multiple(abs(exact), shift, "rne", exact < 0) if shift > 0 else abs(exact)
+        if rounded < _MIN_NORMAL << POINT:
+            return 0 if exact > 0 else -0.0
+    return _TO_F32(exact)
+
+
+def _amx_bf16(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
+    """TDPBF16PS on rows of 32: even and odd elements in a chain each, then the sum of both is added to C."""
+    for block in range(0, len(a), 32):
+        even: Value = 0
+        odd: Value = 0
+        for k in range(block, min(block + 32, len(a)), 2):
+            even = _ftz_fma(a[k][0], b[k][0], even)
+            odd = _ftz_fma(*_element(a, b, k + 1), odd)
+        c = _ftz_fma(_ftz_fma(even, ONE, odd), ONE, c)
+    return c
+
+
+def _avx512_bf16(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
+    """VDPBF16PS: of each pair the odd element first."""
+    for k in range(0, len(a), 2):
+        c = _ftz_fma(*_element(a, b, k + 1), c)
+        c = _ftz_fma(a[k][0], b[k][0], c)
+    return c
+
+
+def _element(a: Sequence[Parts], b: Sequence[Parts], k: int) -> tuple[Value, Value]:
+    """Element k of both operands; +0 in the half of the last pair that an odd length leaves empty."""
+    return (a[k][0], b[k][0]) if k < len(a) else (0, 0)
+
+
+_INSTRUCTIONS: Mapping[str, Contraction] = {"amx_bf16": _amx_bf16, "avx512_bf16": _avx512_bf16}
