@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 from torch_mlir.passmanager import PassManager
 
-from numc.compiler.errors import NumcError
 from numc.frontends.onnx_prepare import DATA_SHAPES
 
 PIPELINES = ("torch-onnx-to-torch-backend-pipeline", "torch-backend-to-linalg-on-tensors-backend-pipeline")
@@ -20,14 +21,14 @@ _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zer
 
 
 class ConversionError(Exception):
-    """torch-mlir refused the model; the text is its first diagnostic."""
+    """The model does not become usable linalg; the text says why, in one line."""
 
 
 def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
     """Return a module whose ``@main`` takes the graph's inputs; operations carry the names of their nodes as locations.
 
     `no_broadcast` promises that two dynamic sizes that meet are equal, which saves the checks at run time.
-    Raises ConversionError when torch-mlir fails, NumcError when the result could abort at run time.
+    Raises ConversionError when torch-mlir fails or the result could abort at run time.
     """
     context = ir.Context()
     data_shapes = bool(DATA_SHAPES.intersection(node.op_type for node in model.graph.node))
@@ -61,7 +62,9 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
 
 def _diagnostic(error: ir.MLIRError) -> str:
     diagnostics = error.error_diagnostics
-    return _one_line(diagnostics[0].message if diagnostics else str(error))
+    text = _one_line(diagnostics[0].message if diagnostics else str(error))
+    # The operation itself follows, in full; its name is in the text already.
+    return re.sub(r"( that was explicitly marked illegal)?: (%\S+ = )?\".*", "", text)
 
 
 def _one_line(text: str, limit: int = 300) -> str:
@@ -99,17 +102,16 @@ def _refuse_asserts(module: ir.Module, data_shapes: bool) -> None:
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "cf.assert":
-            message = ir.StringAttr(op.attributes["msg"]).value
+            message = str(ir.StringAttr(op.attributes["msg"]).value)
             if message in _SIZES_START_AT_ONE and not data_shapes:
                 idle.append(op)
             else:
-                found.append(f"'{node_name(op.location)}' ({message})")
+                found.append(message)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     if found:
-        nodes = ", ".join(dict.fromkeys(found))
-        raise NumcError(f"checks at run time are not available, needed by node {nodes}; "
-                        "fix the sizes with shapes={...}")  # fmt: skip
+        raise ConversionError(f"needs a check at run time ({', '.join(dict.fromkeys(found))}), which is not available; "
+                              "fixed sizes (shapes={...}) may avoid it")  # fmt: skip
     for op in idle:
         op.erase()

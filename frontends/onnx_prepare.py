@@ -121,7 +121,8 @@ def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:
 
 def _value(tensor: onnx.TensorProto) -> Array:
     try:
-        return numpy_helper.to_array(tensor)
+        value: Array = numpy_helper.to_array(tensor)
+        return value
     except Exception as error:
         raise NumcError(f"constant '{tensor.name}' is damaged: {error}") from None
 
@@ -249,9 +250,7 @@ def _check_sizes(graph: onnx.GraphProto) -> None:
 
 
 def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
-    return tuple(
-        dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim
-    )
+    return tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim)
 
 
 def _argument(value: onnx.ValueInfoProto) -> Argument:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import external_data_helper, inliner
 
 from numc.compiler.errors import NumcError
@@ -46,6 +46,7 @@ def _parse(path: Path) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
+        _check_strings(model)
     except (DecodeError, ValueError):
         raise NumcError("not an ONNX model, or truncated or damaged: it does not parse; export it again") from None
     if not model.HasField("graph") or not model.opset_import or model.ir_version <= 0:
@@ -53,6 +54,22 @@ def _parse(path: Path) -> onnx.ModelProto:
     if not model.graph.node:
         raise NumcError("empty graph: the model has no nodes; nothing to compile")
     return model
+
+
+def _check_strings(message: Message) -> None:
+    """Raise ValueError for a string that is not UTF-8: protobuf parses it, and returns bytes when it is read."""
+    if isinstance(message, onnx.TensorProto):
+        # Its other fields may be gigabytes.
+        if not isinstance(message.name, str):
+            raise ValueError(message.name)
+        return
+    for field, found in message.ListFields():
+        items = [found] if isinstance(found, (Message, str, bytes, int, float)) else found
+        if field.type == field.TYPE_MESSAGE:
+            for item in items:
+                _check_strings(item)
+        elif field.type == field.TYPE_STRING and not all(isinstance(item, str) for item in items):
+            raise ValueError(field.name)
 
 
 def _load_external(model: onnx.ModelProto, folder: Path) -> list[str]:
@@ -137,10 +154,8 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
 
 def _bits(data_type: int) -> int:
     name = _NAMES[data_type]
-    if name.endswith("4"):
-        return {"int4": 4, "uint4": 4}.get(name, onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize * 8)
-    if name.endswith("int2"):
-        return 2
+    if name.endswith(("int4", "int2")):
+        return int(name[-1])
     return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * 8
 
 

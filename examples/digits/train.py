@@ -1,6 +1,6 @@
 """Train the two digit classifiers that the examples use, and export them: mlp.onnx, cnn.onnx and heldout.npz.
 
-Run from anywhere: ``python examples/digits/train.py``. Needs torch, onnx, onnxscript and scikit-learn. Takes about 20 s.
+Run from anywhere: ``python examples/digits/train.py``. Needs torch, onnx, onnxscript and scikit-learn. Takes 20 s.
 """
 
 from __future__ import annotations

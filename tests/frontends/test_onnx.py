@@ -1,0 +1,406 @@
+"""ONNX import: what comes out, and what happens to files that are wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from numc.compiler.errors import NumcError
+from numc.frontends import mlir as mlir_frontend
+from numc.frontends import onnx as frontend
+from numc.frontends.imported import Argument, Imported
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits"
+MODELS = ROOT / "examples" / "models"
+
+Maker = Callable[..., Path]
+
+
+def value(name: str, shape: list[int | str], dtype: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Maker:
+    def make(nodes, inputs, outputs, initializers=(), opset: int = 18, domains=(), ir_version: int = 8) -> Path:  # type: ignore[no-untyped-def]
+        graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
+        opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
+        file = tmp_path / "model.onnx"
+        file.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=ir_version).SerializeToString())
+        return file
+
+    return make
+
+
+def error(path: Path, **options: object) -> str:
+    with pytest.raises(NumcError) as caught:
+        frontend.load(path, **options)  # type: ignore[arg-type]
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(f"{path}: ")
+    return text.removeprefix(f"{path}: ")
+
+
+# What comes out.
+
+
+@pytest.fixture(scope="module")
+def mlp() -> Imported:
+    return frontend.load(DIGITS / "mlp.onnx")
+
+
+def test_inputs_outputs_and_weights_of_the_mlp(mlp: Imported) -> None:
+    assert mlp.inputs == (Argument("x", "float32", (-1, 64), ("batch", "")),)
+    assert [str(a) for a in mlp.outputs] == ["logits: float32[?, 10]"]
+    # The last bias has ten elements and stays a constant.
+    assert [(i, v.shape) for i, (_, v) in mlp.weights.items()] == [
+        (1, (128, 64)), (2, (128,)), (3, (64, 128)), (4, (64,)), (5, (10, 64)),
+    ]  # fmt: skip
+    assert mlp.sources == (str(DIGITS / "mlp.onnx"),)
+
+
+def test_weights_have_the_values_in_the_file(mlp: Imported) -> None:
+    stored = {t.name: numpy_helper.to_array(t) for t in onnx.load(DIGITS / "mlp.onnx").graph.initializer}
+    for name, array in mlp.weights.values():
+        np.testing.assert_array_equal(array, stored[name])
+
+
+def test_main_takes_inputs_then_weights(mlp: Imported) -> None:
+    (line,) = [line for line in mlp.mlir.splitlines() if "func.func" in line]
+    types = [part.split(" loc(")[0] for part in line.split("%arg")[1:]]
+    assert [t.split("tensor<")[1].split(">")[0] for t in types] == [
+        "?x64xf32", "128x64xf32", "128xf32", "64x128xf32", "64xf32", "10x64xf32",
+    ]  # fmt: skip
+    assert "@main" in line
+    assert "torch." not in mlp.mlir.replace("torch.assume_strict_symbolic_shapes", "").replace("torch.onnx_meta", "")
+
+
+def test_contractions_are_located_at_their_nodes(mlp: Imported) -> None:
+    aliases = dict(line.split(" = ", 1) for line in mlp.mlir.splitlines() if line.startswith("#loc"))
+    found = [
+        aliases[line.rsplit("loc(", 1)[1].rstrip(")")] for line in mlp.mlir.splitlines() if "linalg.matmul" in line
+    ]
+    gemms = [name for name, op in mlp.nodes.items() if op == "Gemm"]
+    assert found == [f'loc("{name}")' for name in gemms]
+    assert len(gemms) == 3
+
+
+def test_shapes_fix_dynamic_sizes() -> None:
+    fixed = frontend.load(DIGITS / "mlp.onnx", shapes={"x": (7, 64)})
+    assert fixed.inputs[0].shape == (7, 64)
+    assert fixed.outputs[0].shape == (7, 10)
+    assert "?" not in fixed.mlir
+
+
+def test_one_symbol_is_fixed_everywhere(save: Maker) -> None:
+    file = save([helper.make_node("Add", ["a", "b"], ["c"])], [value("a", ["n", 4]), value("b", ["n", 4])],
+                [value("c", ["n", 4])])  # fmt: skip
+    result = frontend.load(file, shapes={"a": (3, 4)})
+    assert [a.shape for a in (*result.inputs, *result.outputs)] == [(3, 4)] * 3
+    assert error(file, shapes={"a": (3, 4), "b": (5, 4)}).startswith("shapes: 'n' would be 3 (in 'a') and 5 (in 'b')")
+
+
+@pytest.mark.parametrize("name", ["digits/cnn", "models/transformer", "models/lstm", "models/gru"])
+def test_examples_lower_without_checks_at_run_time(name: str) -> None:
+    result = frontend.load(ROOT / "examples" / f"{name}.onnx")
+    assert "linalg." in result.mlir
+    assert "cf.assert" not in result.mlir
+    batch = 2 if name == "models/gru" else -1
+    assert result.inputs[0].shape[0] == result.outputs[0].shape[0] == batch
+
+
+def test_float_constants_of_64_elements_become_arguments(save: Maker) -> None:
+    # One as initialiser listed among the inputs (IR version 3), one as Constant node, one generated, one too small.
+    big = np.arange(64, dtype=np.float32)
+    nodes = [
+        helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(big + 1)),
+        helper.make_node("ConstantOfShape", ["s"], ["z"], value=numpy_helper.from_array(np.float32([2.5]))),
+        helper.make_node("Add", ["x", "w"], ["a"]),
+        helper.make_node("Mul", ["a", "k"], ["b"]),
+        helper.make_node("Sub", ["b", "z"], ["c"]),
+        helper.make_node("Reshape", ["c", "r"], ["d"]),
+        helper.make_node("Add", ["d", "small"], ["y"]),
+    ]
+    weights = [
+        numpy_helper.from_array(big, "w"),
+        numpy_helper.from_array(np.array([64]), "s"),
+        numpy_helper.from_array(np.array([1, 1, 64]), "r"),
+        numpy_helper.from_array(np.ones((1, 1, 1), np.float32), "small"),
+    ]
+    inputs = [value("x", [64]), value("w", [64]), value("s", [1], TensorProto.INT64)]
+    result = frontend.load(save(nodes, inputs, [value("y", [1, 1, 64])], weights, opset=9, ir_version=3))
+    assert [a.name for a in result.inputs] == ["x"]
+    found = dict(result.weights.values())
+    assert sorted(found) == ["k", "w", "z"]
+    np.testing.assert_array_equal(found["k"], big + 1)
+    np.testing.assert_array_equal(found["z"], np.full(64, 2.5, np.float32))
+
+
+def test_float_arithmetic_on_constants_is_not_folded(save: Maker) -> None:
+    big = numpy_helper.from_array(np.ones(64, np.float32), "w")
+    nodes = [helper.make_node("Mul", ["w", "w"], ["v"]), helper.make_node("Add", ["x", "v"], ["y"])]
+    result = frontend.load(save(nodes, [value("x", [64])], [value("y", [64])], [big]))
+    assert "arith.mulf" in result.mlir
+    assert [name for name, _ in result.weights.values()] == ["w"]
+
+
+def test_nodes_without_a_name_are_called_by_their_output(save: Maker) -> None:
+    nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Log", ["e"], ["y"], name="e")]
+    result = frontend.load(save(nodes, [value("x", [4])], [value("y", [4])]))
+    assert dict(result.nodes) == {"e": "Exp", "y": "Log"}
+
+
+def test_integer_inputs_are_allowed(save: Maker) -> None:
+    table = numpy_helper.from_array(np.ones((10, 8), np.float32), "table")
+    file = save([helper.make_node("Gather", ["table", "ids"], ["y"])], [value("ids", ["n"], TensorProto.INT64)],
+                [value("y", ["n", 8])], [table])  # fmt: skip
+    result = frontend.load(file)
+    assert str(result.inputs[0]) == "ids: int64[?]"
+    assert result.weights[1][1].shape == (10, 8)
+
+
+def test_the_importer_is_not_loaded_into_the_caller() -> None:
+    code = "import sys, numc.frontends.onnx; print(sorted({'onnx', 'torch_mlir', 'torch'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={"PYTHONPATH": str(ROOT / "src")})  # fmt: skip
+    assert done.stdout.strip() == "[]"
+
+
+# Files that are wrong.
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    assert error(tmp_path / "no.onnx") == "no such file; expected an ONNX model"
+    assert error(tmp_path) == "is a directory; expected an ONNX model"
+
+
+@pytest.mark.parametrize("data", [b"hello, world\n" * 9, b"\x7fELF\x02\x01\x01" + bytes(99)])
+def test_not_onnx(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "x.onnx"
+    file.write_bytes(data)
+    assert error(file).startswith("not an ONNX model")
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    file = tmp_path / "x.onnx"
+    file.write_bytes(b"")
+    assert error(file) == "empty file; expected an ONNX model"
+
+
+def test_truncated(tmp_path: Path) -> None:
+    file = tmp_path / "x.onnx"
+    file.write_bytes((DIGITS / "mlp.onnx").read_bytes()[:-1000])
+    assert error(file) == "not an ONNX model, or truncated or damaged: it does not parse; export it again"
+
+
+def test_missing_external_weights(tmp_path: Path) -> None:
+    model = onnx.load(DIGITS / "mlp.onnx")
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=1000)
+    loaded = frontend.load(tmp_path / "m.onnx")
+    assert loaded.sources == (str(tmp_path / "m.onnx"), str(tmp_path / "m.bin"))
+    (tmp_path / "m.bin").unlink()
+    text = error(tmp_path / "m.onnx")
+    assert "are in the file 'm.bin', which is not in" in text
+    assert text.endswith("; put it next to the model")
+
+
+def test_weights_shorter_than_their_shape(save: Maker) -> None:
+    weight = numpy_helper.from_array(np.ones(64, np.float32), "w")
+    weight.raw_data = weight.raw_data[:100]
+    file = save([helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [64])], [value("y", [64])], [weight])
+    assert error(file) == "initialiser 'w' is damaged: its shape [64] needs 256 bytes, found 100"
+
+
+def test_all_unknown_operators_are_listed(save: Maker) -> None:
+    nodes = [
+        helper.make_node("Frobnicate", ["x"], ["a"], name="first"),
+        helper.make_node("Rope", ["a"], ["b"], name="second", domain="com.example"),
+        helper.make_node("Relu", ["b"], ["c"], name="fine"),
+        helper.make_node("Gelu", ["c"], ["y"], name="third"),
+    ]
+    file = save(nodes, [value("x", [4])], [value("y", [4])], domains=["com.example"])
+    assert error(file) == (
+        "3 nodes cannot be compiled: node 'first' (Frobnicate, opset 18): opset 18 has no such operator; "
+        "node 'second' (Rope, opset 1): operators of domain 'com.example' are not available; "
+        "node 'third' (Gelu, opset 18): opset 18 has no such operator"
+    )
+
+
+def test_all_operators_that_do_not_lower_are_listed(save: Maker) -> None:
+    nodes = [
+        helper.make_node("Det", ["x"], ["d"], name="determinant"),
+        helper.make_node("Relu", ["v"], ["r"], name="fine"),
+        helper.make_node("Unique", ["r"], ["u"], name="once"),
+        helper.make_node("Unique", ["r"], ["u2"], name="twice"),
+    ]
+    file = save(nodes, [value("x", [3, 4, 4]), value("v", [8])],
+                [value("d", [3]), value("u", ["k"]), value("u2", ["k"])])  # fmt: skip
+    text = error(file)
+    assert text.startswith("3 nodes cannot be compiled: node 'determinant' (Det, opset 18): ")
+    assert "; nodes 'once', 'twice' (Unique, opset 18): " in text
+    assert "fine" not in text
+
+
+def test_control_flow(save: Maker) -> None:
+    branch = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "b", [], [value("r", [4])])
+    node = helper.make_node("If", ["c"], ["y"], name="choice", then_branch=branch, else_branch=branch)
+    file = save([node], [value("c", [], TensorProto.BOOL), value("x", [4])], [value("y", [4])])
+    assert error(file) == "1 node cannot be compiled: node 'choice' (If, opset 18): control flow is not available"
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(TensorProto.DOUBLE, "double"), (TensorProto.FLOAT16, "float16"),
+                                             (TensorProto.BFLOAT16, "bfloat16")])  # fmt: skip
+def test_floats_that_are_not_float32(save: Maker, dtype: int, name: str) -> None:
+    file = save([helper.make_node("Relu", ["x"], ["y"])], [value("x", [4], dtype)], [value("y", [4], dtype)])
+    assert error(file) == f"'x' is {name}; float tensors must be float32; convert the model to float32"
+
+
+def test_initialisers_that_are_not_float32(save: Maker) -> None:
+    weight = numpy_helper.from_array(np.ones(4), "w")
+    node = helper.make_node("Cast", ["w"], ["y"], to=TensorProto.FLOAT)
+    assert error(save([node], [value("x", [4])], [value("y", [4])], [weight])).startswith("initialiser 'w' is double;")
+
+
+def test_strings(save: Maker) -> None:
+    file = save([helper.make_node("Identity", ["x"], ["y"])], [value("x", [4], TensorProto.STRING)],
+                [value("y", [4], TensorProto.STRING)])  # fmt: skip
+    assert error(file) == "'x' is of type string; only float32, integer and bool tensors are allowed"
+
+
+@pytest.mark.parametrize("kind", ["sequence", "optional"])
+def test_sequences_and_optionals(save: Maker, kind: str) -> None:
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, [4])
+    make = {"sequence": helper.make_sequence_type_proto, "optional": helper.make_optional_type_proto}[kind]
+    file = save([helper.make_node("Identity", ["x"], ["y"])], [helper.make_value_info("x", make(tensor))],
+                [value("y", [4])])  # fmt: skip
+    assert error(file) == f"'x' is of type {kind}; only tensors are allowed as inputs and outputs"
+
+
+@pytest.mark.parametrize(("shape", "found"), [([2**20, 2**20], "at most 2147483647 are allowed"),
+                                              ([-5, 4], "has a negative size in its shape [-5, 4]"),
+                                              ([2**62, 4, 4], "at most 2147483647 are allowed")])  # fmt: skip
+def test_absurd_sizes(save: Maker, shape: list[int | str], found: str) -> None:
+    file = save([helper.make_node("Relu", ["x"], ["y"])], [value("x", shape)], [value("y", shape)])
+    assert found in error(file)
+
+
+def test_absurd_sizes_inside(save: Maker) -> None:
+    shape = numpy_helper.from_array(np.array([2**20, 2**20]), "s")
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["c"], name="huge"), helper.make_node("Add", ["x", "c"], ["y"])]
+    file = save(nodes, [value("x", [1])], [value("y", [2**10, 2**10])], [shape])
+    assert error(file).startswith("node 'huge' (ConstantOfShape) asks for shape [1048576, 1048576]")
+    file = save([helper.make_node("Expand", ["x", "s"], ["c"]), helper.make_node("ReduceMax", ["c"], ["y"])],
+                [value("x", [1])], [value("y", [1, 1])], [shape])  # fmt: skip
+    assert error(file).startswith("'c' would have shape [1048576, 1048576]")
+
+
+def test_empty_graph(save: Maker) -> None:
+    assert (
+        error(save([], [value("x", [4])], [value("x", [4])]))
+        == "empty graph: the model has no nodes; nothing to compile"
+    )
+
+
+def test_no_outputs(save: Maker) -> None:
+    file = save([helper.make_node("Relu", ["x"], ["y"])], [value("x", [4])], [])
+    assert error(file) == "the model has no outputs; nothing to compile"
+
+
+def test_no_inputs(save: Maker) -> None:
+    weight = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    file = save([helper.make_node("Relu", ["w"], ["y"])], [], [value("y", [4])], [weight])
+    assert error(file) == "the model has no inputs; nothing to compute"
+
+
+def test_opset_too_new(save: Maker) -> None:
+    file = save([helper.make_node("Relu", ["x"], ["y"])], [value("x", [4])], [value("y", [4])], opset=99)
+    assert error(file).startswith("opset 99 is not between 1 and ")
+
+
+def test_inputs_that_are_missing(save: Maker) -> None:
+    file = save([helper.make_node("Add", ["x", "nowhere"], ["y"], name="sum")], [value("x", [4])], [value("y", [4])])
+    assert error(file) == "damaged model: node 'sum' (Add) reads 'nowhere', which nothing before it defines"
+    file = save([helper.make_node("Relu", ["x"], ["z"])], [value("x", [4])], [value("y", [4])])
+    assert error(file) == "damaged model: nothing defines the output 'y'"
+
+
+@pytest.mark.parametrize(("shapes", "found"), [
+    ({"y": (1, 64)}, "shapes: no input 'y'; the inputs are x"),
+    ({"x": (1, 2, 64)}, "shapes: 'x' has 2 dimensions [-1, 64], found [1, 2, 64]"),
+    ({"x": (1, 65)}, "shapes: 'x' has the static shape [-1, 64], found [1, 65]; only dynamic sizes (-1) can be set"),
+    ({"x": (0, 64)}, "shapes: x=[0, 64]: sizes start at 1"),
+])  # fmt: skip
+def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], found: str) -> None:
+    assert error(DIGITS / "mlp.onnx", shapes=shapes) == found
+
+
+def test_near_names(save: Maker) -> None:
+    file = save([helper.make_node("Relu", ["images"], ["y"])], [value("images", ["n"])], [value("y", ["n"])])
+    assert error(file, shapes={"image": (4,)}) == (
+        "shapes: no input 'image' (did you mean 'images'?); the inputs are images"
+    )
+
+
+def test_checks_at_run_time_are_refused(save: Maker) -> None:
+    # Two sizes of different names may differ, or one may be 1: that would be checked while running.
+    file = save([helper.make_node("Add", ["a", "b"], ["y"], name="sum")], [value("a", ["n"]), value("b", ["m"])],
+                [value("y", ["k"])])  # fmt: skip
+    text = error(file)
+    assert text == (
+        "1 node cannot be compiled: node 'sum' (Add, opset 18): needs a check at run time (mismatched size for "
+        "broadcast), which is not available; fixed sizes (shapes={...}) may avoid it"
+    )
+    assert frontend.load(file, shapes={"a": (4,), "b": (1,)}).outputs[0].shape == (4,)
+
+
+def test_time_limit() -> None:
+    assert error(DIGITS / "mlp.onnx", time_limit=0.01).startswith("import took longer than 0.01 s (stage: ")
+
+
+def test_a_crash_of_the_importer_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontend, "_run", lambda request, limit: -11)
+    assert error(DIGITS / "mlp.onnx") == (
+        "the importer crashed with SIGSEGV (stage: start); "
+        "the file is damaged or uses something the importer cannot handle"
+    )
+
+
+def test_a_crashing_node_is_named(save: Maker) -> None:
+    # torch-mlir divides by zero here (SIGFPE); if it learns better, this test needs another crash.
+    shape = numpy_helper.from_array(np.array([3, 4, 0]), "s")
+    nodes = [
+        helper.make_node("Reshape", ["x", "s"], ["y"], name="nothing", allowzero=1),
+        helper.make_node("Relu", ["v"], ["w"], name="fine"),
+    ]
+    text = error(
+        save(nodes, [value("x", [0, 3, 4]), value("v", [4])], [value("y", [3, 4, 0]), value("w", [4])], [shape])
+    )
+    assert text == "1 node cannot be compiled: node 'nothing' (Reshape, opset 18): the importer crashed (SIGFPE)"
+
+
+# MLIR text.
+
+
+def test_mlir_text_is_passed_on(tmp_path: Path) -> None:
+    file = tmp_path / "x.mlir"
+    file.write_text("module {}\n")
+    assert mlir_frontend.load(file) == Imported(mlir="module {}\n", sources=(str(file),))
+
+
+def test_mlir_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "x.mlir"
+    with pytest.raises(
+        NumcError, match=r"x\.mlir: cannot read: No such file or directory; expected a file of MLIR text"
+    ):
+        mlir_frontend.load(file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(NumcError, match="not UTF-8 text"):
+        mlir_frontend.load(file)

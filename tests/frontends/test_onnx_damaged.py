@@ -1,0 +1,50 @@
+"""Damaged ONNX files: a NumcError or success, never anything else."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from numc.compiler.errors import NumcError
+from numc.frontends import onnx as frontend
+from numc.frontends import onnx_prepare, onnx_read
+
+MLP = (Path(__file__).resolve().parents[2] / "examples" / "digits" / "mlp.onnx").read_bytes()
+# Most bytes are weights, where any value is good: aim at the structure at both ends, too.
+POSITIONS = st.one_of(st.integers(0, len(MLP) - 1), st.integers(0, 2000), st.integers(len(MLP) - 400, len(MLP) - 1))
+EDITS = st.lists(st.tuples(POSITIONS, st.integers(1, 255)), min_size=1, max_size=4)
+
+
+def damage(edits: list[tuple[int, int]], length: int) -> bytes:
+    data = bytearray(MLP)
+    for position, bits in edits:
+        data[position] ^= bits
+    return bytes(data[:length])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits=EDITS, length=st.one_of(st.just(len(MLP)), st.integers(0, len(MLP))))
+def test_reading_raises_numc_errors_only(tmp_path: Path, edits: list[tuple[int, int]], length: int) -> None:
+    file = tmp_path / "m.onnx"
+    file.write_bytes(damage(edits, length))
+    with contextlib.suppress(NumcError):
+        model, _ = onnx_read.read(file)
+        onnx_prepare.prepare(model, {})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_loading_raises_numc_errors_only(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    file = tmp_path / "m.onnx"
+    file.write_bytes(damage([(rng.randrange(1500), rng.randrange(1, 256)) for _ in range(2)], len(MLP)))
+    try:
+        frontend.load(file)
+    except NumcError as error:
+        assert "\n" not in str(error)
+        # An exception that nobody foresaw ends the worker with status 1.
+        assert "ended with status" not in str(error)
