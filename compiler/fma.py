@@ -51,7 +51,7 @@ class Fma:
 
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:
-        """The partial products (i, j), meaning ``a_i * b_j``, in the order they are chained: least significant first."""
+        """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
         n, m = self.a.format.parts, self.b.format.parts
         every = sorted(
             ((i, j) for i in range(n) for j in range(m)), key=lambda ij: (ij[0] + ij[1], ij[0]), reverse=True
