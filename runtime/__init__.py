@@ -1,7 +1,15 @@
 """Running compiled programs: `load("model.numc")` gives a Program. Needs numpy and the shared library only."""
 
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight, read_program, write_program
-from numc.runtime.library import cpu_features, default_threads, feature_names, request_amx, trim
+from numc.runtime.library import (
+    cpu_features,
+    default_threads,
+    feature_names,
+    include_folder,
+    library_folder,
+    request_amx,
+    trim,
+)
 from numc.runtime.program import Callback, Program, load
 
 __all__ = [
@@ -15,6 +23,8 @@ __all__ = [
     "cpu_features",
     "default_threads",
     "feature_names",
+    "include_folder",
+    "library_folder",
     "load",
     "read_program",
     "request_amx",

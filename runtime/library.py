@@ -57,8 +57,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 def _candidates() -> list[Path]:
     """Where the library may be: installed with the package, or built in the source tree."""
-    package = sys.modules["numc.runtime"]
-    folders = [Path(folder) for folder in package.__path__]  # an editable install has two
+    folders = [Path(folder) for folder in sys.modules["numc.runtime"].__path__]  # an editable install has two
     folders.append(Path(__file__).resolve().parent.parent / "build" / "runtime")
     return [folder / FILE_NAME for folder in folders]
 
@@ -80,6 +79,20 @@ def find_library() -> Path:
         f"{FILE_NAME} is not there: install numc with pip, or in the source tree run "
         "`cmake -B build && cmake --build build`"
     )
+
+
+def library_folder() -> Path:
+    """Return the folder to give a C linker as -L and -rpath. Raises NumcError where there is no library."""
+    return find_library().resolve().parent
+
+
+def include_folder() -> Path:
+    """Return the folder of numc.h. Raises NumcError if it was not installed."""
+    folders = [Path(folder) / "include" for folder in sys.modules["numc.runtime"].__path__]
+    for folder in folders:
+        if (folder / "numc.h").is_file():
+            return folder.resolve()
+    raise NumcError("numc.h is not there: install numc again")
 
 
 @functools.cache
