@@ -21,7 +21,6 @@ from numc.compiler.grammar import parse_conversion, parse_fma
 from numc.compiler.targets import Target, resolve
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
-from numc.passes.explicit_arithmetic import escaped
 from numc.passes.packed_entry import ENTRY
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
 from numc.runtime.library import cpu_features
@@ -88,15 +87,13 @@ def lower(
     return _lower(imported, Options(fma, ops, target), to)[0]
 
 
-def _lower(imported: Imported, options: Options, to: str) -> tuple[ir.Module, pipeline.State]:
+def _lower(
+    imported: Imported, options: Options, to: str, dump_dir: Path | None = None
+) -> tuple[ir.Module, pipeline.State]:
     fma, ops, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
     state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights))
-    pipeline.run(module, state, to="numc" if to != "linalg" else "linalg")
-    if to != "linalg" and (left := escaped(module.operation)):
-        raise AssertionError(f"a multiply-add escaped its operator at {left[0]}")
-    if to in ("vector", "llvm"):
-        pipeline.run(module, state, after="numc", to=to)
+    pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
 
@@ -108,19 +105,20 @@ def compile(  # noqa: A001
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     fast: bool = True,
+    dump_dir: str | os.PathLike[str] | None = None,
 ) -> Program:
     """Compile an ONNX model or linalg MLIR text to a program that computes in the arithmetic named.
 
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
-    target: host or a name of `numc list targets`. shapes: fixes input shapes by name.
+    target: host or a name of `numc list targets`. shapes: fixes input shapes by name. dump_dir: an existing folder that
+    receives the IR after every pass. fast: False leaves the cheap rounding sequences out; no bit may depend on it.
     Raises NumcError for bad input.
     """
     imported = source if isinstance(source, Imported) else load_source(source, shapes)
     options = Options(fma, ops, target, fast)
     inputs, outputs = _signature(imported)
-    module, state = _lower(imported, options, "numc")
-    numc_ir = str(module)
-    pipeline.run(module, state, after="numc")
+    dump = Path(dump_dir) if dump_dir is not None else None
+    module, state = _lower(imported, options, "llvm", dump)
     weights = []
     for position, (_, value) in sorted(imported.weights.items()):
         conversion = state.weight_conversions.get(position)
@@ -138,7 +136,7 @@ def compile(  # noqa: A001
         "contractions": [asdict(c) for c in state.contractions],
         "converted_weights": {names[p]: c for p, c in state.weight_conversions.items()},
     }
-    return Program(Contents(abi, object_code(module, state.target), tuple(weights), manifest, numc_ir))
+    return Program(Contents(abi, object_code(module, state.target), tuple(weights), manifest, state.numc_ir))
 
 
 def _known_features() -> frozenset[str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect  # noqa: F401  (registers the refback-* and tm-tensor-* passes)
 from torch_mlir.passmanager import PassManager
 
+from numc.compiler.errors import CompilerBug, NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.targets import Target
 from numc.passes.contractions import Contraction, contractions_to_kernels
-from numc.passes.explicit_arithmetic import explicit_arithmetic
+from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.packed_entry import c_interface, packed_entry
@@ -31,6 +34,7 @@ class State:
     weights: frozenset[int] = frozenset()
     contractions: list[Contraction] = field(default_factory=list)
     weight_conversions: dict[int, str] = field(default_factory=dict)
+    numc_ir: str = ""
 
 
 Pass = Callable[[ir.Module, State], None]
@@ -51,6 +55,13 @@ def _explicit(module: ir.Module, state: State) -> None:
 
 def _tidy(module: ir.Module, state: State) -> None:
     state.weight_conversions = tidy_conversions(module.operation, state.weights)
+
+
+def _check(module: ir.Module, state: State) -> None:
+    """Prove that no multiply-add escaped its operator, and keep the IR in which all arithmetic is explicit."""
+    if left := escaped(module.operation):
+        raise AssertionError(f"a multiply-add has no operator: {left[0]}")
+    state.numc_ir = text(module)
 
 
 def _contractions(module: ir.Module, state: State) -> None:
@@ -84,6 +95,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "numc": {
         "explicit-arithmetic": _explicit,
         "tidy-conversions": _tidy,  # after everything is explicit: only then is every use of a weight known
+        "check-arithmetic": _check,
     },
     "vector": {
         "bufferize": upstream(
@@ -111,9 +123,48 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
 }
 
 
-def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm") -> None:
-    """Run the stages that follow `after` up to and including `to` on `module`, in place."""
+def run(
+    module: ir.Module, state: State, *, after: str = "", to: str = "llvm", dump_dir: Path | None = None
+) -> None:
+    """Run the stages that follow `after` up to and including `to` on `module`, in place.
+
+    `dump_dir` receives the IR after every pass (``03-numc-tidy-conversions.mlir``) and after every stage (``numc.mlir``),
+    which `numc opt --from STAGE` resumes. Raises CompilerBug when a pass fails; the IR before it is kept.
+    """
     names = list(STAGES)
+    count = 0
     for stage in names[names.index(after) + 1 if after else 0 : names.index(to) + 1]:
-        for function in STAGES[stage].values():
-            function(module, state)
+        for name, function in STAGES[stage].items():
+            run_pass(name, function, module, state)
+            count += 1
+            if dump_dir:
+                (dump_dir / f"{count:02}-{stage}-{name}.mlir").write_text(text(module))
+        if dump_dir:
+            (dump_dir / f"{stage}.mlir").write_text(text(module))
+
+
+def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None:
+    """Run one pass on `module`. Raises CompilerBug naming the kept IR and the command that reproduces the failure."""
+    before = module.operation.clone()
+    try:
+        function(module, state)
+    except NumcError:
+        raise
+    except Exception as error:
+        folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
+        (folder / "before.mlir").write_text(before.get_asm(enable_debug_info=True))
+        reason = str(error).strip().splitlines()
+        raise CompilerBug(
+            f"pass '{name}' failed: {' '.join(reason[:2]) or type(error).__name__}; reproduce with: numc opt "
+            f"{folder}/before.mlir --passes {name} --fma '{state.fma}' --ops '{state.ops}' --target {state.target.name}"
+        ) from error
+
+
+def text(module: ir.Module) -> str:
+    """The text of a module with its locations, which carry the names of the model's layers."""
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def find_pass(name: str) -> Pass | None:
+    """Return the pass of the pipeline called `name`."""
+    return next((passes[name] for passes in STAGES.values() if name in passes), None)
