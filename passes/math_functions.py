@@ -72,7 +72,7 @@ def lower_math(op: Any, pass_: object = None) -> None:
 
 
 def _inline(op: ir.Operation, bodies: dict[tuple[str, ...], ir.Module]) -> None:
-    key = (op.name, *(str(value.type) for value in op.operands))
+    key = (op.name, *(str(value.type) for value in op.operands), str(_constant_power(op)))
     if key not in bodies:
         bodies[key] = ir.Module.parse(_function_text(op), op.context)
     block = bodies[key].body.operations[0].regions[0].blocks[0]
@@ -100,13 +100,30 @@ def _function_text(op: ir.Operation) -> str:
     m = Lanes(code, wide=element == "f64")
     arguments = [f"%x{i}" for i in range(len(types))]
     wide_arguments = [_widen(code, op, name, kind) for name, kind in zip(arguments, types, strict=True)]
-    results = [_narrow(code, kernel(m, *wide_arguments), element) for kernel in FUNCTIONS[op.name]]
+    power = _constant_power(op)
+    if power is None:
+        results = [_narrow(code, kernel(m, *wide_arguments), element) for kernel in FUNCTIONS[op.name]]
+    else:
+        results = [_narrow(code, kernels.integer_power(m, wide_arguments[0], power), element)]
     parameters = ", ".join(f"{name}: {kind}" for name, kind in zip(arguments, types, strict=True))
     result_types = ", ".join(str(result.type) for result in op.results)
     return (
         f"func.func private @f({parameters}) -> ({result_types}) {{\n{code.text()}\n"
         f"    return {', '.join(results)} : {result_types}\n}}"
     )
+
+
+def _constant_power(op: ir.Operation) -> int | None:
+    """The exponent of a power, where it is a small constant integer: products are cheaper, and as exact."""
+    if op.name not in ("math.powf", "math.fpowi") or not isinstance(op.operands[1], ir.OpResult):
+        return None
+    source = op.operands[1].owner
+    if source.name != "arith.constant" or not isinstance(source.attributes["value"], (ir.FloatAttr, ir.IntegerAttr)):
+        return None
+    value = source.attributes["value"].value
+    # A reciprocal of a binary64 product could lose a subnormal binary64 result.
+    lowest = 0 if str(op.operands[0].type) == "f64" else -32
+    return int(value) if lowest <= value <= 32 and value == int(value) else None
 
 
 def _lanes(op: ir.Operation, kind: ir.Type) -> tuple[int, str]:

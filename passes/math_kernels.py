@@ -17,9 +17,9 @@ INF, NAN = math.inf, math.nan
 # Adding this to a double below 2^51 rounds it to an integer, which the low bits of the sum then hold.
 MAGIC = 1.5 * 2.0**52
 LOW_32 = 2**32 - 1
-# ln 2 and pi/2 as the nearest double and the nearest double of the rest.
+# ln 2 as the nearest double and the nearest double of the rest.
 LN2, LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
-HALF_PI, HALF_PI_REST = 1.5707963267948966, 6.123233995736766e-17
+HALF_PI = 1.5707963267948966
 LOG2_E, LOG10_E, LOG10_2 = 1.4426950408889634, 0.4342944819032518, 0.3010299956639812
 
 
@@ -199,14 +199,14 @@ def tanh(m: Lanes, x: str) -> str:
 
 def sinh(m: Lanes, x: str) -> str:
     """Hyperbolic sine: (e + e / (e + 1)) / 2, e = e^|x| - 1."""
-    e = _quarter_expm1(m, m.at_most(m.abs(x), 711.0 if m.wide else 91.0))
+    e = _quarter_expm1(m, m.at_most(m.abs(x), 710.6 if m.wide else 91.0))
     twice = m.add(e, e)
     return m.copysign(m.add(twice, m.div(twice, m.fma(e, m.c(4.0), m.c(1.0)))), x)
 
 
 def cosh(m: Lanes, x: str) -> str:
     """Hyperbolic cosine: (e + 1 / e) / 2, e = e^|x|."""
-    r, n = _reduce_exp(m, m.at_most(m.abs(x), 711.0 if m.wide else 91.0))
+    r, n = _reduce_exp(m, m.at_most(m.abs(x), 710.6 if m.wide else 91.0))
     e = m.mul(m.poly("EXP", r), m.power_of_two(m.int("subi", n, 2)))
     return m.add(m.add(e, e), m.div(m.c(0.125), e))
 
@@ -312,6 +312,17 @@ def pow(m: Lanes, x: str, y: str) -> str:
     r = m.sel(m.test("uno", y, y), y, r)
     r = m.sel(m.test("oeq", x, 1.0), x, r)
     return m.sel(m.test("oeq", y, 0.0), m.c(1.0), r)
+
+
+def integer_power(m: Lanes, x: str, n: int) -> str:
+    """x^n by repeated squaring; f32 values cannot leave the range of binary64 before x^n leaves that of f32."""
+    result, square = "", x
+    for bit in range(abs(n).bit_length()):
+        square = m.mul(square, square) if bit else x
+        if abs(n) >> bit & 1:
+            result = m.mul(result, square) if result else square
+    result = result or m.c(1.0)
+    return m.div(m.c(1.0), result) if n < 0 else result
 
 
 def rsqrt(m: Lanes, x: str) -> str:

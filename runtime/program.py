@@ -135,15 +135,14 @@ class Program:
         Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
         """
         arrays = self._bind(args, named)
-        if threads is not None and threads < 1:
-            raise NumcError(f"threads: got {threads}, want a whole number from 1 to 1024")
+        count = 0 if threads is None else _thread_count(threads)
         given = (Tensor * max(len(arrays), 1))()
         for slot, array in zip(given, arrays, strict=False):
             slot.data, slot.dtype, slot.rank = array.ctypes.data, DTYPES.index(array.dtype.name), array.ndim
             slot.dims[: array.ndim] = array.shape
         taken = (Tensor * max(len(self.outputs), 1))()
         error = ErrorText()
-        code = library().numc_run(self._handle, given, taken, threads or 0, error.reference())
+        code = library().numc_run(self._handle, given, taken, count, error.reference())
         if code != 0:
             raise self._failure(code, error.take())
         results = {spec.name: _to_array(taken[i], spec) for i, spec in enumerate(self.outputs)}
@@ -216,9 +215,20 @@ def _forwarder(watchers: list[_Watcher]) -> Any:
     return Observer(forward)
 
 
+def _thread_count(threads: Any) -> int:
+    if not isinstance(threads, int | np.integer) or isinstance(threads, bool) or not 1 <= threads <= 1024:
+        raise NumcError(f"threads: got {threads!r}, want a whole number from 1 to 1024")
+    return int(threads)
+
+
 def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise NumcError(f"input '{spec.name}': no array ({str(error).splitlines()[0]}): want {spec}") from None
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if isinstance(value, int | float | list | tuple) and array.dtype != spec.dtype:
         # Python numbers carry no dtype of their own: they become the wanted one where nothing but precision is lost.
         with contextlib.suppress(TypeError):
@@ -231,8 +241,6 @@ def _checked(spec: Input, value: Any) -> Array:
         got = TensorSpec(spec.name, array.dtype.name, array.shape)
         hint = f": convert it with .astype('{spec.dtype}')" if fits else ""
         raise NumcError(f"input '{spec.name}': got {got}, want {spec}{hint}")
-    if not array.dtype.isnative:
-        array = array.astype(spec.dtype)
     return np.require(array, requirements=["C", "A"])
 
 

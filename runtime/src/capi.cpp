@@ -14,7 +14,11 @@
 namespace numc {
 
 void set_error(char **error, const std::string &text) noexcept {
-  if (error != nullptr) *error = strdup(text.c_str());
+  if (error == nullptr) return;
+  *error = strdup(text.c_str());
+  // One line, whatever names a damaged file holds.
+  for (char *c = *error; c != nullptr && *c != '\0'; ++c)
+    if (static_cast<unsigned char>(*c) < ' ' || *c == 127) *c = '?';
 }
 
 std::string describe_failure(int32_t code) {

@@ -1,0 +1,260 @@
+"""The program file: whole or an error of one line, whatever happened to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import runtime_programs as programs
+from numc.compiler.errors import CompilerBug, NumcError
+from numc.runtime import (
+    Input,
+    Program,
+    TensorSpec,
+    Weight,
+    cpu_features,
+    feature_names,
+    load,
+    read_program,
+    write_program,
+)
+from numc.runtime.library import ErrorText, library
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("container") / "add.numc"
+    write_program(path, programs.add())
+    return path.read_bytes()
+
+
+def load_bytes(data: bytes) -> str:
+    """Load a container through C from memory; the error text, or the empty string."""
+    error = ErrorText()
+    handle = library().numc_program_load_memory(data, len(data), error.reference())
+    if not handle:
+        return error.take()
+    library().numc_program_free(handle)
+    return ""
+
+
+def test_round_trip(tmp_path):
+    contents = programs.add()
+    weights = (np.arange(4, dtype=np.float32), np.zeros((0, 3), np.int64), np.array(True), np.arange(9, dtype=np.int8))
+    named = [Weight(f"w{i}", w.dtype.name, w.shape) for i, w in enumerate(weights)]
+    arguments = (named[0], Input("größe", "uint8", (None, 2, 0)), *named[1:])
+    abi = dataclasses.replace(contents.abi, arguments=arguments)
+    contents = dataclasses.replace(contents, abi=abi, weights=weights, manifest={"a": [1, {"ü": None}]}, ir="x" * 9999)
+    write_program(tmp_path / "p.numc", contents)
+    back = read_program(tmp_path / "p.numc")
+    assert (back.abi, back.code, back.manifest, back.ir) == (abi, contents.code, contents.manifest, contents.ir)
+    for got, want in zip(back.weights, weights, strict=True):
+        np.testing.assert_array_equal(got, want, strict=True)
+        assert not got.flags.writeable or got.size == 0
+        assert got.ctypes.data % 64 == 0 or got.size == 0
+    assert load_bytes((tmp_path / "p.numc").read_bytes()) == ""
+    assert os.listdir(tmp_path) == ["p.numc"]
+
+
+def test_same_program_same_bytes(tmp_path, whole):
+    write_program(tmp_path / "p.numc", programs.add())
+    assert (tmp_path / "p.numc").read_bytes() == whole
+
+
+@settings(deadline=None, max_examples=400)
+@given(data=st.data())
+def test_a_changed_byte_is_found_or_harmless(whole, data):
+    weights_at = whole.index(np.arange(4, dtype=np.float32).tobytes(), 4096)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    changed = bytearray(whole)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    text = load_bytes(bytes(changed))
+    assert "\n" not in text
+    read_by_c = at < 64 + 48 * 5 or any(b <= at < e for b, e in _checked_spans(whole))
+    assert bool(text) == read_by_c, (at, weights_at, text)
+
+
+def _checked_spans(whole: bytes) -> list[tuple[int, int]]:
+    spans = []
+    for i in range(5):
+        entry = whole[64 + 48 * i : 64 + 48 * (i + 1)]
+        if entry.rstrip(b"\0")[:4] in (b"abi\0", b"code"):
+            start = int.from_bytes(entry[24:32], "little")
+            spans.append((start, start + int.from_bytes(entry[32:40], "little")))
+    assert len(spans) == 2
+    return spans
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_a_damaged_abi_with_a_right_checksum_never_crashes(whole, data):
+    """Checksums set right again: what is left is the bounds checks of the parser itself."""
+    changed = bytearray(whole)
+    table = {whole[64 + 48 * i :][:24].rstrip(b"\0"): 64 + 48 * i for i in range(5)}
+    entry = table[b"abi"]
+    start = int.from_bytes(whole[entry + 24 : entry + 32], "little")
+    size = int.from_bytes(whole[entry + 32 : entry + 40], "little")
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[start + data.draw(st.integers(0, size - 1))] = data.draw(st.integers(0, 255))
+    changed[entry + 40 : entry + 44] = zlib.crc32(changed[start : start + size]).to_bytes(4, "little")
+    changed[24:28] = bytes(4)
+    changed[24:28] = zlib.crc32(changed[: 64 + 48 * 5]).to_bytes(4, "little")
+    assert "\n" not in load_bytes(bytes(changed))
+
+
+@pytest.mark.parametrize("keep", [0, 3, 8, 20, 63, 64, 100, 400, -4097, -1])
+def test_truncated(whole, keep, tmp_path):
+    cut = whole[:keep]
+    path = tmp_path / "cut.numc"
+    path.write_bytes(cut)
+    for attempt in (load, read_program):
+        with pytest.raises(NumcError, match="^'.*cut.numc': (damaged program file|not a numc program file)") as caught:
+            attempt(path)
+        assert "\n" not in str(caught.value)
+    assert load_bytes(cut)
+
+
+def test_foreign_files(tmp_path, whole):
+    with pytest.raises(NumcError, match="^'.*missing.numc': No such file or directory$"):
+        load(tmp_path / "missing.numc")
+    with pytest.raises(NumcError, match="^'.*': Is a directory$"):
+        load(tmp_path)
+    (tmp_path / "text").write_text("hello " * 100)
+    with pytest.raises(NumcError, match="^'.*text': not a numc program file$"):
+        load(tmp_path / "text")
+    (tmp_path / "crlf").write_bytes(whole.replace(b"\r\n", b"\n"))
+    with pytest.raises(NumcError, match="was it transferred as text"):
+        load(tmp_path / "crlf")
+    newer = bytearray(whole)
+    newer[8] = 9
+    (tmp_path / "newer").write_bytes(newer)
+    with pytest.raises(NumcError, match="program file of version 9, this numc reads version 1: compile it again$"):
+        load(tmp_path / "newer")
+    assert load_bytes(bytes(newer)) == "program file of version 9, this runtime reads version 1: compile it again"
+
+
+def test_missing_cpu_feature(tmp_path):
+    absent = sorted(set(feature_names()) - cpu_features())
+    if not absent:
+        pytest.skip("this CPU has every feature that numc knows")
+    contents = programs.add()
+    abi = dataclasses.replace(contents.abi, features=frozenset({absent[0], "avx"}), target="new-machine")
+    contents = dataclasses.replace(contents, abi=abi)
+    text = f"compiled for target 'new-machine', this CPU lacks {absent[0]}: recompile with --target"
+    with pytest.raises(NumcError) as caught:
+        Program(contents)
+    assert str(caught.value) == f"program: {text}"
+    write_program(tmp_path / "p.numc", contents)
+    with pytest.raises(NumcError) as caught:
+        load(tmp_path / "p.numc")
+    assert str(caught.value) == f"'{tmp_path}/p.numc': {text}"
+    assert read_program(tmp_path / "p.numc").abi == abi  # looking at it works anywhere
+
+
+def test_feature_of_a_newer_runtime():
+    abi = bytearray(library_abi())
+    abi[11] |= 0x80  # bit 63
+    error = ErrorText()
+    code = programs.add().code
+    weights = np.zeros(4, np.float32)
+    pointers = (np.ctypeslib.ctypes.c_void_p * 1)(weights.ctypes.data)
+    handle = library().numc_program_from_parts(bytes(abi), len(abi), code, len(code), pointers, 1, error.reference())
+    assert not handle
+    assert "this CPU lacks feature 63 (unknown to this runtime): recompile" in error.take()
+
+
+def library_abi() -> bytes:
+    from numc.runtime.container import encode_abi
+
+    contents = programs.add()
+    return encode_abi(contents.abi, contents.weights)
+
+
+def test_writing_refuses_what_does_not_fit(tmp_path):
+    good = programs.add()
+
+    def with_abi(**changes):
+        return dataclasses.replace(good, abi=dataclasses.replace(good.abi, **changes))
+
+    x = good.abi.arguments[0]
+    bias = np.zeros(5, np.float32)
+    cases = [
+        (with_abi(features=frozenset({"avx512b"})), "CPU feature 'avx512b' is unknown (did you mean"),
+        (with_abi(results=(TensorSpec("y", "float16", ()),)), "'y': dtype float16 is not one of float32"),
+        (with_abi(results=(TensorSpec("y", "int8", (1,) * 17),)), "'y': rank 17, at most 16 is supported"),
+        (with_abi(arguments=(x,)), "program: got 1 weights, want 0"),
+        (dataclasses.replace(good, weights=(bias,)), "weight 'bias': got float32[5], want float32[4]"),
+    ]
+    for contents, text in cases:
+        with pytest.raises(NumcError) as caught:
+            write_program(tmp_path / "p.numc", contents)
+        assert str(caught.value).startswith(text)
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_such_folder(tmp_path):
+    path = tmp_path / "no" / "p.numc"
+    with pytest.raises(NumcError) as caught:
+        write_program(path, programs.add())
+    assert str(caught.value) == f"'{path}': cannot be written (No such file or directory): nothing was changed"
+
+
+def test_full_disk_keeps_the_old_file(tmp_path):
+    """A limit on the file size stands for the full disk: the write fails in the middle, as ENOSPC does."""
+    path = tmp_path / "p.numc"
+    path.write_bytes(b"old")
+    script = f"""
+import resource, signal, sys
+import numpy as np
+from numc.compiler.errors import NumcError
+from numc.runtime import Abi, Contents, Weight, write_program
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+weight = np.zeros(1_000_000, np.float32)
+abi = Abi("f", (Weight("w", "float32", weight.shape),), ())
+try:
+    write_program({str(path)!r}, Contents(abi, b"", (weight,), {{}}))
+except NumcError as error:
+    sys.exit(str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    reason = os.strerror(errno.EFBIG)
+    assert done.stderr.strip() == f"'{path}': cannot be written ({reason}): nothing was changed"
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["p.numc"]
+
+
+def test_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_program(tmp_path / "p.numc", programs.add())
+    assert os.listdir(tmp_path) == []
+
+
+def test_permissions_are_those_of_any_output_file(tmp_path):
+    write_program(tmp_path / "p.numc", programs.add())
+    (tmp_path / "other").touch()
+    assert (tmp_path / "p.numc").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_broken_code_from_the_compiler_is_a_bug():
+    with pytest.raises(CompilerBug, match="^object code: not an ELF file$"):
+        Program(dataclasses.replace(programs.add(), code=b"nothing"))
+
+
+def test_missing_entry():
+    contents = programs.add()
+    with pytest.raises(NumcError, match="no function other in its code"):
+        Program(dataclasses.replace(contents, abi=dataclasses.replace(contents.abi, entry="other")))

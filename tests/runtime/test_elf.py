@@ -1,0 +1,235 @@
+"""The object loader: what compilers write, and what nobody should."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import runtime_programs as programs
+from numc.runtime.library import ErrorText, library
+
+CC = shutil.which("cc")
+needs_cc = pytest.mark.skipif(CC is None, reason="no C compiler")
+
+
+class LoadedObject:
+    """One object in the process, for the length of a `with` block."""
+
+    def __init__(self, data: bytes) -> None:
+        self.error = ErrorText()
+        self.handle = library().numc_load_object(data, len(data), self.error.reference())
+        self.text = "" if self.handle else self.error.take()
+
+    def __enter__(self):
+        assert self.handle, self.text
+        return self
+
+    def __exit__(self, *_):
+        library().numc_object_free(self.handle)
+
+    def address(self, name):
+        return library().numc_object_symbol(self.handle, name.encode())
+
+    def call(self, name, *pointers, threads=1):
+        args = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+        error = ErrorText()
+        code = library().numc_object_call(self.handle, self.address(name), args, threads, error.reference())
+        return (code, error.take()) if code else (0, "")
+
+
+def load_text(data: bytes) -> str:
+    loaded = LoadedObject(data)
+    if loaded.handle:
+        library().numc_object_free(loaded.handle)
+    return loaded.text
+
+
+def build(tmp_path, source, *flags):
+    (tmp_path / "code.c").write_text(source)
+    command = [CC, "-c", "-O1", "-ffreestanding", *flags, "code.c", "-o", "code.o"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    return (tmp_path / "code.o").read_bytes()
+
+
+SOURCE = """
+void *memcpy(void *, const void *, unsigned long);
+float floorf(float);
+float (*const indirect)(float) = floorf;      /* an absolute address in read-only data */
+static const int table[4] = {10, 20, 30, 40};
+static int counter = 5;
+static int zeros[1000];
+int common;
+static const int *pointers[2] = {&table[1], &table[3]};
+__attribute__((constructor)) static void first(void) { counter += 100; }
+__attribute__((weak)) void nowhere(void);
+void run(void **args) {
+  int *out = args[0];
+  float *x = args[1];
+  out[0] = table[out[0]];
+  out[1] = ++counter;
+  out[2] = *pointers[0] + *pointers[1] + zeros[999]++;
+  out[3] = ++common;
+  out[4] = nowhere != 0;
+  x[0] = floorf(x[0]) + indirect(x[1]);
+  memcpy(x + 1, x, 4 * (unsigned long)out[5]);
+}
+"""
+
+MODELS = {
+    "pic": ["-fPIC"],
+    "pie": ["-fPIE"],
+    "static": ["-fno-pic", "-fno-pie"],
+    "large": ["-fPIC", "-mcmodel=large"],
+    "large-static": ["-fno-pic", "-fno-pie", "-mcmodel=large"],
+    "no-plt": ["-fPIC", "-fno-plt"],
+    "common": ["-fPIC", "-fcommon"],
+    "sections": ["-fPIC", "-ffunction-sections", "-fdata-sections", "-g"],
+}
+
+
+@needs_cc
+@pytest.mark.parametrize("model", MODELS)
+def test_code_models(tmp_path, model):
+    with LoadedObject(build(tmp_path, SOURCE, *MODELS[model])) as loaded:
+        for round_ in (1, 2):
+            out = np.array([2, 0, 0, 0, 9, 1], np.int32)
+            x = np.array([1.75, -0.5], np.float32)
+            assert loaded.call("run", out.ctypes.data, x.ctypes.data) == (0, "")
+            assert out.tolist() == [30, 105 + round_, 60 + round_ - 1, round_, 0, 1]
+            assert x.tolist() == [0.0, 0.0]
+
+
+@needs_cc
+def test_protection(tmp_path):
+    source = "const int rodata = 1; int data = 2; int bss; void run(void **args) {}"
+    with LoadedObject(build(tmp_path, source, "-fPIC")) as loaded:
+        rights = {name: _rights(loaded.address(name)) for name in ("run", "rodata", "data", "bss")}
+        assert rights == {"run": "r-x", "rodata": "r--", "data": "rw-", "bss": "rw-"}
+        assert loaded.address("nothing") is None
+
+
+def _rights(address):
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            match = re.match(r"([0-9a-f]+)-([0-9a-f]+) (...)", line)
+            if int(match[1], 16) <= address < int(match[2], 16):
+                return match[3]
+    return None
+
+
+@needs_cc
+def test_unknown_symbols_are_all_named(tmp_path):
+    source = (
+        "float expf(float); float sinf(float); void run(void **a) { *(float *)a[0] = expf(1) + sinf(*(float *)a[0]); }"
+    )
+    text = load_text(build(tmp_path, source, "-fPIC"))
+    assert text == "object code: needs symbols that the runtime does not have: expf, sinf"
+
+
+@needs_cc
+def test_thread_local_is_refused(tmp_path):
+    assert "thread-local" in load_text(build(tmp_path, "__thread int x; void run(void **a) { ++x; }", "-fPIC"))
+
+
+@needs_cc
+def test_failure_codes(tmp_path):
+    source = """
+    void numc_fail(int); void *malloc(unsigned long); void free(void *); void abort(void);
+    void stop(void **a) { numc_fail(*(int *)a[0]); }
+    void give_up(void **a) { abort(); }
+    void hungry(void **a) { *(void **)a[0] = malloc(1ul << 45); }
+    void twice(void **a) { void *p = malloc(100); free(p); free(p); }
+    void aligned(void **a) { *(void **)a[0] = malloc(100001); }
+    """
+    word = np.array([42], np.int64)
+    with LoadedObject(build(tmp_path, source, "-fPIC", "-fno-builtin")) as loaded:
+        assert loaded.call("stop", word.ctypes.data) == (42, "the program stopped with code 42")
+        assert loaded.call("give_up") == (-1, "the program stopped with code -1")
+        assert loaded.call("hungry", word.ctypes.data) == (-2, "the program ran out of memory")
+        assert loaded.call("twice") == (-3, "the program freed a buffer twice")
+        assert loaded.call("aligned", word.ctypes.data) == (0, "")
+        assert word[0] % 64 == 0
+        library().numc_free(int(word[0]))
+
+
+@needs_cc
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_parallel_covers_everything_once_and_nests(tmp_path, threads):
+    source = """
+    typedef long long i64;
+    void numc_parallel(void (*)(void *, i64, i64), void *, i64, i64);
+    static void inner(void *c, i64 b, i64 e) { int *out = c; for (; b < e; ++b) out[b]++; }
+    static void outer(void *c, i64 b, i64 e) { for (; b < e; ++b) numc_parallel(inner, (int *)c + 7 * b, 7, 1); }
+    void run(void **a) { numc_parallel(outer, a[0], *(i64 *)a[1], -1); }
+    """
+    with LoadedObject(build(tmp_path, source, "-fPIC")) as loaded:
+        for n in (0, 1, 2, 63, 1000):
+            out, count = np.zeros(7 * 1000, np.int32), np.array([n], np.int64)
+            assert loaded.call("run", out.ctypes.data, count.ctypes.data, threads=threads) == (0, "")
+            assert (out[: 7 * n] == 1).all()
+            assert (out[7 * n :] == 0).all()
+
+
+@needs_cc
+@pytest.mark.parametrize("threads", [1, 4])
+def test_floating_point_environment(tmp_path, threads):
+    source = """
+    #include <xmmintrin.h>
+    typedef long long i64;
+    void numc_parallel(void (*)(void *, i64, i64), void *, i64, i64);
+    unsigned numc_ftz_begin(void); void numc_ftz_end(unsigned);
+    static void task(void *c, i64 b, i64 e) { unsigned *out = c; for (; b < e; ++b) out[b] = _mm_getcsr() & ~0x3fu; }
+    void run(void **a) {
+      unsigned *out = a[0];
+      out[64] = _mm_getcsr();
+      unsigned saved = numc_ftz_begin();
+      numc_parallel(task, out, 64, 3);
+      numc_ftz_end(saved);
+      out[65] = _mm_getcsr();
+    }
+    """
+    out = np.zeros(66, np.uint32)
+    with LoadedObject(build(tmp_path, source, "-fPIC")) as loaded:
+        assert loaded.call("run", out.ctypes.data, threads=threads) == (0, "")
+    assert set(out[:64]) == {0x9FC0}  # workers flush when their caller does
+    assert out[64] == 0x1F80
+    assert out[65] & ~np.uint32(0x3F) == 0x1F80
+
+
+@pytest.fixture(scope="module")
+def code() -> bytes:
+    return programs.add().code
+
+
+@settings(deadline=None, max_examples=500)
+@given(data=st.data())
+def test_damaged_objects_never_crash(code, data):
+    """The loader itself is safe on any bytes (whether code that loads is worth running, only its checksum can say)."""
+    changed = bytearray(code)
+    # Headers, tables and relocations matter most; they are at both ends.
+    area = st.one_of(st.integers(0, 63), st.integers(len(code) - 2000, len(code) - 1), st.integers(0, len(code) - 1))
+    for _ in range(data.draw(st.integers(1, 6))):
+        changed[data.draw(area)] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        del changed[data.draw(st.integers(0, len(changed))) :]
+    text = load_text(bytes(changed))
+    assert "\n" not in text
+    assert text == "" or text.startswith("object code: ")
+
+
+def test_foreign_objects(code):
+    assert load_text(b"") == "object code: not an ELF file"
+    arm = bytearray(code)
+    arm[18] = 183
+    assert load_text(bytes(arm)) == "object code: not for x86-64 (machine 183)"
+    shared = bytearray(code)
+    shared[16] = 3
+    assert load_text(bytes(shared)) == "object code: not a relocatable object (type 3)"
+    assert load_text(code[:-100]) == "object code: truncated section table"

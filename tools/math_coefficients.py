@@ -1,0 +1,170 @@
+"""Derive the constants of passes/math_tables.py: minimax polynomials by Remez exchange, and the bits of 2/pi.
+
+Run ``python tools/math_coefficients.py > passes/math_tables.py``. A test runs `table_text` and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mpmath
+from mpmath import mp, mpf
+
+Function = Callable[[mpf], mpf]
+
+
+def _one(_: mpf) -> mpf:
+    return mpf(1)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A polynomial for `f` on [low, high]: `narrow` is its degree for f32 results, `wide` for f64 results.
+
+    The error that is made small is ``(p(x) - f(x)) * weight(x)``; no weight means the relative error.
+    """
+
+    f: Function
+    low: mpf
+    high: mpf
+    narrow: int
+    wide: int
+    weight: Function | None = None
+
+
+def remez(f: Function, low: mpf, high: mpf, degree: int, weight: Function) -> tuple[list[mpf], mpf]:
+    """Return the coefficients, lowest first, of the minimax polynomial of `f`, and its largest weighted error."""
+    count = degree + 2
+    grid = [(low + high) / 2 - (high - low) / 2 * mpmath.cos(mp.pi * i / (24 * count)) for i in range(24 * count + 1)]
+    values, weights = [f(x) for x in grid], [weight(x) for x in grid]
+    chosen = [round(24 * count * i / (count - 1)) for i in range(count)]
+    coefficients: list[mpf] = []
+    largest = mpf(0)
+    for _ in range(12):
+        matrix = mpmath.matrix(count, count)
+        for row, i in enumerate(chosen):
+            for j in range(degree + 1):
+                matrix[row, j] = grid[i] ** j
+            matrix[row, degree + 1] = (-1) ** row / weights[i]
+        solution = mpmath.lu_solve(matrix, mpmath.matrix([values[i] for i in chosen]))
+        coefficients = [solution[j] for j in range(degree + 1)]
+        errors = [(mpmath.polyval(coefficients[::-1], x) - v) * w for x, v, w in zip(grid, values, weights, strict=True)]
+        largest = max(abs(e) for e in errors)
+        # One extremum per run of equal sign; when there are too many runs, the ends with the smaller error go.
+        peaks: list[int] = []
+        for i, error in enumerate(errors):
+            if peaks and (error > 0) == (errors[peaks[-1]] > 0):
+                if abs(error) > abs(errors[peaks[-1]]):
+                    peaks[-1] = i
+            else:
+                peaks.append(i)
+        while len(peaks) > count:
+            peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
+        if len(peaks) < count or largest <= abs(solution[degree + 1]) * mpf("1.01"):
+            break
+        chosen = peaks
+    return coefficients, largest
+
+
+def _sinc(z: mpf) -> mpf:
+    return mpmath.sin(mpmath.sqrt(z)) / mpmath.sqrt(z) if z else mpf(1)
+
+
+def _cos(z: mpf) -> mpf:
+    return mpmath.cos(mpmath.sqrt(z))
+
+
+def _expm1(r: mpf) -> mpf:
+    return mpmath.expm1(r) / r if r else mpf(1)
+
+
+def _log(z: mpf) -> mpf:
+    """log((1+s)/(1-s)) / s of z = s * s."""
+    s = mpmath.sqrt(z)
+    return 2 * mpmath.atanh(s) / s if s else mpf(2)
+
+
+def _atan(z: mpf) -> mpf:
+    return mpmath.atan(mpmath.sqrt(z)) / mpmath.sqrt(z) if z else mpf(1)
+
+
+def _asin(z: mpf) -> mpf:
+    return mpmath.asin(mpmath.sqrt(z)) / mpmath.sqrt(z) if z else mpf(1)
+
+
+def _erf(z: mpf) -> mpf:
+    return mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) if z else 2 / mpmath.sqrt(mp.pi)
+
+
+def _log_erfc(x: mpf) -> mpf:
+    return mpmath.log(mpmath.erfc(x))
+
+
+ERFC_CENTRE = 3
+
+
+def _erfcx(t: mpf) -> mpf:
+    """(1 + 2x) exp(x*x) erfc(x) of t = (x - 3) / (x + 3)."""
+    if t == 1:
+        return 2 / mpmath.sqrt(mp.pi)
+    x = ERFC_CENTRE * (1 + t) / (1 - t)
+    if x > 60:  # the asymptotic series; exp(x*x) is out of reach there
+        return (1 + 2 * x) / (x * mpmath.sqrt(mp.pi)) * (1 - 1 / (2 * x**2) + 3 / (4 * x**4) - 15 / (8 * x**6) + 105 / (16 * x**8))
+    return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
+
+
+def fits() -> dict[str, Fit]:
+    """Return every polynomial of the table; call it at the precision of the derivation."""
+    half_ln2, z_trig = mpmath.log(2) / 2 * mpf("1.001"), (mp.pi / 4) ** 2 * mpf("1.001")
+    z_log = ((mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)) ** 2 * mpf("1.001")
+    zero = mpf(0)
+    return {
+        "EXP": Fit(mpmath.exp, -half_ln2, half_ln2, 8, 11),
+        "EXPM1": Fit(_expm1, -half_ln2, half_ln2, 7, 11),
+        "LOG": Fit(_log, zero, z_log, 4, 8),
+        "SIN": Fit(_sinc, zero, z_trig, 5, 7),
+        "COS": Fit(_cos, zero, z_trig, 5, 7),
+        "ATAN": Fit(_atan, zero, mpf(1), 14, 20),
+        "ASIN": Fit(_asin, zero, mpf("0.25"), 8, 13),
+        "ERF": Fit(_erf, zero, mpf(1), 8, 12),
+        "LOG_ERFC": Fit(_log_erfc, mpf(1), mpf(6), 10, 18, mpmath.erfc),
+        "ERFCX": Fit(_erfcx, mpf(-1), mpf(1), 16, 24),
+    }
+
+
+def two_over_pi_words(count: int, zeros: int) -> list[int]:
+    """Return `count` 64-bit words, most significant first, of `zeros` zero bits followed by the fraction bits of 2/pi."""
+    with mp.workprec(64 * count + 64):
+        scaled = int(mpmath.floor(mpf(2) ** (64 * count - zeros) * 2 / mp.pi))
+    return [(scaled >> (64 * (count - 1 - i))) & (2**64 - 1) for i in range(count)]
+
+
+def table_text(report: Callable[[str], None] = lambda _: None) -> str:
+    """Return the text of passes/math_tables.py; `report` receives one line per polynomial."""
+    lines = ['"""Constants of math_kernels.py, derived by tools/math_coefficients.py: do not edit."""', "", "from __future__ import annotations", ""]
+    lines += ["# name -> coefficients, lowest power first, for f32 results and for f64 results", "POLYNOMIALS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {"]
+    with mp.workdps(50):
+        for name, fit in fits().items():
+            f = fit.f
+            weight = fit.weight or (lambda x, f=f: 1 / abs(f(x)))
+            lines.append(f'    "{name}": (')
+            for degree in (fit.narrow, fit.wide):
+                coefficients, error = remez(f, fit.low, fit.high, degree, weight)
+                report(f"{name} degree {degree}: 2^{float(mpmath.log(error, 2)):.1f}")
+                lines += ["        (", *(f"            {float(c)!r}," for c in coefficients), "        ),"]
+            lines.append("    ),")
+    lines += ["}", ""]
+    for comment, name, words, zeros in (
+        ("26 zero bits, then 2/pi", "TWO_OVER_PI", 5, 26),
+        ("90 zero bits, then 2/pi", "TWO_OVER_PI_WIDE", 20, 90),
+    ):
+        lines += [f"# {comment}, in 64-bit words, most significant first", f"{name}: tuple[int, ...] = ("]
+        lines += [*(f"    0x{w:016X}," for w in two_over_pi_words(words, zeros)), ")"]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    print(table_text(lambda line: print(line, file=sys.stderr)), end="")
