@@ -23,6 +23,7 @@ from numc.runtime.library import MAX_RANK, feature_names
 MAGIC = b"NUMC\r\n\x1a\n"
 VERSION = 1
 _HEADER = struct.Struct("<8sIIQI36x")
+_CHECKSUM_AT = 24
 _ENTRY = struct.Struct("<24sQQII")
 _PAGE = 4096
 _WEIGHT_ALIGNMENT = 64
@@ -259,7 +260,7 @@ def _sections(path: Path, data: mmap.mmap) -> dict[str, tuple[int, int]]:
     if size != len(data):
         raise NumcError(f"'{path}': damaged program file (got {len(data)} bytes of {size})")
     table = data[_HEADER.size : _HEADER.size + _ENTRY.size * count]
-    blank = _HEADER.pack(MAGIC, version, count, size, 0)
+    blank = data[:_CHECKSUM_AT] + bytes(4) + data[_CHECKSUM_AT + 4 : _HEADER.size]
     if zlib.crc32(table, zlib.crc32(blank)) != checksum:
         raise NumcError(f"'{path}': damaged program file (checksum of the header)")
     sections = {}
@@ -296,6 +297,8 @@ def read_program(path: str | os.PathLike[str]) -> Contents:
     try:
         abi, offsets = decode_abi(section("abi"))
         manifest = json.loads(section("manifest"))
+        if not isinstance(manifest, dict):
+            raise ValueError("manifest is no object")
         ir = zlib.decompress(section("ir")).decode()
         start, length = found["weights"]
         weights = []
@@ -306,6 +309,6 @@ def read_program(path: str | os.PathLike[str]) -> Contents:
                 raise ValueError(f"weight '{spec.name}' is not in it")
             view = np.frombuffer(data, spec.dtype, count, start + offset) if count else np.empty(0, spec.dtype)
             weights.append(view.reshape(shape))
-    except (ValueError, IndexError, struct.error, zlib.error) as error:
+    except (ValueError, IndexError, OverflowError, MemoryError, struct.error, zlib.error) as error:
         raise NumcError(f"'{path}': damaged program file ({error})") from None
     return Contents(abi, section("code"), tuple(weights), manifest, ir)

@@ -109,6 +109,13 @@ func.func @main(%a: memref<2x3xf32>, %flag: memref<i1>) -> (memref<2x3xf32>, mem
 """
 
 
+class Quiet(bytes):
+    """Bytes that a failing test does not print."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes>"
+
+
 def make(text: str, abi: Abi, weights: tuple[np.ndarray, ...] = (), **manifest: object) -> Contents:
     """Compile a module whose @main takes `abi.arguments` and gives `abi.results`."""
     pointers = len(abi.arguments) + (1 if abi.results else 0)
