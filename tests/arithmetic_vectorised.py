@@ -61,7 +61,7 @@ def _blocked(function: Callable[..., F32], *operands: npt.ArrayLike) -> F32:
     return result.reshape(shape)
 
 
-# --- rounding -----------------------------------------------------------------------------------------------------------
+# --- rounding ------------------------------------------------------------
 
 
 def _to_f32(x: F64) -> F32:
@@ -161,7 +161,7 @@ def _parts(x: F32, to: Conversion) -> list[F32]:
     return [_to_f32(part) for part in (first, *others)]
 
 
-# --- operators ----------------------------------------------------------------------------------------------------------
+# --- operators ------------------------------------------------------------
 
 
 def _product(a: F32, b: F32) -> F64:
@@ -234,7 +234,7 @@ def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
     return c
 
 
-# --- what to try --------------------------------------------------------------------------------------------------------
+# --- what to try ------------------------------------------------------------
 
 # The named formats, and the corners of the sizes the notation allows.
 SOME_FORMATS = (
@@ -307,7 +307,7 @@ def operands(n: int, seed: int) -> tuple[F32, F32, F32]:
 
 
 def thresholds() -> npt.NDArray[np.uint32]:
-    """Return the encodings where something changes in some format: its limits, and half way between its values there."""
+    """Return the encodings where something changes in some format: its limits, and half way between values there."""
     values = {0.0, np.inf, np.nan, 1.0, 2.0**-149, 2.0**-133, 2.0**-110}
     for name in SOME_FORMATS:
         fmt = parse_conversion(name).format
@@ -343,4 +343,5 @@ def first_mismatch(got: npt.ArrayLike, want: npt.ArrayLike, *operands: npt.Array
 
     given = f" for {', '.join(map(show, operands))}" if operands else ""
     index = ", ".join(map(str, where))
-    return f"{int(differ.sum())} of {differ.size} differ, first at [{index}]: got {show(got)}, expected {show(want)}{given}"
+    count = f"{int(differ.sum())} of {differ.size} differ"
+    return f"{count}, first at [{index}]: got {show(got)}, expected {show(want)}{given}"

@@ -56,7 +56,8 @@ def dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike = 0.0, fma: Fma | s
         raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
     (start,) = _operands(c_bits, op.acc, split=False)
     result = _contraction(op)(_operands(a_bits, op.a), _operands(b_bits, op.b), start[0])
-    return np.float32(to_float(result))
+    rounded: np.float32 = np.float32(to_float(result))
+    return rounded
 
 
 def matmul(

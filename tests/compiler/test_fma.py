@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from numc.compiler.errors import NumcError
+from numc.compiler.fma import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
+from numc.compiler.formats import FORMATS, Conversion
+from numc.compiler.grammar import parse_fma
+
+
+def test_chain_order_is_least_significant_first() -> None:
+    """Section 3, step 2: i+j descending, equal i+j: larger i first; {3} and {6} drop the least significant."""
+    nine = ((2, 2), (2, 1), (1, 2), (2, 0), (1, 1), (0, 2), (1, 0), (0, 1), (0, 0))
+    assert FMAS["bf16_3_3{9}"].terms == nine
+    assert FMAS["bf16_3_3{6}"].terms == nine[3:]
+    assert FMAS["bf16_2_2{4}"].terms == ((1, 1), (1, 0), (0, 1), (0, 0))
+    assert FMAS["bf16_2_2{3}"].terms == ((1, 0), (0, 1), (0, 0))
+    assert FMAS["bf16_1_3"].terms == ((0, 0),)
+    assert Fma("", BF16X3, BF16X2, FP32, 6).terms == ((2, 1), (2, 0), (1, 1), (1, 0), (0, 1), (0, 0))
+
+
+def test_the_table_of_section_3() -> None:
+    rows = {
+        "fp32": (FP32, FP32, 1),
+        "mp": (BF16, FP32, 1),
+        "bf16_1_1": (BF16, BF16, 1),
+        "bf16_1_2": (BF16, BF16X2, 1),
+        "bf16_1_3": (BF16, BF16X3, 1),
+        "bf16_2_2{3}": (BF16X2, BF16X2, 3),
+        "bf16_2_2{4}": (BF16X2, BF16X2, 4),
+        "bf16_3_3{6}": (BF16X3, BF16X3, 6),
+        "bf16_3_3{9}": (BF16X3, BF16X3, 9),
+    }
+    for name, (operand, acc, products) in rows.items():
+        assert FMAS[name] == Fma("", operand, operand, acc, products)
+    assert {n: FMAS[n] for n in ALIASES.values()} == {n: parse_fma(alias) for alias, n in ALIASES.items()}
+
+
+@pytest.mark.parametrize("name", FMAS)
+def test_named_operators_print_as_their_name(name: str) -> None:
+    fma = FMAS[name]
+    assert (fma.name, str(fma), parse_fma(name)) == (name, name, fma)
+    assert str(Fma("", fma.a, fma.b, fma.acc, fma.products, fma.datapath, fma.product)) == name
+
+
+def test_an_operator_with_a_product_of_its_own_prints_as_its_name() -> None:
+    assert str(Fma("odd_one", BF16, BF16, FP32, 1, product=Conversion(FORMATS["fp16"]))) == "odd_one"
+
+
+@pytest.mark.parametrize(
+    ("parts", "allowed"),
+    [((1, 1), (1,)), ((2, 2), (3, 4)), ((3, 3), (6, 9)), ((2, 1), (2,)), ((1, 3), (3,)), ((3, 2), (6,))],
+)
+def test_allowed_products(parts: tuple[int, int], allowed: tuple[int, ...]) -> None:
+    assert allowed_products(*parts) == allowed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((BF16, BF16, FP32, 3), "fma(a=bf16,b=bf16,acc=fp32): products=3, allowed for 1 x 1 parts: 1"),
+        ((BF16X2, BF16X2, FP32, 5), "fma(a=bf16x2,b=bf16x2,acc=fp32): products=5, allowed for 2 x 2 parts: 3 or 4"),
+        ((BF16X3, BF16X3, FP32, 3), "fma(a=bf16x3,b=bf16x3,acc=fp32): products=3, allowed for 3 x 3 parts: 6 or 9"),
+        ((BF16X2, BF16, FP32, 1), "fma(a=bf16x2,b=bf16,acc=fp32): products=1, allowed for 2 x 1 parts: 2"),
+        (
+            (BF16, BF16, FP32, 1, "x87"),
+            "fma(a=bf16,b=bf16,acc=fp32): datapath 'x87', allowed are fp32, exact, amx_bf16, avx512_bf16",
+        ),
+        (
+            (BF16, BF16, BF16, 1, "amx_bf16"),
+            "fma(a=bf16,b=bf16,acc=bf16): datapath 'amx_bf16' takes only a=bf16, b=bf16, acc=fp32, products=1",
+        ),
+        (
+            (BF16, BF16, FP32, 1, "avx512_bf16", BF16),
+            "fma(a=bf16,b=bf16,acc=fp32): datapath 'avx512_bf16' takes only a=bf16, b=bf16, acc=fp32, products=1",
+        ),
+    ],
+)
+def test_operators_that_do_not_exist(arguments: tuple[Conversion, ...], message: str) -> None:
+    with pytest.raises(NumcError) as error:
+        Fma("", *arguments)  # type: ignore[arg-type]
+    assert str(error.value) == message
+    with pytest.raises(NumcError, match="^operator 'mine': "):
+        Fma("mine", *arguments)  # type: ignore[arg-type]

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numc.compiler.errors import NumcError
+from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, Fma, allowed_products
+from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.compiler.grammar import parse_conversion, parse_fma
+
+
+@st.composite
+def conversions(draw: st.DrawFn, parts: int | None = None) -> Conversion:
+    if parts is None and draw(st.booleans()):
+        fmt = draw(st.sampled_from(list(FORMATS.values())))
+    elif parts is None:
+        kind = draw(st.sampled_from(["", "n", "fn"]))
+        x, y = draw(st.integers(2, 7 if kind == "fn" else 8)), draw(st.integers(0, 23))
+        fmt = Format(f"e{x}m{y}{kind}", x, y, subnormals=kind != "n", finite=kind == "fn")
+    else:
+        fmt = draw(st.sampled_from([f for f in FORMATS.values() if f.parts == parts]))
+    rounding = draw(st.sampled_from(ROUNDINGS)) if fmt.parts == 1 else "rne"
+    return Conversion(fmt, rounding, draw(st.sampled_from(["", "nan"])) if fmt.finite else "")
+
+
+@st.composite
+def fmas(draw: st.DrawFn) -> Fma:
+    if draw(st.booleans()):
+        return draw(st.sampled_from(list(FMAS.values())))
+    datapath = draw(st.sampled_from([d for d in DATAPATHS if d not in HARDWARE_DATAPATHS]))
+    a = draw(conversions())
+    if a.format.parts == 1 and draw(st.booleans()):
+        return Fma("", a, a, draw(st.sampled_from([a, FP32])), 1, datapath, a)
+    b, acc = draw(st.one_of(st.just(a), conversions())), draw(conversions())
+    return Fma("", a, b, acc, draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts))), datapath)
+
+
+@given(conversions())
+def test_conversion_text_parses_back(conversion: Conversion) -> None:
+    parsed = parse_conversion(str(conversion))
+    assert parsed == conversion
+    assert str(parse_conversion(str(parsed))) == str(parsed)
+
+
+@given(fmas())
+def test_fma_text_parses_back(fma: Fma) -> None:
+    assert parse_fma(str(fma)) == fma
+
+
+@given(st.text(alphabet="abefmnprtxz0123456789:/(){},= _", max_size=24))
+def test_any_text_parses_or_is_one_line_for_the_user(text: str) -> None:
+    def message(parse: Callable[[str], object]) -> str:
+        try:
+            parse(text)
+        except NumcError as error:
+            return str(error)
+        return ""
+
+    assert "\n" not in message(parse_conversion) + message(parse_fma)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("bf16", "bf16"),
+        ("e8m7", "bf16"),
+        ("e8m23", "fp32"),
+        ("bf16x1", "bf16"),
+        ("hfp8_bwd", "e5m2"),
+        ("dlfloat16:rtz", "e6m9n:rtz"),
+        ("fp8_e4m3:nan", "e4m3fn:nan"),
+        ("e4m3fn:nan:rup", "e4m3fn:rup:nan"),
+        ("bf16:rne", "bf16"),
+        (" e6m9 : odd ", "e6m9:odd"),
+        # the papers' notation
+        ("1/6/9/d", "e6m9"),
+        ("1/6/9/n", "e6m9n"),
+        ("1/5/10/d", "fp16"),
+        ("1/8/7/n", "e8m7n"),
+    ],
+)
+def test_conversion_texts(text: str, canonical: str) -> None:
+    assert str(parse_conversion(text)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("bf16_2_2", "bf16_2_2{4}"),
+        ("bf16_3_3", "bf16_3_3{9}"),
+        ("bf16_3_3 {6}", "bf16_3_3{6}"),
+        ("fma(bf16,bf16,acc=fp32)", "mp"),
+        ("fma(bf16, acc=fp32)", "mp"),
+        ("fma(a=fp16,acc=fp32)", "fma(a=fp16,acc=fp32)"),
+        ("fma(a=bf16x2,b=bf16,acc=fp32,products=2)", "fma(a=bf16x2,b=bf16,acc=fp32)"),
+        ("fma(a=bf16x2,acc=bf16x2,products=3)", "bf16_2_2{3}"),
+        ("fma(a=bf16,acc=bf16x2,datapath=exact)", "fma(a=bf16,acc=bf16x2,datapath=exact)"),
+        ("fma(acc=fp32,a=bf16,datapath=amx_bf16)", "amx_bf16"),
+        ("mac(e6m9)", "mac(e6m9)"),
+        ("macs(e6m9:rtz)", "macs(e6m9:rtz)"),
+        ("mac(a=e6m9,datapath=exact)", "mac(e6m9,datapath=exact)"),
+        ("fmac(bf16)", "bf16_1_1"),
+        ("fmac(e6m9)", "fma(a=e6m9,acc=e6m9)"),
+        ("fmacs(e6m9)", "fma(a=e6m9,acc=fp32)"),
+    ],
+)
+def test_fma_texts(text: str, canonical: str) -> None:
+    assert str(parse_fma(text)) == canonical
+
+
+def test_mac_rounds_the_product_and_fmac_does_not() -> None:
+    e6m9 = parse_conversion("e6m9")
+    for text, acc, product in [
+        ("mac(e6m9)", e6m9, e6m9),
+        ("macs(e6m9)", FP32, e6m9),
+        ("fmac(e6m9)", e6m9, None),
+        ("fmacs(e6m9)", FP32, None),
+    ]:
+        assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, "fp32", product)
+
+
+_USE = "use a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
+_LATER = "is not available in this version of numc"
+_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16)"
+_CALLS = f"{_FMA}, mac(F), macs(F), fmac(F), fmacs(F)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("e6m9:sr", f"rounding 'sr' of 'e6m9': stochastic rounding {_LATER}, {_USE}"),
+        ("e6m9:sr8", f"rounding 'sr8' of 'e6m9': stochastic rounding {_LATER}, {_USE}"),
+        ("bfp(16,3,4):sr8", f"format 'bfp(...)': block floating point {_LATER}, {_USE}"),
+        ("msfp12", f"format 'msfp12': block floating point {_LATER}, {_USE}"),
+        ("lowbfp", f"format 'lowbfp': block floating point {_LATER}, {_USE}"),
+        ("mxfp4", f"format 'mxfp4': OCP microscaling (mx) {_LATER}, {_USE}"),
+        ("int8", f"format 'int8': uniform integer quantisation (intN) {_LATER}, {_USE}"),
+        ("bf16x4", "format 'bf16x4': allowed are bf16x1, bf16x2 and bf16x3"),
+        ("e9m3", "format 'e9m3': 9 exponent bits, allowed are 2 to 8"),
+        ("2/5/2/d", "format '2/5/2/d': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("1/5/2/s", "format '1/5/2/s': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("bf17(3)", "unknown format 'bf17(...)': allowed is a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"),
+        ("bf16:rtz:rna", "'bf16': ':rna' after ':rtz', keep one of them"),
+        ("e4m3fn:nan:nan", "'e4m3fn': ':nan' after ':nan', keep one of them"),
+        (
+            "bf16:rnee",
+            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): allowed are rne, rtz, rna, rup, rdn, odd, nan",
+        ),
+        (
+            "BF16",
+            "unknown format 'BF16' (did you mean 'bf16' or 'bf16x3'?): "
+            f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn",
+        ),
+        ("", "format '': cannot read it from its end, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+        ("a b", "format 'a b': cannot read it from 'b', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+        ("a%", "format 'a%': cannot read it from '%', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+    ],
+)
+def test_conversion_errors(text: str, message: str) -> None:
+    with pytest.raises(NumcError) as error:
+        parse_conversion(text)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bf16", "'bf16' is a format, not an FMA operator: write fmac(bf16) or fma(a=bf16, acc=...)"),
+        ("e6m9", "'e6m9' is a format, not an FMA operator: write fmac(e6m9) or fma(a=e6m9, acc=...)"),
+        ("mac", "operator 'mac' needs its formats: write mac(F)"),
+        ("bf16_3_3{5}", "operator 'bf16_3_3{5}': 5 products, allowed are bf16_3_3{6} or bf16_3_3{9}"),
+        (
+            "bf16_1_4",
+            "unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3' or 'bf16_1_2'?): "
+            f"allowed are {', '.join(FMAS)}, {_CALLS}",
+        ),
+        ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): allowed are {_CALLS}"),
+        ("mac(bf16x2)", "mac(bf16x2): mac takes a format of one part, write fma(a=bf16x2, acc=...)"),
+        ("fmac(e6m9, chunk=8)", f"fmac: chunk= (FMAC-8) {_LATER}, leave it out"),
+        ("fma(acc=fp32)", f"fma: the format 'a' is missing, write {_FMA}"),
+        ("fma(bf16)", f"fma: the format 'acc' is missing, write {_FMA}"),
+        ("fma(bf16,bf16,fp32)", f"fma: 'fp32' has no name, write {_FMA}"),
+        ("fma(a=3,acc=fp32)", "fma: a=3 is not a format, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"),
+        ("fma(a=bf16,a=bf16,acc=fp32)", "fma: 'a' is given twice, keep one of them"),
+        ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): write {_FMA}"),
+        ("fma(a=bf16,acc=fp32,products=all)", "fma: products='all', write a number"),
+        ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, allowed for 1 x 1 parts: 1"),
+        (
+            "fma(a=bf16,acc=e6m9:sr8)",
+            f"rounding 'sr8' of 'e6m9': stochastic rounding {_LATER}, {_USE}",
+        ),
+        (
+            "fma(a=bf16,acc=fp32",
+            f"FMA operator 'fma(a=bf16,acc=fp32': cannot read it from its end, write a name or {_CALLS}",
+        ),
+    ],
+)
+def test_fma_errors(text: str, message: str) -> None:
+    with pytest.raises(NumcError) as error:
+        parse_fma(text)
+    assert str(error.value) == message
