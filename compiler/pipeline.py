@@ -19,7 +19,8 @@ from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
-from numc.passes.packed_entry import c_interface, packed_entry
+from numc.passes.outline import outline
+from numc.passes.packed_entry import packed_entry
 from numc.passes.tidy_conversions import tidy_conversions
 
 
@@ -76,8 +77,8 @@ def _lower_math(module: ir.Module, _: State) -> None:
     lower_math(module.operation, None)
 
 
-def _c_interface(module: ir.Module, _: State) -> None:
-    c_interface(module)
+def _outline(module: ir.Module, _: State) -> None:
+    outline(module.operation)
 
 
 def _packed_entry(module: ir.Module, _: State) -> None:
@@ -108,17 +109,17 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "lower-numc": _lower_numc,  # what is left of numc lives in elementwise bodies
         "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
         "inline": upstream("inline{default-pipeline=}"),
+        "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {
         "loops": upstream("func.func(refback-munge-memref-copy,tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
-        "c-interface": _c_interface,
+        "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
         "lower": upstream(
             "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"
             "canonicalize,cse,convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"
             "convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,"
             "canonicalize,cse,reconcile-unrealized-casts"
         ),
-        "packed-entry": _packed_entry,  # after lowering: only now does the C interface it calls exist
     },
 }
 

@@ -38,7 +38,7 @@ def contractions_to_kernels(module: ir.Operation, tile: Tile, *, fast: bool = Tr
     """Rewrite `module` in place; returns the contractions in program order."""
     table: list[Contraction] = []
     kernels: dict[str, Kernel] = {}
-    texts: list[str] = []
+    functions: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         for generic in walk.operations(module, "linalg.generic"):
             match = _match(generic)
@@ -56,13 +56,17 @@ def contractions_to_kernels(module: ir.Operation, tile: Tile, *, fast: bool = Tr
             table.append(Contraction(number, str(fma), _name(generic), swap))
             operands = [generic.operands[n] for n in (rows, lanes, c)]
             maps = [walk.indexing_maps(generic)[n] for n in (rows, lanes, c)]
-            texts.append(_call_text(number, kernel, shape[1], operands, maps))
+            text = _call_text(kernel, shape[1], operands, maps)
+            symbol = functions.setdefault(text, f"contraction_{len(functions)}")
             with ir.InsertionPoint(generic), generic.location:
-                ir.Operation.create(
-                    "func.call", operands=operands, attributes={"callee": ir.FlatSymbolRefAttr.get(f"contraction_{number}")}
-                )
+                index = ir.IndexType.get()
+                value = ir.IntegerAttr.get(index, number)
+                id_ = ir.Operation.create("arith.constant", results=[index], attributes={"value": value}).results[0]
+                callee = {"callee": ir.FlatSymbolRefAttr.get(symbol)}
+                ir.Operation.create("func.call", operands=[*operands, id_], attributes=callee)
             generic.erase()
         if table:
+            texts = [text.replace("@contraction", f"@{symbol}", 1) for text, symbol in functions.items()]
             texts += [kernel_text(k) + _task_text(k) for k in kernels.values()]
             _append(module, _EXTERNALS + "\n".join(texts))
     return table
@@ -165,7 +169,7 @@ llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)
 """
 
 
-def _call_text(number: int, kernel: Kernel, shape: _Shape, operands: list[ir.Value], maps: list[ir.AffineMap]) -> str:
+def _call_text(kernel: Kernel, shape: _Shape, operands: list[ir.Value], maps: list[ir.AffineMap]) -> str:
     """The function that fills the offset tables of one contraction and starts its tasks."""
     lines: list[str] = []
     letters = "abc"
@@ -241,14 +245,14 @@ def _call_text(number: int, kernel: Kernel, shape: _Shape, operands: list[ir.Val
         "%context_pointer = llvm.inttoptr %context_int : i64 to !llvm.ptr",
         f"%task = llvm.mlir.addressof @{kernel.name}_task : !llvm.ptr",
         "%task_count = arith.index_cast %tasks : index to i64",
-        f"%id = arith.constant {number} : i64",
+        "%id = arith.index_cast %number : index to i64",
         "llvm.call @numc_parallel(%task, %context_pointer, %task_count, %id) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()",
     ]
     lines += [f"memref.dealloc %{name} : memref<?xindex>" for name in CONTRACT_ARGUMENTS[3:]]
     arguments = ", ".join(f"%{n}_in: {o.type}" for n, o in zip(letters, operands, strict=True))
     text = "\n".join("    " + line for line in lines)
     return f"""
-func.func private @contraction_{number}({arguments}) attributes {{passthrough = ["noinline"]}} {{
+func.func private @contraction({arguments}, %number: index) attributes {{no_inline, passthrough = ["noinline"]}} {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %huge = arith.constant 4611686018427387904 : index

@@ -129,7 +129,7 @@ def _pack_text(name: str, panel: int, to: Conversion, with_range: bool) -> str:
     ivec = f"vector<{width}xi32>"
     return f"""
 func.func private @{name}(%src: memref<?xf32>, %start: index, %offsets: memref<?xindex>, %first: index, %count: index,
-    %ks: memref<?xindex>, %k0: index, %kc: index, %panel: memref<?xf32>, %to: index) -> (i32, i32) attributes {{passthrough = ["noinline"]}} {{
+    %ks: memref<?xindex>, %k0: index, %kc: index, %panel: memref<?xf32>, %to: index) -> (i32, i32) attributes {{no_inline, passthrough = ["noinline"]}} {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index
@@ -237,7 +237,7 @@ def _micro_kernel_text(kernel: Kernel, name: str, *, fast: bool) -> str:
     nl = "\n"
     return f"""
 func.func private @{name}(%rows: memref<?xf32>, %row_start: index, %lanes: memref<?xf32>, %lane_start: index,
-    %tile: memref<?xf32>, %to: index, %kc: index) attributes {{passthrough = ["noinline"]}} {{
+    %tile: memref<?xf32>, %to: index, %kc: index) attributes {{no_inline, passthrough = ["noinline"]}} {{
     %c0 = arith.constant 0 : index
 {nl.join(load)}
 {loop}
@@ -351,7 +351,7 @@ def _tile_in_text(kernel: Kernel) -> str:
     code = Code(0, "q")
     converted = emit_round(code, "%raw", kernel.fma.acc)
     head = f"""(%c: memref<?xf32>, %start: index, %row_c: memref<?xindex>, %row: index, %row_count: index,
-    %lane_c: memref<?xindex>, %lane: index, %lane_count: index, %tile: memref<?xf32>, %to: index) attributes {{passthrough = ["noinline"]}} {{
+    %lane_c: memref<?xindex>, %lane: index, %lane_count: index, %tile: memref<?xf32>, %to: index) attributes {{no_inline, passthrough = ["noinline"]}} {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %pitch = arith.constant {t.lanes} : index
@@ -407,7 +407,7 @@ def _driver_text(kernel: Kernel, limits: Guard | None) -> str:
     arguments = ", ".join(f"%{n}: memref<?x{'f32' if n in ('a', 'b', 'c') else 'index'}>" for n in CONTRACT_ARGUMENTS)
     return f"""
 {_guard_text(kernel, limits) if limits is not None else ""}
-func.func private @{name}({arguments}, %begin: index, %end: index) attributes {{passthrough = ["noinline"]}} {{
+func.func private @{name}({arguments}, %begin: index, %end: index) attributes {{no_inline, passthrough = ["noinline"]}} {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %micro_rows = arith.constant {t.rows} : index
@@ -506,7 +506,7 @@ func.func private @{name}({arguments}, %begin: index, %end: index) attributes {{
     memref.dealloc %highs : memref<?xi32>
     return
 }}
-func.func private @{name}_clear(%tiles: memref<?xf32>, %at: index) {{
+func.func private @{name}_clear(%tiles: memref<?xf32>, %at: index) attributes {{no_inline}} {{
     %c0 = arith.constant 0 : index
     %size = arith.constant {tile_size} : index
     %width = arith.constant {t.width} : index
@@ -538,7 +538,7 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
     zeros = code.binary("ori", "%zero0", minus_zero, "i32")
     ivec = f"vector<{t.width}xi32>"
     return f"""
-func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32, %tiles: memref<?xf32>, %at: index, %kc: index) -> i1 attributes {{passthrough = ["noinline"]}} {{
+func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32, %tiles: memref<?xf32>, %at: index, %kc: index) -> i1 attributes {{no_inline, passthrough = ["noinline"]}} {{
     %c0 = arith.constant 0 : index
     %size = arith.constant {t.rows * t.lanes} : index
     %width = arith.constant {t.width} : index

@@ -1,8 +1,8 @@
 """Replace math operations that would become libm calls by numc's own code, inlined where they stand.
 
-A libm differs from machine to machine; the code of math_kernels.py does not (arithmetic.md section 5). It is straight-line
-code without branches or calls, so whatever loop it lands in can still be vectorised. Functions that are one instruction
-(sqrt, absf, floor, ceil, trunc, roundeven, fma, copysign) stay.
+A libm differs from machine to machine; the code of math_kernels.py does not (arithmetic.md section 5). It is
+straight-line code without branches or calls, so whatever loop it lands in can still be vectorised. Functions that are
+one instruction (sqrt, absf, floor, ceil, trunc, roundeven, fma, copysign) stay.
 """
 
 from __future__ import annotations
@@ -76,19 +76,19 @@ def _inline(op: ir.Operation, bodies: dict[tuple[str, ...], ir.Module]) -> None:
     if key not in bodies:
         bodies[key] = ir.Module.parse(_function_text(op), op.context)
     block = bodies[key].body.operations[0].regions[0].blocks[0]
-    values = {argument: operand for argument, operand in zip(block.arguments, op.operands, strict=True)}
-    with op.location:
-        point = ir.InsertionPoint(op)
-        for source in block.operations:
-            if source.operation.name == "func.return":
-                for result, value in zip(op.results, source.operands, strict=True):
-                    result.replace_all_uses_with(values[value])
-                break
-            copy = source.operation.clone(point)
-            for i, operand in enumerate(source.operands):
-                copy.operands[i] = values[operand]
-            for old, new in zip(source.results, copy.results, strict=True):
-                values[old] = new
+    values = dict(zip(block.arguments, op.operands, strict=True))
+    point = ir.InsertionPoint(op)
+    for source in block.operations:
+        if source.operation.name == "func.return":
+            for result, value in zip(op.results, source.operands, strict=True):
+                result.replace_all_uses_with(values[value])
+            break
+        copy = source.operation.clone(point)
+        copy.location = op.location
+        for i, operand in enumerate(source.operands):
+            copy.operands[i] = values[operand]
+        for old, new in zip(source.results, copy.results, strict=True):
+            values[old] = new
     op.erase()
 
 
@@ -132,7 +132,9 @@ def _lanes(op: ir.Operation, kind: ir.Type) -> tuple[int, str]:
     if isinstance(kind, ir.VectorType) and kind.rank == 1 and not kind.scalable:
         width, kind = kind.shape[0], kind.element_type
     if str(kind) not in ("f16", "bf16", "f32", "f64") and not isinstance(kind, ir.IntegerType):
-        raise CompilerBug(f"{op.name} on {kind} reached lower-math, which takes scalars and 1-D vectors of f16, bf16, f32, f64")
+        raise CompilerBug(
+            f"{op.name} on {kind} reached lower-math, which takes scalars and 1-D vectors of f16, bf16, f32, f64"
+        )
     return width, str(kind)
 
 

@@ -1,9 +1,9 @@
 """Elementary functions as straight-line, branch-free code on binary64 lanes: the same bits on every machine.
 
-Each kernel maps binary64 names to a binary64 name with IEEE basic operations, fused multiply-adds, integer operations and
-selects only. `wide` kernels serve f64 operands (full range, longer polynomials); the others serve operands that are f32
-values, and their results are rounded to f32, which also gives subnormal results, overflow and underflow their f32 meaning.
-Special cases follow C99 Annex F.
+Each kernel maps binary64 names to a binary64 name with IEEE basic operations, fused multiply-adds, integer operations
+and selects only. `wide` kernels serve f64 operands (full range, longer polynomials); the others serve operands that are
+f32 values, and their results are rounded to f32, which also gives subnormal results, overflow and underflow their f32
+meaning. Special cases follow C99 Annex F.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def sinh(m: Lanes, x: str) -> str:
     """Hyperbolic sine: (e + e / (e + 1)) / 2, e = e^|x| - 1."""
     e = _quarter_expm1(m, m.at_most(m.abs(x), 710.6 if m.wide else 91.0))
     twice = m.add(e, e)
-    return m.copysign(m.add(twice, m.div(twice, m.fma(e, m.c(4.0), m.c(1.0)))), x)
+    return m.copysign(m.add(twice, m.div(e, m.add(twice, m.c(0.5)))), x)
 
 
 def cosh(m: Lanes, x: str) -> str:
@@ -226,7 +226,7 @@ def _split_log(m: Lanes, x: str, wide: bool | None = None) -> tuple[str, str]:
     exponent = m.small_int(k)
     if m.wide:
         exponent = m.sel(tiny, m.sub(exponent, m.c(54.0)), exponent)
-    # log y = 2 atanh(s) = s P(s^2). As 2s = f - s f, it is also f - s (f - (P - 2)), where s and its rounding count less.
+    # log y = 2 atanh(s) = s P(s^2). As 2s = f - s f, it is also f - s (f - (P - 2)), where the error of s counts less.
     p = m.poly("LOG", m.mul(s, s), wide)
     if not (m.wide if wide is None else wide):
         return exponent, m.mul(s, p)
@@ -354,12 +354,14 @@ def cbrt(m: Lanes, x: str) -> str:
 
 
 def _multiply_window(m: Lanes, whole: str, offset: str, words: tuple[int, ...]) -> tuple[str, str]:
-    """`whole` (below 2^24) times the 96 bits of `words` from bit `offset` on, modulo 2^96: its upper 64 bits, its lower 32."""
+    """`whole` (below 2^24) times the 96 bits of `words` from bit `offset` on, modulo 2^96: upper 64 bits, lower 32."""
     index = m.int("shrui", offset, 6)
     parts = [m.i(w) for w in words[-3:]]
     for position in reversed(range(len(words) - 3)):
         here = m.code.compare("eq", index, m.i(position), "i64")
-        parts = [m.code.select(here, m.i(w), p, "i64") for w, p in zip(words[position : position + 3], parts, strict=True)]
+        parts = [
+            m.code.select(here, m.i(w), p, "i64") for w, p in zip(words[position : position + 3], parts, strict=True)
+        ]
     shift = m.int("andi", offset, 63)
     back = m.int("subi", m.i(63), shift)
 
