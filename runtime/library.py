@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -57,9 +58,10 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 def _candidates() -> list[Path]:
     """Where the library may be: installed with the package, or built in the source tree."""
-    folders = [Path(folder) for folder in sys.modules["numc.runtime"].__path__]  # an editable install has two
-    folders.append(Path(__file__).resolve().parent.parent / "build" / "runtime")
-    return [folder / FILE_NAME for folder in folders]
+    # Python looks for it as if it were a module, which makes an editable install compile changed sources first.
+    spec = importlib.util.find_spec("numc.runtime." + FILE_NAME.removesuffix(".so"))
+    installed = [Path(spec.origin)] if spec is not None and spec.origin is not None else []
+    return [*installed, Path(__file__).resolve().parent.parent / "build" / "runtime" / FILE_NAME]
 
 
 def find_library() -> Path:
