@@ -218,7 +218,7 @@ def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
         for x, y in zip(a, b, strict=True):
             c = _step(op, x, y, c)
         return c
-    zero, one = np.float32([0]), np.float32([1])
+    zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
     left, right = [x[0] for x in a], [y[0] for y in b]
     if len(left) % 2:
         left, right = [*left, zero], [*right, zero]
@@ -286,7 +286,8 @@ def samples(n: int, seed: int) -> F32:
         [any_bits, tie, subnormal, special, rng.standard_normal(n).astype(np.float32).view(np.uint32)],
         near_one,
     )
-    return bits.astype(np.uint32).view(np.float32)
+    values: F32 = bits.astype(np.uint32).view(np.float32)
+    return values
 
 
 def operands(n: int, seed: int) -> tuple[F32, F32, F32]:

@@ -30,7 +30,8 @@ def same(got: Any, want: Any, *operands: Any) -> None:
 
 
 def f32(text: str) -> np.float32:
-    return np.float32(float.fromhex(text))
+    value: np.float32 = np.float32(float.fromhex(text))
+    return value
 
 
 # --- the definition, once more: choose among the values a format has --------------------------------------------------
