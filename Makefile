@@ -1,0 +1,33 @@
+# Two commands: `make demo` and `make test`. Both build what they need in .venv; nothing outside this folder is touched.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+
+.PHONY: demo test lint install-test exhaustive clean
+.DEFAULT_GOAL := demo
+
+$(RUN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The digits CNN under eight operators: accuracy and time of each, next to fp32.
+demo: $(RUN)/python
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check .
+	$(RUN)/python examples/digits/run.py
+
+# Not an editable install: what is tested is what a user gets, and no build folder has to survive.
+install-test: $(RUN)/python
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+
+lint: install-test
+	$(RUN)/ruff check .
+	$(RUN)/mypy src/numc
+
+test: lint
+	$(RUN)/python -m pytest -q -m 'not slow' -n 2 --dist loadfile
+
+# Every float32 input of every conversion and function: hours.
+exhaustive: install-test
+	$(RUN)/python -m pytest -q -m slow
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
