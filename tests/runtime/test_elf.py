@@ -233,3 +233,46 @@ def test_foreign_objects(code):
     shared[16] = 3
     assert load_text(bytes(shared)) == "object code: not a relocatable object (type 3)"
     assert load_text(code[:-100]) == "object code: truncated section table"
+
+
+@needs_cc
+def test_strided_copies(tmp_path):
+    """memrefCopy is what MLIR calls for a copy between layouts."""
+    source = """
+    typedef struct { long rank; void *descriptor; } Unranked;
+    void memrefCopy(long, Unranked *, Unranked *);
+    void run(void **a) { Unranked from = {2, a[0]}, to = {2, a[1]}; memrefCopy(4, &from, &to); }
+    """
+    x, y = np.arange(12, dtype=np.int32).reshape(3, 4), np.zeros((4, 3), np.int32)
+    from_ = np.array([0, x.ctypes.data, 1, 3, 2, 4, 1], np.int64)  # x[:, 1:3]
+    to = np.array([0, y.ctypes.data, 0, 3, 2, 1, 3], np.int64)  # y.T[:, :2]
+    with LoadedObject(build(tmp_path, source, "-fPIC")) as loaded:
+        assert loaded.call("run", from_.ctypes.data, to.ctypes.data) == (0, "")
+        np.testing.assert_array_equal(y[:2].T, x[:, 1:3])
+        assert (y[2:] == 0).all()
+        from_[3], before = 0, y.copy()
+        assert loaded.call("run", from_.ctypes.data, to.ctypes.data) == (0, "")
+        np.testing.assert_array_equal(y, before)
+
+
+@needs_cc
+def test_many_call_targets_far_away(tmp_path):
+    """Every exact function of the table can be called, through stubs: the C library is further than 2 GiB away."""
+    one = ["floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "sqrt"]
+    two = ["fmod", "fmin", "fmax"]
+    lines, calls = [], []
+    for suffix, kind in (("f", "float"), ("", "double")):
+        lines += [f"{kind} {name}{suffix}({kind});" for name in one]
+        lines += [f"{kind} {name}{suffix}({kind}, {kind});" for name in two]
+        lines.append(f"{kind} fma{suffix}({kind}, {kind}, {kind});")
+        calls += [f"*out++ = {name}{suffix}(x[0]);" for name in one]
+        calls += [f"*out++ = {name}{suffix}(x[0], x[1]);" for name in two]
+        calls.append(f"*out++ = fma{suffix}(x[0], x[1], x[0]);")
+    source = "\n".join([*lines, "void run(void **a) { double *out = a[0]; float *x = a[1];", *calls, "}"])
+    x, out = np.array([6.5, 4.0], np.float32), np.zeros(24)
+    with LoadedObject(build(tmp_path, source, "-fPIC", "-fno-builtin")) as loaded:
+        assert loaded.call("run", out.ctypes.data, x.ctypes.data) == (0, "")
+    root = [float(np.sqrt(np.float32(6.5))), float(np.sqrt(6.5))]
+    for half in (0, 1):
+        want = [6, 7, 6, 6, 6, 7, 6, root[half], 2.5, 4, 6.5, 32.5]
+        assert out[12 * half : 12 * half + 12].tolist() == want
