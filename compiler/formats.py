@@ -44,6 +44,9 @@ class Format:
             )
         if not 0 <= self.significand_bits <= 23:
             raise NumcError(f"format '{self.name}': {self.significand_bits} significand bits, allowed are 0 to 23")
+        is_bf16 = (self.exponent_bits, self.significand_bits, self.subnormals, self.finite) == (8, 7, True, False)
+        if self.parts not in ((1, 2, 3) if is_bf16 else (1,)):
+            raise NumcError(f"format '{self.name}': {self.parts} parts, allowed are 1 to 3 of bf16, 1 of any other")
 
     @property
     def precision(self) -> int:

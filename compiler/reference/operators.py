@@ -132,6 +132,8 @@ def _f32_fma(a: Value, b: Value, c: Value) -> Value:
 
 
 def _f32_mul(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int and a and b:
+        return _TO_F32(a * b)
     return _f32_fma(a, b, -0.0)  # x + -0 is x, for zeros of both signs too
 
 

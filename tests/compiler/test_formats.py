@@ -130,6 +130,8 @@ def test_codes_out_of_range_and_of_compounds() -> None:
         ((9, 3), "format 'x': 9 exponent bits, allowed are 2 to 8"),
         ((8, 3, True, True), "format 'x': 8 exponent bits, allowed are 2 to 7 where there are no infinities"),
         ((5, 24), "format 'x': 24 significand bits, allowed are 0 to 23"),
+        ((8, 7, True, False, 4), "format 'x': 4 parts, allowed are 1 to 3 of bf16, 1 of any other"),
+        ((5, 10, True, False, 2), "format 'x': 2 parts, allowed are 1 to 3 of bf16, 1 of any other"),
         ((5, -1), "format 'x': -1 significand bits, allowed are 0 to 23"),
     ],
 )
