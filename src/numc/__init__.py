@@ -1,1 +1,76 @@
-"""numc, the arithmetic compiler."""
+"""numc, the arithmetic compiler: neural networks as x86-64 code that computes in the number formats you choose.
+
+    program = numc.compile("model.onnx", fma="bf16_1_2")
+    y = program(x)
+    program.save("model.numc")
+
+The public names are loaded at first use: running a saved program imports neither MLIR nor ONNX.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numc.compiler import reference as reference
+    from numc.compiler.arrays import fma as fma
+    from numc.compiler.arrays import matmul as matmul
+    from numc.compiler.arrays import round as round
+    from numc.compiler.compile import compile as compile
+    from numc.compiler.compile import lower as lower
+    from numc.compiler.errors import CompilerBug as CompilerBug
+    from numc.compiler.errors import NumcError as NumcError
+    from numc.compiler.fma import FMAS as fmas  # noqa: F401, N811
+    from numc.compiler.formats import FORMATS as formats  # noqa: F401, N811
+    from numc.compiler.verify import verify as verify
+    from numc.runtime.program import Program as Program
+    from numc.runtime.program import load as load
+
+    __version__: str
+
+# Public name -> the module that has it, and what it is called there ("" is the module itself).
+_PUBLIC = {
+    "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
+    "NumcError": ("numc.compiler.errors", "NumcError"),
+    "Program": ("numc.runtime.program", "Program"),
+    "compile": ("numc.compiler.compile", "compile"),
+    "fma": ("numc.compiler.arrays", "fma"),
+    "fmas": ("numc.compiler.fma", "FMAS"),
+    "formats": ("numc.compiler.formats", "FORMATS"),
+    "load": ("numc.runtime.program", "load"),
+    "lower": ("numc.compiler.compile", "lower"),
+    "matmul": ("numc.compiler.arrays", "matmul"),
+    "reference": ("numc.compiler.reference", ""),
+    "round": ("numc.compiler.arrays", "round"),
+    "verify": ("numc.compiler.verify", "verify"),
+}
+
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _PUBLIC:
+        module, attribute = _PUBLIC[name]
+        value = import_module(module)
+        if attribute:
+            value = getattr(value, attribute)
+    else:
+        raise AttributeError(f"module 'numc' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("numc")
+    except PackageNotFoundError:
+        return "unknown"  # run from a source tree that is not installed

@@ -1,0 +1,87 @@
+"""The command ``numc``: its entry, and how every failure ends (one line on stderr, no traceback)."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+import numc
+from numc.compiler.cli.compile_command import compile_command
+from numc.compiler.cli.list_command import list_command
+from numc.compiler.cli.opt_command import opt_command
+from numc.compiler.cli.run_command import run_command
+from numc.compiler.cli.verify_command import verify_command
+from numc.compiler.errors import CompilerBug, NumcError
+
+_EPILOG = """\b
+Examples:
+  numc compile model.onnx --fma bf16_1_2 -o model.numc
+  numc run model.numc --input x.npy --output y.npy
+  numc verify model.numc
+  numc list fmas
+"""
+
+
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"numc {numc.__version__}")
+        context.exit()
+
+
+@click.group(name="numc", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+def cli() -> None:
+    """Compile neural networks to x86-64 code that computes in the number formats you choose, to the bit."""
+
+
+for _command in (compile_command, run_command, verify_command, opt_command, list_command):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return 0, or 1 (numc or a check failed), 2 (bad input), 130 (interrupted)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return int(cli.main(given, prog_name="numc", standalone_mode=False) or 0)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = f" (see {context.command_path} --help)" if context else ""
+        return _fail(f"{error.format_message()}{where}", 2)
+    except NumcError as error:
+        return _fail(str(error), 2)
+    except CompilerBug as error:
+        return _fail(str(error), 1)
+    except Exception as error:
+        command = shlex.join(["numc", *given])
+        reason = (str(error).strip().splitlines() or [""])[0]
+        name = type(error).__name__
+        return _fail(f"{name}: {reason}; this is a fault of numc: report it with {_keep(command)}", 1)
+
+
+def _fail(text: str, status: int) -> int:
+    click.echo(f"numc: error: {' '.join(text.splitlines())}", err=True)
+    return status
+
+
+def _keep(command: str) -> Path:
+    """Save the traceback of the exception in flight and the command that reproduces it; return the file."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
+    except OSError:  # the working folder is not writable
+        folder = Path(tempfile.mkdtemp(prefix="numc-failure-"))
+    file = folder / "traceback.txt"
+    file.write_text(f"reproduce with: {command}\nin: {Path.cwd()}\n\n{traceback.format_exc()}", encoding="utf-8")
+    return file

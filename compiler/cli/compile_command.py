@@ -1,0 +1,125 @@
+"""``numc compile``: a model to a program file, or to the IR of a stage."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from numc.compiler.cli import output
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
+from numc.compiler.errors import NumcError, did_you_mean
+from numc.runtime.program import Program
+
+_EPILOG = """\b
+Examples:
+  numc compile model.onnx --fma bf16_1_2 -o model.numc
+  numc compile model.onnx --fma 'fma(a=e4m3fn,acc=fp32)' --ops bf16
+  numc compile model.onnx --shape x=1x3x224x224 --target x86-64-v3
+  numc compile model.onnx --fma mp --emit numc | less
+"""
+
+
+@click.command("compile", epilog=_EPILOG)
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir")
+@arithmetic_options
+@shape_option
+@click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
+@click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
+@click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
+@click.option("--json", "want_json", is_flag=True, help="Print the summary as JSON.")
+def compile_command(
+    model: str,
+    fma: str | None,
+    ops: str | None,
+    target: str | None,
+    shapes: tuple[str, ...],
+    out: str | None,
+    emit: str | None,
+    dump_dir: str | None,
+    want_json: bool,
+) -> None:
+    """Compile an ONNX model, or linalg MLIR text, to a program file."""
+    check_model(model)
+    fixed = parse_shapes(shapes)
+    if emit is not None and want_json:
+        raise NumcError("--emit writes IR text: leave --json out")
+    if out == "-" and emit is None:
+        raise NumcError("-o -: a program is not text: name a file (stdout is for --emit)")
+    out = out or ("-" if emit is not None else f"{Path(model).stem}.numc")
+    if out != "-":
+        output.check_writable(Path(out))
+
+    from numc.compiler import compile as driver
+    from numc.compiler.pipeline import STAGES
+
+    if emit is not None and emit not in STAGES:
+        raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
+    keywords = Arithmetic(fma, ops, target).keywords()
+    dump = _folder(dump_dir) if dump_dir is not None else None
+    start = time.perf_counter()
+    if emit is not None:
+        from numc.compiler.cli.opt_command import lowered
+
+        with output.busy(f"lowering {model}"):
+            imported = driver.load_source(model, fixed)
+            text = lowered(imported.mlir, model, keywords, to=emit, weights=frozenset(imported.weights), dump=dump)
+        output.write_text(out, text)
+        return
+    with output.busy(f"compiling {model}"):
+        program = driver.compile(model, shapes=fixed, dump_dir=dump, **keywords)  # type: ignore[arg-type]
+    program.save(out)
+    _summary(program, out, time.perf_counter() - start, want_json)
+
+
+def _folder(path: str) -> Path:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NumcError(f"--dump-dir {path}: cannot create the folder: {error.strerror or error}") from None
+    output.check_writable(Path(path, "numc.mlir"))
+    return Path(path)
+
+
+def _summary(program: Program, out: str, seconds: float, want_json: bool) -> None:
+    contents, manifest = program.contents, program.manifest
+    weight_bytes = sum(int(w.nbytes) for w in contents.weights)
+    contractions = len(manifest["contractions"])
+    if want_json:
+        output.as_json(
+            {
+                "program": out,
+                "inputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in program.inputs],
+                "outputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in program.outputs],
+                "fma": manifest["fma"],
+                "ops": manifest["ops"],
+                "target": manifest["target"],
+                "contractions": contractions,
+                "code_bytes": len(contents.code),
+                "weight_bytes": weight_bytes,
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    inputs, outputs = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (program.inputs, program.outputs))
+    if not sys.stdout.isatty():
+        click.echo(
+            f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {manifest['fma']}, "
+            f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights, {seconds:.2f} s"
+        )
+        return
+    output.table(
+        ("program", out),
+        [
+            ("inputs", inputs),
+            ("outputs", outputs),
+            ("arithmetic", f"{manifest['fma']}, other operations in {manifest['ops']}"),
+            ("target", manifest["target"]),
+            ("contractions", contractions),
+            ("code", f"{len(contents.code):,} bytes"),
+            ("weights", f"{weight_bytes:,} bytes"),
+            ("time", f"{seconds:.2f} s"),
+        ],
+    )

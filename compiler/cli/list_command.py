@@ -1,0 +1,141 @@
+"""``numc list``: tables of what there is, derived from the data that defines it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from numc.compiler.cli import output
+
+_EPILOG = """\b
+Besides the named ones there are formats and operators by their text:
+  e6m9       6 exponent and 9 significand bits, as IEEE-754; e6m9n has no subnormals, e4m3fn no infinities
+  e6m9:rtz   another rounding: rne rtz rna rup rdn odd
+  fma(a=bf16,b=e4m3fn,acc=fp32), mac(fp16), macs(fp16)
+
+\b
+Examples:
+  numc list formats
+  numc list passes --json
+"""
+
+Rows = list[dict[str, Any]]
+
+
+def _formats() -> Rows:
+    from numc.compiler.formats import FORMATS
+
+    return [
+        {
+            "name": name,
+            "text": f.name,
+            "bits": f.bits,
+            "significand bits": f.precision if f.parts == 1 else f"{f.parts}x{f.precision}",
+            "emin": f.emin,
+            "emax": f.emax,
+            "max": f.max_finite,
+            "min normal": f.min_normal,
+            "min subnormal": f.min_subnormal if f.subnormals else None,
+            "infinities": not f.finite,
+        }
+        for name, f in FORMATS.items()
+    ]
+
+
+def _fmas() -> Rows:
+    from numc.compiler.fma import FMAS
+
+    return [
+        {
+            "name": name,
+            "a": str(f.a),
+            "b": str(f.b),
+            "acc": str(f.acc),
+            "products": f.products,
+            "datapath": f.datapath,
+            "chain": " + ".join([*(f"a{i}*b{j}" for i, j in f.terms), "c"]),
+        }
+        for name, f in FMAS.items()
+    ]
+
+
+def _stages() -> Rows:
+    from numc.compiler.pipeline import STAGES
+
+    return [{"stage": stage, "passes": ", ".join(passes)} for stage, passes in STAGES.items()]
+
+
+def _passes() -> Rows:
+    from numc.compiler.pipeline import STAGES
+
+    return [
+        {"pass": name, "stage": stage, "what": _about(function)}
+        for stage, passes in STAGES.items()
+        for name, function in passes.items()
+    ]
+
+
+def _about(function: Callable[..., Any]) -> str:
+    """The first line of the pass's docstring, or of the function it calls; for a bundle, its upstream passes."""
+    if function.__doc__:
+        return function.__doc__.strip().splitlines()[0]
+    seen = inspect.getclosurevars(function)
+    if isinstance(bundle := seen.nonlocals.get("pipeline"), str):
+        return bundle
+    called = (inspect.getdoc(value) for value in seen.globals.values() if inspect.isfunction(value))
+    return next((text.splitlines()[0] for text in called if text), "")
+
+
+def _targets() -> Rows:
+    from numc.compiler.errors import NumcError
+    from numc.compiler.targets import TARGETS, resolve
+    from numc.runtime.library import cpu_features
+
+    try:
+        host = resolve("host", cpu_features()).name
+    except NumcError:
+        host = ""
+    return [
+        {"target": name, "float32 lanes": t.tile.width, "host": name == host, "features": " ".join(t.features)}
+        for name, t in TARGETS.items()
+    ]
+
+
+_LISTS: dict[str, Callable[[], Rows]] = {
+    "formats": _formats,
+    "fmas": _fmas,
+    "passes": _passes,
+    "stages": _stages,
+    "targets": _targets,
+}
+
+
+@click.command("list", epilog=_EPILOG)
+@click.argument("what", type=click.Choice(list(_LISTS)))
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+def list_command(what: str, want_json: bool) -> None:
+    """List the number formats, FMA operators, passes in pipeline order, stages or targets."""
+    rows = _LISTS[what]()
+    if want_json:
+        output.as_json([{key.replace(" ", "_"): _number(value) for key, value in row.items()} for row in rows])
+        return
+    output.table(list(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
+
+
+def _number(value: Any) -> Any:
+    # A double has every bit of these: no format has more than 25 significant bits or leaves its exponent range.
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Fraction):
+        if value.numerator == 1 and value.denominator & (value.denominator - 1) == 0:
+            return f"2^-{value.denominator.bit_length() - 1}"
+        return f"{float(value):.7g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)

@@ -1,0 +1,111 @@
+"""``numc run``: a program, or a model compiled on the spot, on numpy files or random numbers."""
+
+from __future__ import annotations
+
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.cli import output
+from numc.compiler.cli.inputs import gather, input_options
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
+from numc.compiler.errors import NumcError
+from numc.runtime.program import Program
+
+Array = npt.NDArray[Any]
+_EPILOG = """\b
+Running a program executes the machine code in it: run only files you trust.
+
+\b
+Examples:
+  numc run model.numc --input x.npy --output y.npy
+  numc run model.numc --input ids=ids.npy --input mask=mask.npy --output y.npz
+  numc run model.onnx --fma mp --random-input 0 --batch 8
+"""
+
+
+@click.command("run", epilog=_EPILOG)
+@click.argument("path", metavar="PROGRAM|MODEL")
+@input_options
+@click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
+@arithmetic_options
+@shape_option
+@click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
+def run_command(
+    path: str,
+    files: tuple[str, ...],
+    seed: int | None,
+    batch: int,
+    threads: int | None,
+    out: str | None,
+    fma: str | None,
+    ops: str | None,
+    target: str | None,
+    shapes: tuple[str, ...],
+    want_json: bool,
+) -> None:
+    """Run a program, or a model compiled on the spot; print statistics of its outputs, or write them to a file."""
+    if out is not None:
+        if Path(out).suffix not in (".npy", ".npz"):
+            raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
+        output.check_writable(Path(out))
+    program = program_from(path, Arithmetic(fma, ops, target, shapes))
+    if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
+        raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
+    inputs = gather(program, files, seed, batch)
+    start = time.perf_counter()
+    results = run_by_name(program, inputs, threads)
+    seconds = time.perf_counter() - start
+    if out is not None:
+        _save(Path(out), results)
+    rows = [(name, value.shape, value.dtype.name, *_statistics(value)) for name, value in results.items()]
+    if want_json:
+        keys = ("name", "shape", "dtype", "min", "mean", "max")
+        listed = [dict(zip(keys, row, strict=True)) for row in rows]
+        output.as_json({"outputs": listed, "seconds": round(seconds, 6), "output": out})
+    elif out is None:
+        cells = [(name, output.dims(shape), kind, *(_cell(v) for v in values)) for name, shape, kind, *values in rows]
+        output.table(("output", "shape", "dtype", "min", "mean", "max"), cells)
+        click.echo(f"{seconds * 1e3:.3f} ms", err=not sys.stdout.isatty())
+    elif sys.stderr.isatty():
+        click.echo(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
+
+
+def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None) -> dict[str, Array]:
+    """Run and return every output by name."""
+    result = program(inputs, threads=threads)
+    if isinstance(result, dict):
+        return result
+    return {program.outputs[0].name: result}
+
+
+def _save(path: Path, results: dict[str, Array]) -> None:
+    def write(file: IO[bytes]) -> None:
+        if path.suffix == ".npy":
+            np.save(file, next(iter(results.values())), allow_pickle=False)
+            return
+        # Not numpy.savez: it has parameters of its own, so that an output called "file" would fail.
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, value in results.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
+
+    output.write_whole(path, write)
+
+
+def _statistics(value: Array) -> tuple[float | int | bool | None, ...]:
+    """Return minimum, mean and maximum; None where there are no elements. NaN shows as NaN."""
+    if value.size == 0:
+        return None, None, None
+    with np.errstate(all="ignore"):
+        return value.min().item(), float(value.mean(dtype=np.float64)), value.max().item()
+
+
+def _cell(value: float | int | None) -> str:
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

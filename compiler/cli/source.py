@@ -1,0 +1,97 @@
+"""What most commands share: how a model is compiled, and models where a program is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from numc.compiler.errors import NumcError
+from numc.runtime.program import Program, load
+
+F = TypeVar("F", bound=Callable[..., Any])
+MODELS = (".onnx", ".mlir")
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The options that say how to compile; None is what the user left out."""
+
+    fma: str | None = None
+    ops: str | None = None
+    target: str | None = None
+    shapes: tuple[str, ...] = ()
+
+    @property
+    def is_given(self) -> bool:
+        return any((self.fma, self.ops, self.target, self.shapes))
+
+    def keywords(self) -> dict[str, str]:
+        """Return the keywords of `compile`, checked. Raises NumcError for unknown names."""
+        from numc.compiler.compile import Options
+
+        options = Options(self.fma or "fp32", self.ops or "fp32", self.target or "host")
+        options.resolved()
+        return {"fma": options.fma, "ops": options.ops, "target": options.target}
+
+
+def arithmetic_options(function: F) -> F:
+    """Add --fma, --ops and --target."""
+    for option in (
+        click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),
+        click.option("--ops", metavar="FORMAT", help="Format of every other float operation: `numc list formats`."),
+        click.option("--fma", metavar="FMA", help="FMA operator of every contraction: `numc list fmas`, or its text."),
+    ):
+        function = option(function)
+    return function
+
+
+def shape_option(function: F) -> F:
+    """Add --shape."""
+    return click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=SIZES",
+        help="Fix an input's shape: x=1x3x224x224.",
+    )(function)
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return shapes by input name. Raises NumcError."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        numbers = sizes.split("x")
+        if not name or not all(n.isascii() and n.isdigit() and int(n) > 0 for n in numbers):
+            raise NumcError(f"--shape {text!r}: want NAME=SIZExSIZE..., sizes of at least 1, such as x=1x3x224x224")
+        if name in shapes:
+            raise NumcError(f"--shape {text!r}: the shape of '{name}' is given twice")
+        shapes[name] = tuple(map(int, numbers))
+    return shapes
+
+
+def check_model(model: str) -> None:
+    """Raise NumcError unless `model` is the name of a file numc compiles."""
+    if Path(model).suffix not in MODELS:
+        raise NumcError(f"{model}: not a model by its suffix: want {' or '.join(MODELS)}")
+    if not Path(model).is_file():
+        raise NumcError(f"{model}: {'is a folder' if Path(model).is_dir() else 'no such file'}: want a model")
+
+
+def program_from(path: str, arithmetic: Arithmetic) -> Program:
+    """Load a program, or compile a model in memory. Raises NumcError."""
+    if Path(path).suffix in MODELS:
+        check_model(path)
+        shapes, keywords = parse_shapes(arithmetic.shapes), arithmetic.keywords()
+        from numc.compiler.cli.output import busy
+        from numc.compiler.compile import compile
+
+        with busy(f"compiling {path}"):
+            return compile(path, shapes=shapes, **keywords)  # type: ignore[arg-type]
+    if arithmetic.is_given:
+        raise NumcError(f"{path}: a program is compiled already: --fma, --ops, --target and --shape are for models")
+    return load(path)

@@ -1,0 +1,69 @@
+"""``numc verify``: recompute sampled outputs of every contraction with the exact reference."""
+
+from __future__ import annotations
+
+import click
+
+from numc.compiler.cli import output
+from numc.compiler.cli.inputs import gather, input_options
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
+
+_EPILOG = """\b
+Exit status: 0 for no mismatch, 1 for a mismatch, 2 for bad input.
+
+\b
+Examples:
+  numc verify model.numc
+  numc verify model.numc --samples 20000 --input x.npy
+  numc verify model.onnx --fma bf16_3_3
+"""
+
+
+@click.command("verify", epilog=_EPILOG)
+@click.argument("path", metavar="PROGRAM|MODEL")
+@click.option("--samples", type=click.IntRange(1), default=2000, show_default=True, help="Outputs to recompute.")
+@input_options
+@arithmetic_options
+@shape_option
+@click.option("--json", "want_json", is_flag=True, help="Print the report as JSON.")
+@click.pass_context
+def verify_command(
+    context: click.Context,
+    path: str,
+    samples: int,
+    files: tuple[str, ...],
+    seed: int | None,
+    batch: int,
+    threads: int | None,
+    fma: str | None,
+    ops: str | None,
+    target: str | None,
+    shapes: tuple[str, ...],
+    want_json: bool,
+) -> None:
+    """Run a program and recompute sampled outputs of every contraction exactly; every bit must agree.
+
+    Inputs that are not given are random, with seed 0 unless --random-input says otherwise.
+    """
+    program = program_from(path, Arithmetic(fma, ops, target, shapes))
+    inputs = gather(program, files, seed or 0, batch)
+
+    from numc.compiler.verify import verify
+
+    with output.progress("verifying") as progress:
+        report = verify(program, inputs, samples=samples, seed=seed or 0, threads=threads, progress=progress)
+    columns = ("id", "name", "fma", "checked", "mismatches")
+    rows = [(row.id, row.name, row.fma, row.checked, row.mismatches) for row in report.rows]
+    if want_json:
+        listed = [dict(zip(columns, row, strict=True)) for row in rows]
+        output.as_json(
+            {"contractions": listed, "checked": report.checked, "mismatches": report.mismatches, "first": report.first}
+        )
+    else:
+        output.table(columns, rows)
+        nothing = "" if report.rows else ": the program has no contraction"
+        click.echo(f"{report.mismatches} mismatches in {report.checked} outputs checked{nothing}")
+        if report.first:
+            click.echo(f"first mismatch: {report.first}")
+    if report.mismatches:
+        context.exit(1)
