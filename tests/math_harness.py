@@ -16,7 +16,7 @@ from numc.passes.math_functions import lower_math
 
 LOWER = (
     "builtin.module(convert-scf-to-cf,convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
-    "finalize-memref-to-llvm,func.func(llvm-request-c-wrappers),convert-func-to-llvm,canonicalize,cse,"
+    "finalize-memref-to-llvm,convert-func-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts)"
 )
 V3 = ["+avx", "+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe"]
@@ -32,7 +32,7 @@ def loop_text(op: str, operands: int, element: str = "f32", exponent: str | None
     values = ", ".join(f"%v{i}" for i in range(len(kinds)))
     types = ", ".join(kinds) if exponent else element
     return f"""
-func.func @main({parameters}, %out: memref<?x{element}>) {{
+func.func @main({parameters}, %out: memref<?x{element}>) attributes {{llvm.emit_c_interface}} {{
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %n = memref.dim %out, %zero : memref<?x{element}>

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
 
 UNARY: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -19,8 +19,8 @@ UNARY: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "cbrt": np.cbrt,
     "cos": np.cos,
     "cosh": np.cosh,
-    "erf": scipy.special.erf,
-    "erfc": scipy.special.erfc,
+    "erf": np.vectorize(math.erf),
+    "erfc": np.vectorize(math.erfc),
     "exp": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,

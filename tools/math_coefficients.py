@@ -14,8 +14,8 @@ from mpmath import mp, mpf
 Function = Callable[[mpf], mpf]
 
 
-def _one(_: mpf) -> mpf:
-    return mpf(1)
+def _relative(f: Function) -> Function:
+    return lambda x: 1 / abs(f(x))
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ def remez(f: Function, low: mpf, high: mpf, degree: int, weight: Function) -> tu
             matrix[row, degree + 1] = (-1) ** row / weights[i]
         solution = mpmath.lu_solve(matrix, mpmath.matrix([values[i] for i in chosen]))
         coefficients = [solution[j] for j in range(degree + 1)]
-        errors = [(mpmath.polyval(coefficients[::-1], x) - v) * w for x, v, w in zip(grid, values, weights, strict=True)]
+        fitted = [mpmath.polyval(coefficients[::-1], x) for x in grid]
+        errors = [(p - v) * w for p, v, w in zip(fitted, values, weights, strict=True)]
         largest = max(abs(e) for e in errors)
         # One extremum per run of equal sign; when there are too many runs, the ends with the smaller error go.
         peaks: list[int] = []
@@ -110,7 +111,8 @@ def _erfcx(t: mpf) -> mpf:
         return 2 / mpmath.sqrt(mp.pi)
     x = ERFC_CENTRE * (1 + t) / (1 - t)
     if x > 60:  # the asymptotic series; exp(x*x) is out of reach there
-        return (1 + 2 * x) / (x * mpmath.sqrt(mp.pi)) * (1 - 1 / (2 * x**2) + 3 / (4 * x**4) - 15 / (8 * x**6) + 105 / (16 * x**8))
+        series = 1 - 1 / (2 * x**2) + 3 / (4 * x**4) - 15 / (8 * x**6) + 105 / (16 * x**8)
+        return (1 + 2 * x) / (x * mpmath.sqrt(mp.pi)) * series
     return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
 
 
@@ -134,7 +136,7 @@ def fits() -> dict[str, Fit]:
 
 
 def two_over_pi_words(count: int, zeros: int) -> list[int]:
-    """Return `count` 64-bit words, most significant first, of `zeros` zero bits followed by the fraction bits of 2/pi."""
+    """Return `count` 64-bit words, most significant first: `zeros` zero bits, then the fraction of 2/pi."""
     with mp.workprec(64 * count + 64):
         scaled = int(mpmath.floor(mpf(2) ** (64 * count - zeros) * 2 / mp.pi))
     return [(scaled >> (64 * (count - 1 - i))) & (2**64 - 1) for i in range(count)]
@@ -142,15 +144,20 @@ def two_over_pi_words(count: int, zeros: int) -> list[int]:
 
 def table_text(report: Callable[[str], None] = lambda _: None) -> str:
     """Return the text of passes/math_tables.py; `report` receives one line per polynomial."""
-    lines = ['"""Constants of math_kernels.py, derived by tools/math_coefficients.py: do not edit."""', "", "from __future__ import annotations", ""]
-    lines += ["# name -> coefficients, lowest power first, for f32 results and for f64 results", "POLYNOMIALS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {"]
+    lines = [
+        '"""Constants of math_kernels.py, derived by tools/math_coefficients.py: do not edit."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "# name -> coefficients, lowest power first, for f32 results and for f64 results",
+        "POLYNOMIALS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {",
+    ]
     with mp.workdps(50):
         for name, fit in fits().items():
-            f = fit.f
-            weight = fit.weight or (lambda x, f=f: 1 / abs(f(x)))
+            weight = fit.weight or _relative(fit.f)
             lines.append(f'    "{name}": (')
             for degree in (fit.narrow, fit.wide):
-                coefficients, error = remez(f, fit.low, fit.high, degree, weight)
+                coefficients, error = remez(fit.f, fit.low, fit.high, degree, weight)
                 report(f"{name} degree {degree}: 2^{float(mpmath.log(error, 2)):.1f}")
                 lines += ["        (", *(f"            {float(c)!r}," for c in coefficients), "        ),"]
             lines.append("    ),")
