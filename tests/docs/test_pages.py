@@ -1,8 +1,8 @@
 """The README and every page of docs/ do what they say: each python and console block is executed, in order.
 
 A page is one session in a fresh folder that holds copies of the examples. In a console block, lines after ``$`` are
-commands, the rest is what they print: compared when the block is marked ``console check``, otherwise the exit status is.
-A command followed by a line ``[exit status N]`` has to end with it.
+commands, the rest is what they print: compared when the block is marked ``console check``, otherwise only the exit
+status is. A command followed by a line ``[exit status N]`` has to end with it.
 """
 
 from __future__ import annotations
