@@ -57,6 +57,8 @@ class Compiled:
                 for op in module.body.operations:
                     if op.operation.name == "llvm.func":
                         listed = ", ".join(f'"{f}"' for f in features)
+                        # The engine's own wrapper is compiled for the host: inlined there, so would this be.
+                        op.attributes["no_inline"] = ir.UnitAttr.get()
                         op.attributes["target_cpu"] = ir.StringAttr.get(cpu)
                         op.attributes["target_features"] = ir.Attribute.parse(f"#llvm.target_features<[{listed}]>")
             self.engine = ExecutionEngine(module, opt_level=2, enable_pic=True)

@@ -1,12 +1,8 @@
-"""Slow tests (minutes) run when asked for: ``pytest -m slow tests/passes``."""
+"""Slow tests run when asked for: ``pytest -m slow tests/passes``."""
 
 from __future__ import annotations
 
 import pytest
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes minutes; runs only when -m names it")
 
 
 @pytest.fixture(autouse=True)
