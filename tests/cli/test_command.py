@@ -1,0 +1,135 @@
+"""The command as a whole: lists, help, exit statuses, and that it starts without what it does not need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import numc
+from numc.compiler.cli import cli
+from numc.compiler.errors import CompilerBug
+from numc.compiler.fma import FMAS
+from numc.compiler.formats import FORMATS
+from numc.compiler.pipeline import STAGES
+from numc.compiler.targets import TARGETS
+
+ROOT = str(Path(numc.__file__).parents[1])
+
+
+def _python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {ROOT!r})\n{code}", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("what", "key", "want"),
+    [
+        ("formats", "name", list(FORMATS)),
+        ("fmas", "name", list(FMAS)),
+        ("stages", "stage", list(STAGES)),
+        ("passes", "pass", [name for stage in STAGES.values() for name in stage]),
+        ("targets", "target", list(TARGETS)),
+    ],
+)
+def test_lists_have_every_entry_in_order(numc_run, what, key, want):
+    rows = json.loads(numc_run("list", what, "--json").out)
+    assert [row[key] for row in rows] == want
+    lines = numc_run("list", what).out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == [key, *want]
+    assert all(all(cell for cell in line.split("\t")) for line in lines), "an empty cell"
+
+
+def test_the_numbers_of_formats_and_the_chains_of_fmas(numc_run):
+    formats = {row["name"]: row for row in json.loads(numc_run("list", "formats", "--json").out)}
+    assert {k: formats["fp16"][k] for k in ("bits", "emin", "emax", "max", "min_normal", "min_subnormal")} == {
+        "bits": 16, "emin": -14, "emax": 15, "max": 65504.0, "min_normal": 2.0**-14, "min_subnormal": 2.0**-24
+    }  # fmt: skip
+    assert formats["dlfloat16"]["min_subnormal"] is None
+    fmas = {row["name"]: row for row in json.loads(numc_run("list", "fmas", "--json").out)}
+    assert fmas["bf16_2_2{3}"]["chain"] == "a1*b0 + a0*b1 + a0*b0 + c"
+
+
+def test_version(numc_run):
+    assert numc_run("--version").out == f"numc {numc.__version__}\n"
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands))
+def test_help_has_examples(numc_run, command):
+    done = numc_run(command, "--help")
+    assert done.status == 0
+    assert f"  numc {command} " in done.out.split("Examples:")[1]
+
+
+def test_unknown_commands_and_lists(numc_run):
+    done = numc_run("compil")
+    assert done.status == 2
+    assert "No such command 'compil'" in done.error
+    assert "'x' is not one of 'formats', 'fmas'" in numc_run("list", "x").error
+
+
+def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("numc.compiler.compile.compile", fail)
+
+
+def test_a_fault_of_the_compiler_exits_1(numc_run, folder, monkeypatch):
+    _fails(monkeypatch, CompilerBug("pass 'x' failed"))
+    done = numc_run("compile", folder / "matmul.mlir")
+    assert (done.status, done.error) == (1, "pass 'x' failed")
+
+
+def test_any_other_exception_leaves_a_traceback_in_a_file(numc_run, folder, monkeypatch):
+    _fails(monkeypatch, ZeroDivisionError("two\nlines"))
+    done = numc_run("compile", folder / "matmul.mlir", "-o", "a b.numc")
+    assert done.status == 1
+    (file,) = Path().glob("numc-failure-*/traceback.txt")
+    assert done.error == f"ZeroDivisionError: two; this is a fault of numc: report it with {file}"
+    assert f"reproduce with: numc compile {folder / 'matmul.mlir'} -o 'a b.numc'" in file.read_text()
+    assert "ZeroDivisionError: two\nlines" in file.read_text()
+
+
+def test_an_interrupt_exits_130(numc_run, folder, monkeypatch):
+    _fails(monkeypatch, KeyboardInterrupt())
+    done = numc_run("compile", folder / "matmul.mlir")
+    assert (done.status, done.err.strip()) == (130, "numc: error: interrupted")
+
+
+def test_running_a_program_imports_no_compiler(folder):
+    done = _python(
+        "from numc.compiler.cli import main\nstatus = main(sys.argv[1:])\n"
+        "assert not {'torch_mlir', 'onnx', 'torch', 'lark', 'rich'} & {m.split('.')[0] for m in sys.modules}\n"
+        "sys.exit(status)",
+        *("run", folder / "mlp.numc", "--random-input", 0),
+    )
+    assert (done.returncode, done.stdout.splitlines()[1].split("\t")[:2]) == (0, ["logits", "1x10"]), done.stderr
+
+
+def test_importing_numc_imports_nothing_else():
+    done = _python("import numc; print([m for m in sys.modules if m.startswith(('numc.', 'numpy', 'torch', 'onnx'))])")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_every_public_name_is_there():
+    assert {name for name in numc.__all__ if getattr(numc, name, None) is None} == set()
+    assert (numc.formats, numc.fmas) == (FORMATS, FMAS)
+    assert set(numc.__all__) <= set(dir(numc))
+    with pytest.raises(AttributeError, match="module 'numc' has no attribute 'nothing'"):
+        numc.nothing  # noqa: B018
+
+
+def test_python_m_numc_and_a_closed_pipe():
+    command = f"{sys.executable} -m numc list passes | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHONPATH": ROOT, "PATH": "/usr/bin:/bin"},
+    )
+    assert (done.stdout, done.stderr) == ("pass\tstage\twhat\n", "")

@@ -1,0 +1,122 @@
+"""numc compile: programs, IR of stages, dumps, and what it says about bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numc
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+def test_the_default_output_is_the_stem_and_the_summary_is_one_line(numc_run, folder):
+    done = numc_run("compile", folder / "matmul.mlir", "--fma", "mp")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(
+        "matmul.numc: (arg0: float32[?,4], arg1: float32[4,3], arg2: float32[?,3]) -> (result0: "
+    )
+    assert "1 contractions in mp, " in done.out
+    assert numc.load("matmul.numc").manifest["fma"] == "mp"
+
+
+def test_json_summary(numc_run):
+    done = numc_run(
+        "compile", DIGITS / "mlp.onnx", "--fma", "fma(a=e4m3fn,acc=fp32)", "--ops", "bf16", "--json", "-o", "m.numc"
+    )
+    told = json.loads(done.out)
+    program = numc.load("m.numc")
+    assert told["inputs"] == [{"name": "x", "dtype": "float32", "shape": [None, 64]}]
+    assert (told["contractions"], told["fma"], told["ops"]) == (3, program.manifest["fma"], "bf16")
+    assert told["code_bytes"] == len(program.contents.code)
+    assert told["weight_bytes"] == sum(w.nbytes for w in program.contents.weights) > 0
+
+
+def test_shape_fixes_an_input(numc_run):
+    assert numc_run("compile", DIGITS / "mlp.onnx", "--shape", "x=5x64", "-o", "m.numc").status == 0
+    assert numc.load("m.numc").inputs[0].shape == (5, 64)
+
+
+@pytest.mark.parametrize(
+    ("stage", "marker"), [("linalg", "linalg.generic"), ("numc", '"numc.fma"'), ("llvm", "llvm.func")]
+)
+def test_emit_prints_the_stage_and_nothing_else(numc_run, folder, stage, marker):
+    done = numc_run("compile", folder / "matmul.mlir", "--fma", "bf16_1_1", "--emit", stage)
+    assert (done.status, done.err) == (0, "")
+    assert marker in done.out
+    assert not list(Path().iterdir())
+    assert numc_run("compile", folder / "matmul.mlir", "--fma", "bf16_1_1", "--emit", stage, "-o", "x.mlir").out == ""
+    assert Path("x.mlir").read_text() == done.out
+
+
+def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
+    from numc.compiler.pipeline import STAGES
+
+    assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "a/b", "-o", "m.numc").status == 0
+    assert {f"{stage}.mlir" for stage in STAGES} <= {p.name for p in Path("a/b").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["none.onnx"], "none.onnx: no such file: want a model"),
+        (["prog.numc"], "prog.numc: not a model by its suffix: want .onnx or .mlir"),
+        (["MODEL", "--fma", "bf16_1_4"], "bf16_1_4"),
+        (["MODEL", "--ops", "bf61"], "bf16"),
+        (["MODEL", "--target", "x86-64-v5"], "unknown target 'x86-64-v5' (did you mean "),
+        (
+            ["MODEL", "--emit", "lvm"],
+            "--emit 'lvm': no such stage (did you mean 'llvm'?): one of linalg, numc, vector, llvm",
+        ),
+        (["MODEL", "--emit", "llvm", "--json"], "--emit writes IR text: leave --json out"),
+        (["MODEL", "-o", "-"], "-o -: a program is not text: name a file (stdout is for --emit)"),
+        (["MODEL", "--shape", "x"], "--shape 'x': want NAME=SIZExSIZE..., sizes of at least 1, such as x=1x3x224x224"),
+        (["MODEL", "--shape", "x=1x0"], "--shape 'x=1x0': want NAME=SIZE"),
+        (["MODEL", "--shape", "x=1,2"], "--shape 'x=1,2': want NAME=SIZE"),
+        (["MODEL", "--shape", "x=1", "--shape", "x=2"], "--shape 'x=2': the shape of 'x' is given twice"),
+        (["MODEL", "--shape", "x=1x4"], "shapes are part of MLIR text"),
+        (["MODEL", "-o", "none/m.numc"], "none/m.numc: cannot write: there is no folder none: create it first"),
+        (["MODEL", "-o", "."], ".: is a folder: name a file for the output"),
+        (["BROKEN"], "not valid MLIR of this version"),
+        (["MODEL", "--fam", "mp"], "No such option '--fam'"),
+        ([], "Missing argument 'MODEL.onnx|MODEL.mlir'"),
+    ],
+)
+def test_errors_are_one_line(numc_run, folder, arguments, text):
+    Path("broken.mlir").write_text("func.func @main(")
+    named = {"MODEL": folder / "matmul.mlir", "BROKEN": "broken.mlir"}
+    done = numc_run("compile", *(named.get(a, a) for a in arguments))
+    assert text in done.error
+    assert done.status == 2
+    assert not Path("matmul.numc").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_folder_is_found_before_compiling(numc_run, folder, monkeypatch):
+    Path("locked").mkdir(mode=0o500)
+    monkeypatch.setattr("numc.compiler.compile.compile", None)
+    assert numc_run("compile", folder / "matmul.mlir", "-o", "locked/m.numc").error == (
+        "locked/m.numc: cannot write: permission denied: choose another place for the output"
+    )
+
+
+def test_unwritable_output_is_found_before_compiling(numc_run, folder, monkeypatch):
+    monkeypatch.setattr("numc.compiler.compile.compile", None)
+    assert "there is no folder gone" in numc_run("compile", folder / "matmul.mlir", "-o", "gone/m.numc").error
+
+
+def test_dump_dir_that_is_a_file(numc_run, folder):
+    Path("file").write_text("")
+    assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "file").error == (
+        "--dump-dir file: cannot create the folder: File exists"
+    )
+
+
+def test_a_compiled_model_computes_what_the_python_function_does(numc_run, folder):
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    here = numc.compile(DIGITS / "mlp.onnx", fma="bf16_1_2")
+    np.testing.assert_array_equal(numc.load(folder / "mlp.numc")(x), here(x))

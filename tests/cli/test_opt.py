@@ -1,0 +1,105 @@
+"""numc opt: resuming at a dump, single passes, and names that do not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from numc.compiler.cli.opt_command import split_passes
+from numc.compiler.errors import NumcError
+from numc.compiler.pipeline import STAGES
+
+
+@pytest.fixture
+def dump(numc_run, folder):
+    assert (
+        numc_run("compile", folder / "matmul.mlir", "--fma", "bf16_1_1", "--dump-dir", "d", "-o", "m.numc").status == 0
+    )
+    return Path("d")
+
+
+def _code(text: str) -> list[str]:
+    """The text without locations, which name the file that was read."""
+    return [line.split(" loc(")[0] for line in text.splitlines() if not line.startswith("#loc")]
+
+
+@pytest.mark.parametrize(
+    ("after", "to"), [("linalg", "numc"), ("numc", "vector"), ("numc", "llvm"), ("vector", "llvm")]
+)
+def test_a_dump_resumes_to_what_the_compiler_made(numc_run, dump, after, to):
+    done = numc_run("opt", dump / f"{after}.mlir", "--from", after, "--to", to, "--fma", "bf16_1_1")
+    assert (done.status, done.err) == (0, "")
+    assert _code(done.out) == _code((dump / f"{to}.mlir").read_text())
+
+
+def test_the_passes_of_a_stage_by_name_are_the_stage(numc_run, dump):
+    names = ",".join(STAGES["numc"])
+    assert numc_run("opt", dump / "linalg.mlir", "--passes", names, "--fma", "bf16_1_1", "-o", "x.mlir").out == ""
+    assert _code(Path("x.mlir").read_text()) == _code((dump / "numc.mlir").read_text())
+
+
+def test_upstream_pass_text_with_options(numc_run, dump):
+    passes = "one-shot-bufferize{bufferize-function-boundaries allow-unknown-ops},func.func(cse)"
+    done = numc_run("opt", dump / "numc.mlir", "--passes", passes)
+    assert "memref" in done.out
+    assert "numc.fma" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ["--passes", "bufferise"],
+            "--passes 'bufferise': no such pass (did you mean 'bufferize'?): see `numc list passes`",
+        ),
+        (["--passes", "canonicalise"], "--passes 'canonicalise': no such pass (did you mean 'canonicalize'"),
+        (["--passes", "one-shot-bufferize{x=1}"], "no such option x"),
+        (["--passes", "cse,,cse"], "--passes 'cse,,cse': an empty name"),
+        (["--passes", "a{b"], "--passes 'a{b': unbalanced brackets"),
+        (["--passes", "cse", "--to", "llvm"], "--passes runs exactly the passes it names: leave --from and --to out"),
+        (["--from", "nmuc"], "--from 'nmuc': no such stage (did you mean 'numc'?): one of linalg, numc, vector, llvm"),
+        (["--to", "x"], "--to 'x': no such stage: one of linalg,"),
+        (
+            ["--from", "llvm", "--to", "numc"],
+            "--from llvm --to numc: nothing to run: the stages are linalg, numc, vector",
+        ),
+        (["--from", "linalg", "--fma", "pm"], "pm"),
+        (["-o", "none/x.mlir"], "none/x.mlir: cannot write: there is no folder none"),
+    ],
+)
+def test_errors_are_one_line(numc_run, folder, arguments, text):
+    done = numc_run("opt", folder / "matmul.mlir", *arguments)
+    assert text in done.error
+    assert done.status == 2
+
+
+def test_a_missing_file(numc_run):
+    assert numc_run("opt", "no.mlir").error.startswith("no.mlir: cannot read: No such file or directory")
+
+
+def test_a_pass_that_fails_says_how_to_reproduce_it(numc_run, folder):
+    Path("bad.mlir").write_text("func.func @main(%p: memref<4xf32>) { return }")
+    done = numc_run(
+        "opt", "bad.mlir", "--passes", "one-shot-bufferize{bufferize-function-boundaries unknown-type-conversion=x}"
+    )
+    assert done.status == 2
+    assert "unknown-type-conversion" in done.error
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("a", ["a"]),
+        ("a, b", ["a", "b"]),
+        ("a{x=1,2},func.func(b,c),d", ["a{x=1,2}", "func.func(b,c)", "d"]),
+    ],
+)
+def test_passes_split_outside_brackets(text, steps):
+    assert split_passes(text) == steps
+
+
+@pytest.mark.parametrize("text", ["", "a)", "a,", "f(a"])
+def test_passes_that_do_not_split(text):
+    with pytest.raises(NumcError, match="--passes"):
+        split_passes(text)
