@@ -21,6 +21,7 @@ from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.outline import outline
 from numc.passes.packed_entry import packed_entry
+from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.tidy_conversions import tidy_conversions
 
 
@@ -65,6 +66,10 @@ def _check(module: ir.Module, state: State) -> None:
     state.numc_ir = text(module)
 
 
+def _read_only_arguments(module: ir.Module, _: State) -> None:
+    read_only_arguments(module.operation)
+
+
 def _contractions(module: ir.Module, state: State) -> None:
     state.contractions = contractions_to_kernels(module.operation, state.target.tile, fast=state.fast)
 
@@ -99,6 +104,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "check-arithmetic": _check,
     },
     "vector": {
+        "read-only-arguments": _read_only_arguments,
         "bufferize": upstream(
             "convert-shape-to-std,func.func(tm-tensor-bufferize),eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
             "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"

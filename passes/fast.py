@@ -41,11 +41,13 @@ def guard(fma: Fma) -> Guard | None:
         return Guard(largest=126, product=-120 + grid, accumulator=-126)
     if fmt.parts == 2:
         return Guard(largest=110, product=-108 + grid, accumulator=-86)
-    if fmt.exponent_bits == 8 and fmt.subnormals and fmt.precision <= 11:
+    if fmt.precision not in range(2, 12):
+        return None
+    if fmt.exponent_bits == 8 and fmt.subnormals:
         if any(c.format.parts > 1 for c in (fma.a, fma.b)):
             return Guard(largest=109, product=-108 + grid, accumulator=-126)
         return Guard(largest=109, product=fmt.emin - fmt.significand_bits + grid, accumulator=-149)
-    if fmt.exponent_bits < 8 and fmt.precision <= 11:
+    if fmt.exponent_bits < 8:
         single = all(c.format.parts == 1 for c in (fma.a, fma.b))
         return Guard(largest=fmt.emax, product=-149 + grid if single else -108 + grid, accumulator=-149)
     return None

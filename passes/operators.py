@@ -50,7 +50,7 @@ def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> 
     if fma.product is not None:
         product = emit_round(code, product, fma.product, F64)
     total = emit_add_to_odd(code, product, wide(c))
-    if fma.acc.format.name != "fp32":
+    if str(fma.acc) != "fp32":  # the truncf below is that conversion
         total = emit_round(code, total, fma.acc, F64)
     return code.cast("truncf", total, "f64", "f32")
 

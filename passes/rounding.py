@@ -66,7 +66,7 @@ def _simple(code: Code, x: str, to: Conversion, carrier: Carrier) -> str:
     negative = code.compare("ne", sign, code.int(0, i), i)
     rounded = _round_normal(code, magnitude, negative, to, carrier)
     # In a binary32 carrier an 8-bit exponent shares its subnormal range with the carrier: the integer sequence covers it.
-    shares_range = carrier is F32 and fmt.exponent_bits == 8
+    shares_range = carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0
     if not (shares_range and fmt.subnormals):
         below = code.compare("ult", magnitude, code.int(carrier.power(fmt.emin), i), i)
         small = _round_subnormal(code, magnitude, negative, to, carrier) if fmt.subnormals else code.int(0, i)
@@ -83,21 +83,25 @@ def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, car
     if shift == 0:
         return magnitude
     mask, ulp = (1 << shift) - 1, 1 << shift
+    # Without explicit bits every significand is 1, an odd multiple of the quantum: ties go up, and odd keeps it.
+    rounding = to.rounding
+    if to.format.significand_bits == 0:
+        rounding = {"rne": "rna", "odd": "rtz"}.get(rounding, rounding)
     kept = code.int(((1 << int(i[1:])) - 1) ^ mask, i)
-    if to.rounding == "odd":
+    if rounding == "odd":
         truncated = code.binary("andi", magnitude, kept, i)
         inexact = code.compare("ne", truncated, magnitude, i)
         return code.binary("ori", truncated, code.select(inexact, code.int(ulp, i), code.int(0, i), i), i)
-    if to.rounding == "rne":
+    if rounding == "rne":
         odd = code.binary("andi", code.binary("shrui", magnitude, code.int(shift, i), i), code.int(1, i), i)
         addend = code.binary("addi", odd, code.int(ulp // 2 - 1, i), i)
-    elif to.rounding == "rna":
+    elif rounding == "rna":
         addend = code.int(ulp // 2, i)
-    elif to.rounding == "rtz":
+    elif rounding == "rtz":
         addend = code.int(0, i)
     else:
         away = code.int(mask, i), code.int(0, i)
-        addend = code.select(negative, *(away if to.rounding == "rdn" else away[::-1]), i)
+        addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]), i)
     return code.binary("andi", code.binary("addi", magnitude, addend, i), kept, i)
 
 

@@ -1,0 +1,102 @@
+"""Generated code against the second implementation of the definition, bit for bit."""
+
+from __future__ import annotations
+
+import arithmetic_vectorised as reference
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import numc
+from numc.compiler.fma import FMAS
+
+F32 = npt.NDArray[np.float32]
+TRIPLES = 10_000_000
+BLOCK = 1 << 20
+OPERATORS = (
+    *FMAS,
+    *reference.SOME_FMAS,
+    *("fmac(e6m9n)", "fmac(fp16)", "fmac(fp8_e5m2)", "fmac(fp8_e4m3)", "fmac(e8m12)", "fmac(e5m10:rtz)", "fmac(e6m9:odd)"),
+    *("fmac(e4m3:rup)", "fmac(e4m3:rdn)", "fmac(e6m9:rna)", "fmac(e4m3fn:nan)"),
+    *("fma(a=e6m9,acc=e6m9,datapath=exact)", "fma(a=e6m9n,acc=e6m9n,datapath=exact)"),
+)
+
+
+@pytest.mark.parametrize("to", reference.conversions())
+def test_round(to: str) -> None:
+    x = reference.samples(1 << 19, 1)
+    assert (found := reference.first_mismatch(numc.round(x, to), reference.round(x, to), x)) is None, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", reference.conversions())
+def test_round_every_float(to: str) -> None:
+    for start in range(0, 1 << 32, 1 << 24):
+        x = np.arange(start, start + (1 << 24), dtype=np.uint32).view(np.float32)
+        assert (found := reference.first_mismatch(numc.round(x, to), reference.round(x, to), x)) is None, found
+
+
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_fma(fma: str) -> None:
+    # Named operators get the full count; the spelled ones share their code and get a tenth of it.
+    for seed in range(-(-(TRIPLES if fma in FMAS else TRIPLES // 10) // BLOCK)):
+        a, b, c = reference.operands(BLOCK, seed)
+        got, want = numc.fma(a, b, c, fma), reference.fma(a, b, c, fma)
+        assert (found := reference.first_mismatch(got, want, a, b, c)) is None, found
+
+
+def matrices(kind: str, m: int, k: int, n: int) -> tuple[F32, F32, F32]:
+    """Operands of a matmul; `kind` chooses what makes the guards of the cheap sequences fail."""
+    rng = np.random.default_rng(m * 1000 + k * 10 + n)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (m, n)))
+    if kind == "wide":
+        a *= np.exp2(rng.integers(-40, 40, a.shape)).astype(np.float32)
+    elif kind == "tiny":
+        a, b, c = a * np.float32(2.0**-70), b * np.float32(2.0**-66), c * np.float32(2.0**-130)
+    elif kind == "huge":
+        a, b, c = a * np.float32(2.0**62), b * np.float32(2.0**60), c * np.float32(2.0**120)
+    elif kind == "small":
+        a, b = a * np.float32(2.0**-9), b * np.float32(2.0**-9)
+    elif kind == "special":
+        for x in (a, b, c):
+            flat = x.reshape(-1)
+            if flat.size:
+                places = rng.integers(0, flat.size, max(1, flat.size // 300))
+                flat[places] = rng.choice(np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1e-42, 3e38], np.float32), places.size)
+    elif kind == "minus_zero":
+        a, c = np.where(rng.random(a.shape) < 0.7, np.float32(0), a), np.full_like(c, -0.0)
+    return a, b, c
+
+
+KINDS = ("plain", "wide", "tiny", "huge", "small", "special", "minus_zero")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_matmul(fma: str, kind: str) -> None:
+    a, b, c = matrices(kind, 19, 67, 41)
+    got = numc.matmul(a, b, c, fma=fma)
+    assert (found := reference.first_mismatch(got, reference.matmul(a, b, c, fma))) is None, found
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 0, 5), (0, 4, 3), (3, 4, 0), (1, 300, 1), (1, 513, 70), (130, 3, 1), (9, 257, 33)])
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "amx_bf16", "avx512_bf16"])
+def test_matmul_shapes(fma: str, m: int, k: int, n: int) -> None:
+    a, b, c = matrices("plain", m, k, n)
+    got = numc.matmul(a, b, c, fma=fma)
+    assert got.shape == (m, n)
+    assert (found := reference.first_mismatch(got, reference.matmul(a, b, c, fma))) is None, found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fma", list(FMAS))
+def test_same_bits_everywhere(fma: str, kind: str) -> None:
+    """Threads, targets, and the exact sequence in place of the cheap one: one result."""
+    from numc.compiler.arrays import matmul
+
+    a, b, c = matrices(kind, 150, 290, 300)
+    want = matmul(a, b, c, fma=fma, threads=1, target="x86-64-v3", fast=False)
+    for threads in (1, 2, 3, 8):
+        assert (found := reference.first_mismatch(matmul(a, b, c, fma=fma, threads=threads), want)) is None, found
+    got = matmul(a, b, c, fma=fma, target="x86-64-v3")
+    assert (found := reference.first_mismatch(got, want)) is None, found
