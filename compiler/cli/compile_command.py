@@ -51,6 +51,8 @@ def compile_command(
     out = out or ("-" if emit is not None else f"{Path(model).stem}.numc")
     if out != "-":
         output.check_writable(Path(out))
+        if emit is None and Path(out).exists() and not Path(out).is_file():
+            raise NumcError(f"{out}: not a regular file: a program takes the place of the file it is written to")
 
     from numc.compiler import compile as driver
     from numc.compiler.pipeline import STAGES

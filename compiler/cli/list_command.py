@@ -32,7 +32,6 @@ def _formats() -> Rows:
     return [
         {
             "name": name,
-            "text": f.name,
             "bits": f.bits,
             "significand bits": f.precision if f.parts == 1 else f"{f.parts}x{f.precision}",
             "emin": f.emin,
@@ -40,7 +39,6 @@ def _formats() -> Rows:
             "max": f.max_finite,
             "min normal": f.min_normal,
             "min subnormal": f.min_subnormal if f.subnormals else None,
-            "infinities": not f.finite,
         }
         for name, f in FORMATS.items()
     ]
@@ -135,7 +133,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, Fraction):
         if value.numerator == 1 and value.denominator & (value.denominator - 1) == 0:
             return f"2^-{value.denominator.bit_length() - 1}"
-        return f"{float(value):.7g}"
+        return f"{float(value):.6g}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "-" if value is None else str(value)

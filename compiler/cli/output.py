@@ -23,11 +23,16 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         for row in (columns, *rows):
             click.echo("\t".join(map(str, row)))
         return
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(*columns)
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for n, column in enumerate(columns):
+        # Names and numbers stay whole: a shortened number would be a wrong one. Long texts fold.
+        words = " ".join([column, *(str(row[n]) for row in rows)]).split()
+        drawn.add_column(column, overflow="fold", min_width=min(20, max(map(len, words))))
     for row in rows:
         drawn.add_row(*(Text(str(value)) for value in row))
     Console().print(drawn)

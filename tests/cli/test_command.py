@@ -123,13 +123,32 @@ def test_every_public_name_is_there():
         numc.nothing  # noqa: B018
 
 
-def test_python_m_numc_and_a_closed_pipe():
-    command = f"{sys.executable} -m numc list passes | head -1"
-    done = subprocess.run(
-        ["bash", "-c", command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"PYTHONPATH": ROOT, "PATH": "/usr/bin:/bin"},
+@pytest.mark.parametrize(("reader", "out"), [("head -1", "pass\tstage\twhat\n"), ("true", "")])
+def test_python_m_numc_and_a_closed_pipe(reader, out):
+    command = f"{sys.executable} -m numc list passes | {reader}"
+    env = {"PYTHONPATH": ROOT, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env=env, check=False)
+    assert (done.stdout, done.stderr) == (out, "")
+
+
+def test_a_terminal_gets_tables_that_shorten_nothing():
+    """The smallest usual terminal: every number is complete."""
+    pytest.importorskip("pty")
+    done = _python(
+        "import os, pty\n"
+        "pid, terminal = pty.fork()\n"
+        "if pid == 0:\n"
+        "    from numc.compiler.cli import main\n"
+        "    os.environ['COLUMNS'] = '80'\n"
+        "    os._exit(main(['list', 'formats']))\n"
+        "text = b''\n"
+        "try:\n"
+        "    while piece := os.read(terminal, 4096): text += piece\n"
+        "except OSError: pass\n"
+        "print(text.decode())"
     )
-    assert (done.stdout, done.stderr) == ("pass\tstage\twhat\n", "")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["fp32", "32", "24", "-126", "127", "3.40282e+38", "2^-126", "2^-149"] in rows, done.stderr
+    assert ["dlfloat16", "16", "10", "-30", "31", "4.29077e+09", "2^-30", "-"] in rows
+    assert "…" not in done.stdout
+    assert "\t" not in done.stdout

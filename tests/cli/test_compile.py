@@ -81,6 +81,7 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
         (["MODEL", "--shape", "x=1x4"], "shapes are part of MLIR text"),
         (["MODEL", "-o", "none/m.numc"], "none/m.numc: cannot write: there is no folder none: create it first"),
         (["MODEL", "-o", "."], ".: is a folder: name a file for the output"),
+        (["MODEL", "-o", "/dev/null"], "/dev/null: not a regular file"),
         (["BROKEN"], "not valid MLIR of this version"),
         (["MODEL", "--fam", "mp"], "No such option '--fam'"),
         ([], "Missing argument 'MODEL.onnx|MODEL.mlir'"),
