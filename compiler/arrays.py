@@ -16,7 +16,7 @@ from numc.runtime.program import Program
 F32Array = npt.NDArray[np.float32]
 
 
-def round(x: npt.ArrayLike, to: str) -> F32Array:  # noqa: A001
+def round(x: npt.ArrayLike, to: str) -> F32Array:
     """Return `x` (float32, any shape) rounded to the format `to`, as float32. Raises NumcError."""
     array = _f32(x, "x")
     return _run(_elementwise(f'numc.round"(%a0) {{to = "{parse_conversion(to)}"}} : (f32) -> f32', 1), array)

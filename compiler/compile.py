@@ -26,7 +26,15 @@ from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
 from numc.runtime.library import cpu_features
 from numc.runtime.program import Program
 
-DTYPES = {"f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
+DTYPES = {
+    "f32": "float32",
+    "f64": "float64",
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+}
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ def _lower(
     return module, state
 
 
-def compile(  # noqa: A001
+def compile(
     source: str | os.PathLike[str] | Imported,
     *,
     fma: str = "fp32",
@@ -183,6 +191,8 @@ def _dims(argument: Argument) -> tuple[int | None, ...]:
 
 def _spec(name: str, kind: ir.Type, source: str) -> TensorSpec:
     if not isinstance(kind, ir.RankedTensorType) or str(kind.element_type) not in DTYPES:
-        raise NumcError(f"{source}: @main has a {kind}: arguments and results must be ranked tensors of {', '.join(DTYPES)}")
+        raise NumcError(
+            f"{source}: @main has a {kind}: arguments and results must be ranked tensors of {', '.join(DTYPES)}"
+        )
     shape = tuple(None if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank))
     return TensorSpec(name, DTYPES[str(kind.element_type)], shape)

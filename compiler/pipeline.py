@@ -118,7 +118,9 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {
-        "loops": upstream("func.func(refback-munge-memref-copy,tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
+        "loops": upstream(
+            "func.func(refback-munge-memref-copy,tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"
+        ),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
         "lower": upstream(
             "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"
@@ -130,9 +132,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
 }
 
 
-def run(
-    module: ir.Module, state: State, *, after: str = "", to: str = "llvm", dump_dir: Path | None = None
-) -> None:
+def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", dump_dir: Path | None = None) -> None:
     """Run the stages that follow `after` up to and including `to` on `module`, in place.
 
     `dump_dir` receives the IR after every pass (``03-numc-tidy-conversions.mlir``) and after every stage (``numc.mlir``),

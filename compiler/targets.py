@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.passes.kernels import AVX2, AVX512, Tile
 
-_V3 = "avx2 bmi bmi2 f16c fma lzcnt movbe popcnt".split()
-_V4 = [*_V3, *"avx512f avx512bw avx512cd avx512dq avx512vl".split()]
+_V3 = ["avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt"]
+_V4 = [*_V3, *["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
     for target in reversed(TARGETS.values()):
         if set(target.features) & _CHECKED <= host_features:
             return target
-    raise NumcError("this processor has neither AVX-512 nor AVX2 with FMA: name a target with --target to compile for another one")
+    raise NumcError(
+        "this processor has neither AVX-512 nor AVX2 with FMA: name a target with --target to compile for another one"
+    )
 
 
 # The features a processor is asked for; the rest of a level comes with them on every processor that exists.

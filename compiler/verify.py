@@ -19,7 +19,7 @@ from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
 # The operands of a kernel, as (address, length) pairs; passes/kernels.py names them in this order.
-_OPERANDS = "a b c batch_a batch_b batch_c row_a row_c lane_b lane_c k_a k_b".split()
+_OPERANDS = ["a", "b", "c", "batch_a", "batch_b", "batch_c", "row_a", "row_c", "lane_b", "lane_c", "k_a", "k_b"]
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,9 @@ def _call_text(kernel: Kernel, shape: _Shape, operands: list[ir.Value], maps: li
                 assert x is not None
                 if x[0].get(d):
                     lines.append(f"%{letter}f{d}_{position} = arith.constant {x[0][d]} : index")
-                    lines.append(f"%{letter}m{d}_{position} = arith.muli %{letter}_stride#{position}, %{letter}f{d}_{position} : index")
+                    lines.append(
+                        f"%{letter}m{d}_{position} = arith.muli %{letter}_stride#{position}, %{letter}f{d}_{position} : index"
+                    )
                     lines.append(f"%{letter}s{d}_{position} = arith.addi {total}, %{letter}m{d}_{position} : index")
                     total = f"%{letter}s{d}_{position}"
             lines.append(f"%{letter}_by{d} = arith.addi {total}, %c0 : index")
@@ -201,13 +203,18 @@ def _call_text(kernel: Kernel, shape: _Shape, operands: list[ir.Value], maps: li
             assert x is not None
             if x[1]:
                 lines.append(f"%{letter}k{position} = arith.constant {x[1]} : index")
-                lines.append(f"%{letter}l{position} = arith.muli %{letter}_stride#{position}, %{letter}k{position} : index")
+                lines.append(
+                    f"%{letter}l{position} = arith.muli %{letter}_stride#{position}, %{letter}k{position} : index"
+                )
                 lines.append(f"%{letter}n{position} = arith.addi {start}, %{letter}l{position} : index")
                 start = f"%{letter}n{position}"
         lines.append(f"%{letter}_start = arith.addi {start}, %c0 : index")
     for d in range(dims):
         letter, position = next(
-            (letters[n], p) for n, xs in enumerate(linear) for p, x in enumerate(xs) if x is not None and x == ({d: 1}, 0)
+            (letters[n], p)
+            for n, xs in enumerate(linear)
+            for p, x in enumerate(xs)
+            if x is not None and x == ({d: 1}, 0)
         )
         lines.append(f"%size{d} = arith.addi %{letter}_size#{position}, %c0 : index")
     groups = {"batch": shape.batch, "row": shape.rows, "lane": shape.lanes, "k": shape.k}
@@ -312,5 +319,3 @@ def _task_text(kernel: Kernel) -> str:
     ]
     text = "\n".join("    " + line for line in lines)
     return f"\nllvm.func @{kernel.name}_task(%context: !llvm.ptr, %begin: i64, %end: i64) {{\n{text}\n}}"
-
-

@@ -142,6 +142,10 @@ def escaped(module: ir.Operation) -> list[str]:
     found = []
     for add in walk.operations(module, "arith.addf"):
         for operand in add.operands:
-            if not isinstance(operand.owner, ir.Block) and operand.owner.name == "arith.mulf" and walk.uses(operand) == 1:
+            if (
+                not isinstance(operand.owner, ir.Block)
+                and operand.owner.name == "arith.mulf"
+                and walk.uses(operand) == 1
+            ):
                 found.append(str(add.location))
     return found

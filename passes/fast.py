@@ -74,10 +74,14 @@ def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma) -> s
     if fmt.subnormals:
         # The split constant is taken from max(|x|, 1.5 * 2^emin): below 2^emin the quantum stops shrinking.
         least = code.int((fmt.emin + 127) << 23 | 1 << 22)
-        scale = code.cast("bitcast", code.binary("ori", code.binary("maxsi", magnitude, least, "i32"), sign, "i32"), "i32", "f32")
+        scale = code.cast(
+            "bitcast", code.binary("ori", code.binary("maxsi", magnitude, least, "i32"), sign, "i32"), "i32", "f32"
+        )
         rounded = _two_fmas(code, x, scale, fmt.precision)
         # A result of zero keeps the sign of x.
-        return code.cast("bitcast", code.binary("ori", code.cast("bitcast", rounded, "f32", "i32"), sign, "i32"), "i32", "f32")
+        return code.cast(
+            "bitcast", code.binary("ori", code.cast("bitcast", rounded, "f32", "i32"), sign, "i32"), "i32", "f32"
+        )
     rounded = _two_fmas(code, x, x, fmt.precision)
     flushed = code.compare("ult", magnitude, code.int((fmt.emin + 127) << 23))
     zero = code.cast("bitcast", sign, "i32", "f32")

@@ -20,9 +20,20 @@ from numc.passes.fast import Guard, emit_fast_fma, guard
 from numc.passes.operators import emit_fma
 from numc.passes.rounding import emit_parts, emit_round
 
-CONTRACT_ARGUMENTS = (
-    "a, b, c, batch_a, batch_b, batch_c, row_a, row_c, lane_b, lane_c, k_a, k_b".split(", ")
-)
+CONTRACT_ARGUMENTS = [
+    "a",
+    "b",
+    "c",
+    "batch_a",
+    "batch_b",
+    "batch_c",
+    "row_a",
+    "row_c",
+    "lane_b",
+    "lane_c",
+    "k_a",
+    "k_b",
+]
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,9 @@ class Kernel:
         """The symbol stem, unique per kernel."""
         text = "".join(ch if ch.isalnum() else "_" for ch in str(self.fma))
         t = self.tile
-        shape = f"{t.rows}x{t.lanes}" + (f"_{t.row_block}_{t.lane_block}_{t.k_block}" if t not in (AVX512, AVX2) else "")
+        shape = f"{t.rows}x{t.lanes}" + (
+            f"_{t.row_block}_{t.lane_block}_{t.k_block}" if t not in (AVX512, AVX2) else ""
+        )
         return f"numc_{text}_{shape}{'_ba' if self.swap else ''}"
 
     @property

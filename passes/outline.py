@@ -19,7 +19,9 @@ def outline(module: ir.Operation) -> None:
     with module.context, ir.Location.unknown():
         block = module.regions[0].blocks[0]
         known: dict[str, str] = {}
-        for op in [op for op in walk.operations(module) if op.name.startswith("linalg.") and op.regions and not op.results]:
+        for op in [
+            op for op in walk.operations(module) if op.name.startswith("linalg.") and op.regions and not op.results
+        ]:
             if not all(isinstance(v.type, ir.MemRefType) or walk.is_f32(v) for v in op.operands):
                 continue
             constants, captured = _captured(op)
@@ -74,7 +76,9 @@ def _function(
             clone = op.clone()
             func.ReturnOp([])
     new = dict(zip(arguments, entry.arguments, strict=True))
-    new.update({old.results[0]: fresh.operation.results[0] for old, fresh in zip(constants, inner_constants, strict=True)})
+    new.update(
+        {old.results[0]: fresh.operation.results[0] for old, fresh in zip(constants, inner_constants, strict=True)}
+    )
     for inner in walk.operations(clone.operation):
         for n, value in enumerate(inner.operands):
             if value in new:

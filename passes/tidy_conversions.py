@@ -34,7 +34,9 @@ def _is_in(value: ir.Value, to: str, depth: int) -> bool:
         if generic.name != "linalg.generic":
             return False
         argument = ir.BlockArgument(value).arg_number
-        return argument < walk.input_count(generic.operation) and _tensor_is_in(generic.operands[argument], to, depth + 1)
+        return argument < walk.input_count(generic.operation) and _tensor_is_in(
+            generic.operands[argument], to, depth + 1
+        )
     owner = value.owner
     if owner.name == "numc.round":
         return ir.StringAttr(owner.attributes["to"]).value == to

@@ -32,7 +32,9 @@ def input_count(generic: ir.Operation) -> int:
 
 def iterator_types(generic: ir.Operation) -> list[str]:
     """``parallel`` or ``reduction`` for each dimension of a linalg.generic."""
-    return ["reduction" if "reduction" in str(a) else "parallel" for a in ir.ArrayAttr(generic.attributes["iterator_types"])]
+    return [
+        "reduction" if "reduction" in str(a) else "parallel" for a in ir.ArrayAttr(generic.attributes["iterator_types"])
+    ]
 
 
 def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import arithmetic_vectorised as reference
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+import arithmetic_vectorised as reference
 import numc
 from numc.compiler.fma import FMAS
 
@@ -16,7 +16,15 @@ BLOCK = 1 << 20
 OPERATORS = (
     *FMAS,
     *reference.SOME_FMAS,
-    *("fmac(e6m9n)", "fmac(fp16)", "fmac(fp8_e5m2)", "fmac(fp8_e4m3)", "fmac(e8m12)", "fmac(e5m10:rtz)", "fmac(e6m9:odd)"),
+    *(
+        "fmac(e6m9n)",
+        "fmac(fp16)",
+        "fmac(fp8_e5m2)",
+        "fmac(fp8_e4m3)",
+        "fmac(e8m12)",
+        "fmac(e5m10:rtz)",
+        "fmac(e6m9:odd)",
+    ),
     *("fmac(e4m3:rup)", "fmac(e4m3:rdn)", "fmac(e6m9:rna)", "fmac(e4m3fn:nan)"),
     *("fma(a=e6m9,acc=e6m9,datapath=exact)", "fma(a=e6m9n,acc=e6m9n,datapath=exact)"),
 )
@@ -62,7 +70,9 @@ def matrices(kind: str, m: int, k: int, n: int) -> tuple[F32, F32, F32]:
             flat = x.reshape(-1)
             if flat.size:
                 places = rng.integers(0, flat.size, max(1, flat.size // 300))
-                flat[places] = rng.choice(np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1e-42, 3e38], np.float32), places.size)
+                flat[places] = rng.choice(
+                    np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1e-42, 3e38], np.float32), places.size
+                )
     elif kind == "minus_zero":
         a, c = np.where(rng.random(a.shape) < 0.7, np.float32(0), a), np.full_like(c, -0.0)
     return a, b, c
@@ -79,8 +89,12 @@ def test_matmul(fma: str, kind: str) -> None:
     assert (found := reference.first_mismatch(got, reference.matmul(a, b, c, fma))) is None, found
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 0, 5), (0, 4, 3), (3, 4, 0), (1, 300, 1), (1, 513, 70), (130, 3, 1), (9, 257, 33)])
-@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "amx_bf16", "avx512_bf16"])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1, 1), (3, 0, 5), (0, 4, 3), (3, 4, 0), (1, 300, 1), (1, 513, 70), (130, 3, 1), (9, 257, 33)]
+)
+@pytest.mark.parametrize(
+    "fma", ["fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "amx_bf16", "avx512_bf16"]
+)
 def test_matmul_shapes(fma: str, m: int, k: int, n: int) -> None:
     a, b, c = matrices("plain", m, k, n)
     got = numc.matmul(a, b, c, fma=fma)

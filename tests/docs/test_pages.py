@@ -81,7 +81,10 @@ def session(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name, line in (("numc", "-c 'import sys; from numc.compiler.cli import main; sys.exit(main())' \"$@\""), ("python", '"$@"')):
+    for name, line in (
+        ("numc", "-c 'import sys; from numc.compiler.cli import main; sys.exit(main())' \"$@\""),
+        ("python", '"$@"'),
+    ):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {line}\n')
         (tools / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import arithmetic_vectorised as reference
 import numpy as np
 import pytest
 
+import arithmetic_vectorised as reference
 from numc.compiler import targets
 from numc.compiler.compile import compile
 from numc.compiler.targets import TARGETS

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "digits" / "run.py"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT, README = ROOT / "examples" / "digits" / "run.py", ROOT / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,10 @@ def test_cnn_under_every_default_operator(digits, capsys):
     assert 0 < error["mp"] < error["bf16_1_1"]
     if digits.BASELINE in got:
         assert error[digits.BASELINE] < 1e-10
+    table = re.findall(r"^\| `([^`]+)`[^|]*\| ([\d.]+%) \| ([^|]+) \|", README.read_text(), flags=re.MULTILINE)
+    assert table == [
+        (name, f"{got[name]['accuracy']:.2%}", f"{error[name]:.1e}" if error[name] else "0") for name in digits.OPERATORS
+    ]
 
 
 def test_mlp_and_a_chosen_operator(digits, capsys):
