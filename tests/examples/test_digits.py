@@ -46,7 +46,8 @@ def test_cnn_under_every_default_operator(digits, capsys):
         assert error[digits.BASELINE] < 1e-10
     table = re.findall(r"^\| `([^`]+)`[^|]*\| ([\d.]+%) \| ([^|]+) \|", README.read_text(), flags=re.MULTILINE)
     assert table == [
-        (name, f"{got[name]['accuracy']:.2%}", f"{error[name]:.1e}" if error[name] else "0") for name in digits.OPERATORS
+        (name, f"{got[name]['accuracy']:.2%}", f"{error[name]:.1e}" if error[name] else "0")
+        for name in digits.OPERATORS
     ]
 
 
