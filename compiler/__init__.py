@@ -1,0 +1,1 @@
+"""The compiler: formats, operators, the dialect, the pipeline and code generation."""

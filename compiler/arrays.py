@@ -104,7 +104,8 @@ func.func @main({arguments}) -> {kind} {{
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x0, %c0 : {kind}
   %e = tensor.empty(%n) : {kind}
-  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}} ins({names} : {", ".join([kind] * inputs)}) outs(%e : {kind}) {{
+  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
+      ins({names} : {", ".join([kind] * inputs)}) outs(%e : {kind}) {{
   ^bb0({block}, %out: f32):
     %v0 = "{operation}
     linalg.yield %v{last} : f32
@@ -134,8 +135,9 @@ def _batch_dot(fma: str) -> Program:
     return _compile(
         f"""
 func.func @main(%a: {kind}, %b: {kind}, %c: tensor<?xf32>) -> tensor<?xf32> {{
-  %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>],
-    iterator_types = ["parallel", "reduction"]}} ins(%a, %b : {kind}, {kind}) outs(%c : tensor<?xf32>) {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>,
+    affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]}}
+    ins(%a, %b : {kind}, {kind}) outs(%c : tensor<?xf32>) {{
   ^bb0(%x: f32, %y: f32, %z: f32):
     %p = arith.mulf %x, %y : f32
     %s = arith.addf %p, %z : f32

@@ -23,9 +23,8 @@ def object_code(module: ir.Module, target: Target, opt_level: int = 2) -> bytes:
             if op.operation.name == "llvm.func" and op.operation.regions[0].blocks:
                 _for_target(op.operation, attributes)
         engine = ExecutionEngine(module, opt_level=opt_level, shared_libs=[], enable_object_dump=True, enable_pic=True)
-        for (
-            symbol
-        ) in _RUNTIME_SYMBOLS:  # the engine links before it dumps; the real addresses come with the runtime's loader
+        # The engine links before it dumps; the real addresses come with the runtime's loader.
+        for symbol in _RUNTIME_SYMBOLS:
             engine.raw_register_runtime(symbol, ctypes.c_void_p(1))
     handle, path = tempfile.mkstemp(suffix=".o")
     os.close(handle)

@@ -1,7 +1,7 @@
 """The numc dialect: roundings and fused multiply-adds on f32 scalars, with the arithmetic carried as an attribute.
 
 Values stay f32 (the carrier of every format, arithmetic.md section 1) because a Python-defined type can be neither a
-memref nor a vector element. This is the only file that imports ``torch_mlir.dialects.ext``, whose interface still moves.
+memref nor a vector element. Only this file imports ``torch_mlir.dialects.ext``, whose interface still moves.
 """
 
 from torch_mlir import ir
@@ -13,15 +13,15 @@ from numc.compiler.formats import Conversion
 from numc.compiler.grammar import parse_conversion, parse_fma
 
 
-class Numc(ext.Dialect, name="numc"):
+class Numc(ext.Dialect, name="numc"):  # type: ignore[call-arg,misc]
     """Arithmetic that is defined to the bit."""
 
 
-class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[misc,name-defined]
+class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
     """``numc.round %x {to = "bf16"}``: `x` rounded to a format, as an f32."""
 
-    result: ext.Result[ir.F32Type]  # type: ignore[type-arg]
-    x: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
+    result: ext.Result[ir.F32Type]
+    x: ext.Operand[ir.F32Type]
     to: ir.StringAttr
 
     def verify_invariants(self) -> bool:
@@ -29,13 +29,13 @@ class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[
         return _verify(self.operation, "to", parse_conversion)
 
 
-class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[misc,name-defined]
+class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
     """``numc.fma %a, %b, %c {fma = "bf16_1_1"}``: one step of an FMA operator; `a` and `b` are converted already."""
 
-    result: ext.Result[ir.F32Type]  # type: ignore[type-arg]
-    a: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
-    b: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
-    c: ext.Operand[ir.F32Type]  # type: ignore[type-arg]
+    result: ext.Result[ir.F32Type]
+    a: ext.Operand[ir.F32Type]
+    b: ext.Operand[ir.F32Type]
+    c: ext.Operand[ir.F32Type]
     fma: ir.StringAttr
 
     def verify_invariants(self) -> bool:

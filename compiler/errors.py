@@ -10,7 +10,7 @@ class NumcError(Exception):
     """Bad input. The text is one line a user can act on: the thing, what was found, what is allowed, what to do."""
 
 
-class CompilerBug(Exception):
+class CompilerBug(Exception):  # noqa: N818
     """A failure of numc itself. The text names the kept IR and the command that reproduces it."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ def _packed_entry(module: ir.Module, _: State) -> None:
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
 STAGES: Mapping[str, Mapping[str, Pass]] = {
     "linalg": {
-        # Padding and concatenation as plain structured ops; named contractions as linalg.generic, the one form we rewrite.
+        # Padding and concatenation as plain structured ops; named contractions as linalg.generic, which we rewrite.
         "generalize": upstream(
             "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat,linalg-generalize-named-ops),canonicalize,cse"
         ),
@@ -135,7 +136,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
 def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", dump_dir: Path | None = None) -> None:
     """Run the stages that follow `after` up to and including `to` on `module`, in place.
 
-    `dump_dir` receives the IR after every pass (``03-numc-tidy-conversions.mlir``) and after every stage (``numc.mlir``),
+    `dump_dir` receives the IR after every pass (``03-numc-tidy-conversions.mlir``) and every stage (``numc.mlir``),
     which `numc opt --from STAGE` resumes. Raises CompilerBug when a pass fails; the IR before it is kept.
     """
     names = list(STAGES)
@@ -163,7 +164,7 @@ def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None
         reason = str(error).strip().splitlines()
         raise CompilerBug(
             f"pass '{name}' failed: {' '.join(reason[:2]) or type(error).__name__}; reproduce with: numc opt "
-            f"{folder}/before.mlir --passes {name} --fma '{state.fma}' --ops '{state.ops}' --target {state.target.name}"
+            f"{folder}/before.mlir --passes {shlex.quote(name)} --fma {shlex.quote(str(state.fma))} --ops {shlex.quote(str(state.ops))} --target {state.target.name}"
         ) from error
 
 

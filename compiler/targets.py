@@ -24,7 +24,8 @@ class Target:
         """The attributes that make LLVM generate one function for this target, whatever the host is."""
         listed = ", ".join(f'"+{f}"' for f in ("sse4.2", "cx16", *self.features))
         width = f'["prefer-vector-width", "{32 * self.tile.width}"]'
-        return f'{{target_cpu = "{self.name}", target_features = #llvm.target_features<[{listed}]>, passthrough = [{width}]}}'
+        features = f"#llvm.target_features<[{listed}]>"
+        return f'{{target_cpu = "{self.name}", target_features = {features}, passthrough = [{width}]}}'
 
 
 TARGETS = {

@@ -155,4 +155,5 @@ class _View:
     def c(self, batch: int, row: int, lane: int) -> np.float32:
         """The accumulator of one output, as it is now."""
         place = self._offset("batch_c", batch) + self._offset("row_c", row) + self._offset("lane_c", lane)
-        return np.float32(ctypes.c_float.from_address(self._pointer["c"] + 4 * place).value)
+        value: np.float32 = np.float32(ctypes.c_float.from_address(self._pointer["c"] + 4 * place).value)
+        return value

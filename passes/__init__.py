@@ -1,0 +1,1 @@
+"""The passes of numc: from structured operations to explicit arithmetic and its kernels."""

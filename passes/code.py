@@ -18,7 +18,7 @@ class Code:
     """Straight-line code over one lane shape; every method appends an operation and returns the name of its result."""
 
     def __init__(self, width: int = 0, prefix: str = "") -> None:
-        """`width` is the number of lanes, 0 for scalars; `prefix` keeps names apart from those of the surrounding text."""
+        """`width` is the number of lanes, 0 for scalars; `prefix` keeps names apart from those of the text around."""
         self.width = width
         self.prefix = prefix
         self.lines: list[str] = []

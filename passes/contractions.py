@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the long lines are MLIR text
 """contractions-to-kernels: each linalg.generic on memrefs whose body is one numc.fma becomes a call of its kernel."""
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _linear(expr: ir.AffineExpr) -> Linear | None:
         return {expr.position: 1}, 0
     if isinstance(expr, ir.AffineConstantExpr):
         return {}, expr.value
-    if isinstance(expr, ir.AffineAddExpr) or isinstance(expr, ir.AffineMulExpr):
+    if isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
         left, right = _linear(expr.lhs), _linear(expr.rhs)
         if left is None or right is None:
             return None
@@ -222,7 +223,7 @@ def _call_text(kernel: Kernel, shape: _Shape, operands: list[ir.Value], maps: li
         group, letter = name.split("_")
         lines += _table(name, groups[group], letter, f"%{letter}_start" if group == "batch" else "%c0")
     count = {}
-    for group, of in groups.items():
+    for group in groups:
         count[group] = f"%{group}_count"
         letter = "c" if group != "k" else "a"
         lines.append(f"%{group}_count = memref.dim %{group}_{letter}, %c0 : memref<?xindex>")

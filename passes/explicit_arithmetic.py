@@ -58,7 +58,7 @@ def _is_accumulator(generic: ir.Operation, value: ir.Value) -> bool:
     """Whether `value` is the running value of a reduction: an outs argument of a body that reduces."""
     if not isinstance(value.owner, ir.Block) or "reduction" not in walk.iterator_types(generic):
         return False
-    return ir.BlockArgument(value).arg_number >= walk.input_count(generic)
+    return bool(ir.BlockArgument(value).arg_number >= walk.input_count(generic))
 
 
 def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion) -> None:
@@ -73,7 +73,9 @@ def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion) -> No
     identity = ir.AffineMap.get_identity(rank)
     with ir.InsertionPoint(generic), generic.location:
         text = f"""func.func private @f(%x: {init.type}) -> {init.type} {{
-          %r = linalg.generic {{indexing_maps = [affine_map<{identity}>], iterator_types = [{", ".join(['"parallel"'] * rank)}]}} outs(%x : {init.type}) {{
+          %r = linalg.generic {{indexing_maps = [affine_map<{identity}>],
+              iterator_types = [{", ".join(['"parallel"'] * rank)}]}}
+              outs(%x : {init.type}) {{
           ^bb0(%v: f32):
             %y = "numc.round"(%v) {{to = "{to}"}} : (f32) -> f32
             linalg.yield %y : f32

@@ -1,8 +1,9 @@
 """Cheap roundings for micro-kernels, each with the condition under which it is exact.
 
-Round to p <= 11 significant bits with two FMAs (a Veltkamp-style split): ``C = 2^(24-p); y = fma(x, -C, x);
-r = fma(x, C, y)``. The condition is checked per tile on the packed operands and on the accumulator; a tile that does not
-meet it runs the exact sequence of `operators.py`, so no bit depends on which one ran.
+Round to p <= 11 significant bits with two FMAs (a Veltkamp-style split):
+``C = 2^(24-p); y = fma(x, -C, x); r = fma(x, C, y)``. The condition is checked per tile on the packed
+operands and on the accumulator; a tile that does not meet it runs the exact sequence of `operators.py`, so no bit
+depends on which one ran.
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the long lines are MLIR text
 """The text of the contraction kernels of one FMA operator: packing, micro-kernels and the blocked loops around them.
 
 A contraction (arithmetic.md section 4) is seen as batch x rows x lanes x k: the operand that holds the innermost output
@@ -20,20 +21,7 @@ from numc.passes.fast import Guard, emit_fast_fma, guard
 from numc.passes.operators import emit_fma
 from numc.passes.rounding import emit_parts, emit_round
 
-CONTRACT_ARGUMENTS = [
-    "a",
-    "b",
-    "c",
-    "batch_a",
-    "batch_b",
-    "batch_c",
-    "row_a",
-    "row_c",
-    "lane_b",
-    "lane_c",
-    "k_a",
-    "k_b",
-]
+CONTRACT_ARGUMENTS = ["a", "b", "c", "batch_a", "batch_b", "batch_c", "row_a", "row_c", "lane_b", "lane_c", "k_a", "k_b"]
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,6 @@ def _pack_text(name: str, panel: int, to: Conversion, with_range: bool) -> str:
     """
     parts = to.format.parts
     width = next(w for w in (16, 8, 4, 2, 1) if panel % w == 0)
-    steps = panel // width
     code = Code(width, "q")
     rounded = emit_round(code, "%raw", to)
     split = emit_parts(code, rounded, parts)

@@ -17,7 +17,7 @@ def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -
 
 
 def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
-    """The fp32 datapath before its last rounding: P by an f32 FMA chain, least significant product first, then P + C."""
+    """The fp32 datapath before its last rounding: P by an f32 FMA chain, least significant product first; P + C."""
     (i, j), *rest = fma.terms
     if fma.product is None and not rest:
         return code.fma(a[i], b[j], c)
@@ -33,8 +33,8 @@ def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> 
     """One rounding of the exact real value.
 
     In binary64 every product of two parts is exact, and so is any sum of them: all are multiples of ulp(a) * ulp(b) and
-    below 2^51 of those. The sum with C is rounded to odd (TwoSum, then the last bit), which a second rounding to at most
-    24 bits cannot tell from the real number.
+    below 2^51 of those. The sum with C is rounded to odd (TwoSum, then the last bit), which a second rounding to at
+    most 24 bits cannot tell from the real number.
     """
 
     def wide(x: str) -> str:

@@ -46,7 +46,7 @@ def outline(module: ir.Operation) -> None:
 
 def _captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
     """What the body uses from outside: constants, to be cloned, and other values, to become arguments."""
-    inside = {inner for inner in walk.operations(op)}
+    inside = set(walk.operations(op))
     constants: list[ir.Operation] = []
     values: list[ir.Value] = []
     for inner in walk.operations(op):

@@ -65,7 +65,7 @@ def _simple(code: Code, x: str, to: Conversion, carrier: Carrier) -> str:
     magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i), i)
     negative = code.compare("ne", sign, code.int(0, i), i)
     rounded = _round_normal(code, magnitude, negative, to, carrier)
-    # In a binary32 carrier an 8-bit exponent shares its subnormal range with the carrier: the integer sequence covers it.
+    # In a binary32 carrier an 8-bit exponent shares its subnormal range with it: the integer sequence covers that.
     shares_range = carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0
     if not (shares_range and fmt.subnormals):
         below = code.compare("ult", magnitude, code.int(carrier.power(fmt.emin), i), i)
@@ -167,7 +167,7 @@ _BF16 = Conversion(Format("bf16", 8, 7))
 
 
 def emit_parts(code: Code, x: str, count: int) -> list[str]:
-    """Append the split of a bf16xN value into its `count` bf16 parts; a non-finite value has that value in every part."""
+    """Append the split of a bf16xN value into its `count` bf16 parts; a non-finite value is that in every part."""
     if count == 1:
         return [x]
     parts = [emit_round(code, x, _BF16)]

@@ -1,7 +1,7 @@
 """tidy-conversions: drop roundings that change nothing, and move those of weights to compile time.
 
-A conversion is idempotent, so one whose operand is in the format already is the identity; a weight whose every use is the
-same conversion can be converted once, when the program is written (arithmetic.md section 6).
+A conversion is idempotent, so one whose operand is in the format already is the identity; a weight whose every use is
+the same conversion can be converted once, when the program is written (arithmetic.md section 6).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _is_in(value: ir.Value, to: str, depth: int) -> bool:
         )
     owner = value.owner
     if owner.name == "numc.round":
-        return ir.StringAttr(owner.attributes["to"]).value == to
+        return bool(ir.StringAttr(owner.attributes["to"]).value == to)
     if owner.name == "numc.fma":
         return str(fma_of(owner).acc) == to
     if owner.name == "arith.constant":

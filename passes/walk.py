@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 
 def operations(root: ir.Operation, name: str | None = None) -> Iterator[ir.Operation]:
-    """Yield every operation below `root` (inner ones before outer ones), or those called `name`; safe against erasure."""
+    """Yield every operation below `root` (inner ones before outer ones), or those called `name`; erasure is safe."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:

@@ -42,9 +42,11 @@ def test_loading_raises_numc_errors_only(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     file = tmp_path / "m.onnx"
     file.write_bytes(damage([(rng.randrange(1500), rng.randrange(1, 256)) for _ in range(2)], len(MLP)))
+    message = ""
     try:
         frontend.load(file)
     except NumcError as error:
-        assert "\n" not in str(error)
-        # An exception that nobody foresaw ends the worker with status 1.
-        assert "ended with status" not in str(error)
+        message = str(error)
+    assert "\n" not in message
+    # An exception that nobody foresaw ends the worker with status 1.
+    assert "ended with status" not in message

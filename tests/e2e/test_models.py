@@ -1,0 +1,129 @@
+"""Real models, compiled and run: against onnxruntime in fp32, against the exact reference under every operator."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import light_models
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import pytest
+
+import numc
+from numc.compiler import pipeline
+from numc.compiler.compile import load_source, parse_module
+from numc.compiler.errors import CompilerBug
+from numc.compiler.fma import FMAS
+from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.targets import TARGETS
+from numc.frontends.imported import Imported
+
+ROOT = Path(__file__).resolve().parents[2] / "examples"
+SMALL = ["digits/mlp", "digits/cnn", "models/transformer", "models/lstm", "models/gru"]
+LIGHT = sorted(light_models.models())
+Feeds = dict[str, npt.NDArray[np.float32]]
+
+
+@cache
+def imported(path: Path) -> Imported:
+    return load_source(path)
+
+
+def feeds(program: numc.Program, batch: int = 3) -> Feeds:
+    rng = np.random.default_rng(0)
+    shapes = {i.name: [batch if d is None else d for d in i.shape] for i in program.inputs}
+    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def outputs(program: numc.Program, values: Feeds) -> list[npt.NDArray[np.float32]]:
+    result = program(values)
+    return list(result.values()) if isinstance(result, dict) else [result]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_fp32_agrees_with_onnxruntime(name: str) -> None:
+    path = ROOT / f"{name}.onnx"
+    program = numc.compile(imported(path))
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for batch in (1, 3, 8):  # one program serves every batch size
+        values = feeds(program, batch)
+        for got, want in zip(outputs(program, values), session.run(None, values), strict=True):
+            # fp32 libraries sum in another order: agreement to rounding error, not to the bit.
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(want).max())))
+
+
+@pytest.mark.parametrize("fma", [*FMAS, "fmac(e6m9)", "mac(fp16)", "fma(a=bf16,acc=bf16x2,datapath=exact)"])
+@pytest.mark.parametrize("name", SMALL)
+def test_every_operator_verifies(name: str, fma: str) -> None:
+    program = numc.compile(imported(ROOT / f"{name}.onnx"), fma=fma, ops="bf16" if fma == "bf16_1_1" else "fp32")
+    report = numc.verify(program, feeds(program), samples=100)
+    assert report.mismatches == 0, report.first
+    assert all(row.checked > 0 for row in report.rows)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_models(name: str) -> None:
+    path, inputs, expected = light_models.models()[name]
+    program = numc.compile(imported(path))
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for got, recorded, theirs in zip(outputs(program, inputs), expected, session.run(None, inputs), strict=True):
+        # The tolerance of the ONNX backend tests for recorded outputs.
+        np.testing.assert_allclose(got, recorded, rtol=1e-3, atol=1e-7)
+        np.testing.assert_allclose(got, theirs, rtol=1e-3, atol=1e-7)
+    report = numc.verify(program, feeds(program), samples=100)
+    assert report.mismatches == 0, report.first
+
+
+@pytest.mark.parametrize("fma", [f for f in FMAS if f != "fp32"])
+def test_every_operator_runs_a_light_model(fma: str) -> None:
+    path, _, _ = light_models.models()["squeezenet"]
+    program = numc.compile(imported(path), fma=fma)
+    report = numc.verify(program, feeds(program), samples=50)
+    assert report.mismatches == 0, report.first
+    assert report.checked >= 26
+
+
+def test_verify_finds_a_wrong_bit() -> None:
+    """A program whose manifest claims another operator than its code runs must not pass."""
+    program = numc.compile(imported(ROOT / "digits/cnn.onnx"), fma="bf16_1_1")
+    for contraction in program.manifest["contractions"]:
+        contraction["fma"] = "bf16_1_2"
+    report = numc.verify(program, feeds(program), samples=100)
+    assert report.mismatches > 0
+    assert report.first is not None
+    assert "got 0x" in report.first
+
+
+def test_saved_program_gives_the_same_bits(tmp_path: Path) -> None:
+    program = numc.compile(imported(ROOT / "digits/cnn.onnx"), fma="bf16_2_2{3}")
+    program.save(tmp_path / "cnn.numc")
+    again = numc.load(tmp_path / "cnn.numc")
+    values = feeds(program)
+    np.testing.assert_array_equal(outputs(program, values)[0], outputs(again, values)[0])
+
+
+@pytest.mark.parametrize("stage", ["numc", "vector"])
+def test_resumed_stage_gives_the_same_code(stage: str, tmp_path: Path) -> None:
+    source = imported(ROOT / "digits/cnn.onnx")
+    numc.compile(source, fma="bf16_1_2", target="x86-64-v3", dump_dir=tmp_path)
+    state = pipeline.State(parse_fma("bf16_1_2"), parse_conversion("fp32"), TARGETS["x86-64-v3"])
+    module = parse_module((tmp_path / f"{stage}.mlir").read_text(), stage)
+    pipeline.run(module, state, after=stage)
+    # Without locations: they name the file the text was read from.
+    assert str(module) == str(parse_module((tmp_path / "llvm.mlir").read_text(), "llvm"))
+
+
+def test_a_failing_pass_leaves_its_ir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def fail(module: object, state: object) -> None:
+        raise ValueError("no luck")
+
+    stages = {**pipeline.STAGES, "numc": {**pipeline.STAGES["numc"], "tidy-conversions": fail}}
+    monkeypatch.setattr(pipeline, "STAGES", stages)
+    with pytest.raises(CompilerBug, match=r"pass 'tidy-conversions' failed: no luck; reproduce with: numc opt ") as caught:
+        numc.compile(imported(ROOT / "digits/mlp.onnx"), fma="bf16_1_1")
+    kept = str(caught.value).split("numc opt ")[1].split()[0]
+    assert "numc.fma" in (tmp_path / kept).read_text()

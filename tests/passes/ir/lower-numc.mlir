@@ -1,0 +1,11 @@
+// Rounding to bf16 is integer arithmetic on the encoding: add half an ulp, to even, and cut.
+// CHECK-LABEL: func.func @main
+// CHECK:         call @numc_scalar_0
+// CHECK:       func.func private @numc_scalar_0(%{{.*}}: f32) -> f32
+// CHECK:         arith.constant 32767 : i32
+// CHECK:         arith.constant -65536 : i32
+// CHECK-NOT:   numc.round
+func.func @main(%a: f32) -> f32 {
+  %r = "numc.round"(%a) {to = "bf16"} : (f32) -> f32
+  return %r : f32
+}

@@ -1,0 +1,63 @@
+"""Each ``ir/<pass>.mlir`` is run through the pass of that name; its CHECK lines are read by filecheck."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+from filecheck.parser import Parser, pattern_for_opts
+
+from numc.compiler import pipeline
+from numc.compiler.compile import parse_module
+from numc.compiler.errors import NumcError
+from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.targets import TARGETS
+
+FILES = sorted((Path(__file__).parent / "ir").glob("*.mlir"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_pass(file: Path) -> None:
+    run = pipeline.find_pass(file.stem)
+    assert run is not None, f"no pass is called {file.stem}"
+    module = parse_module(file.read_text(), file.name)
+    run(module, pipeline.State(parse_fma("bf16_1_1"), parse_conversion("fp32"), TARGETS["x86-64-v3"]))
+    assert module.operation.verify()
+    options = Options(match_filename=str(file))
+    parser = Parser(options, io.StringIO(file.read_text()), *pattern_for_opts(options))
+    assert Matcher(options, FInput("output", str(module)), parser).run() == 0
+
+
+def test_every_numc_pass_has_a_file() -> None:
+    ours = {name for passes in pipeline.STAGES.values() for name, run in passes.items() if run.__name__ != "run"}
+    # check-arithmetic is tested below; lower-math has tests of its own.
+    assert ours - {file.stem for file in FILES} == {"check-arithmetic", "lower-math"}
+
+
+def test_an_escaped_multiply_add_is_found() -> None:
+    text = (Path(__file__).parent / "ir" / "explicit-arithmetic.mlir").read_text()
+    module = parse_module(text, "x")
+    with pytest.raises(AssertionError, match="a multiply-add has no operator"):
+        pipeline.STAGES["numc"]["check-arithmetic"](
+            module, pipeline.State(parse_fma("fp32"), parse_conversion("fp32"), TARGETS["x86-64-v3"])
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('func.func @main(%a: f32) { %r = "numc.round"(%a) {to = "bf17"} : (f32) -> f32 return }', "unknown format 'bf17'"),
+        ('func.func @main(%a: f32) { %r = "numc.round"(%a) : (f32) -> f32 return }', "'to'"),
+        ('func.func @main(%a: f64) { %r = "numc.round"(%a) {to = "bf16"} : (f64) -> f64 return }', "f32"),
+        ('func.func @main(%a: f32) { %r = "numc.fma"(%a, %a, %a) {fma = "mp2"} : (f32, f32, f32) -> f32 return }', "'mp2'"),
+        ("func.func @main(", "not valid MLIR"),
+    ],
+)
+def test_dialect_errors_are_located(text: str, message: str) -> None:
+    with pytest.raises(NumcError, match="model.mlir: not valid MLIR of this version") as caught:
+        parse_module(text, "model.mlir")
+    assert message in str(caught.value)
