@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def compile_all(model: Path, operators: Sequence[str], threads: int, note: Conso
     runs: dict[str, Run] = {}
     for operator in track(operators, f"compiling {model.name}", console=note, transient=True):
         program: Any = numc.compile(model, fma=operator)
-        runs[operator] = lambda x, program=program: program(x, threads=threads)
+        runs[operator] = partial(program, threads=threads)
     if (other := onnxruntime_run(model, threads)) is not None:
         runs[BASELINE] = other
     return runs
@@ -101,10 +102,10 @@ def show(rows: Sequence[Row], title: str) -> None:
 
 def plot(rows: Sequence[Row], path: Path) -> None:
     """Draw accuracy over time as a picture file. Needs matplotlib."""
-    import matplotlib
+    import matplotlib  # type: ignore[import-not-found, unused-ignore]
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
 
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
     for row in rows:
