@@ -20,6 +20,7 @@ install-test: $(RUN)/python
 
 lint: install-test
 	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
 	$(RUN)/mypy src/numc
 
 test: lint
