@@ -85,7 +85,7 @@ def lower(
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> ir.Module:
-    """Return the IR of `source` after stage `to` (one of `numc list stages`) as an mlir module; ``str`` gives text.
+    """Return the IR of `source` after stage `to` (one of `numc list stages`): an mlir module; ``str`` gives its text.
 
     Raises NumcError for bad input.
     """

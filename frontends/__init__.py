@@ -1,0 +1,1 @@
+"""Frontends: from a model file to a module of linalg on tensors."""

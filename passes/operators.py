@@ -17,7 +17,7 @@ def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -
 
 
 def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
-    """The fp32 datapath before its last rounding: P by an f32 FMA chain, least significant product first; P + C."""
+    """The fp32 datapath before its last rounding: P by f32 FMAs, least significant product first, then P + C."""
     (i, j), *rest = fma.terms
     if fma.product is None and not rest:
         return code.fma(a[i], b[j], c)

@@ -1,7 +1,8 @@
 """packed-entry: main becomes ``numc_entry(void** args)``, whatever the number of its arguments.
 
 args[0] points to where the result descriptors go (when there are results), the rest to one memref descriptor per
-argument. Each descriptor is loaded where main begins: passing hundreds of expanded weights in a call costs LLVM seconds.
+argument. Each descriptor is loaded where main begins: passing hundreds of expanded weights through a call costs LLVM
+seconds.
 """
 
 from __future__ import annotations
