@@ -23,7 +23,7 @@ from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
 from numc.passes.packed_entry import ENTRY
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
-from numc.runtime.library import cpu_features
+from numc.runtime.library import cpu_features, feature_names
 from numc.runtime.program import Program
 
 DTYPES = {
@@ -120,10 +120,17 @@ def compile(
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. dump_dir: an existing folder that
     receives the IR after every pass. fast: False leaves the cheap rounding sequences out; no bit may depend on it.
-    Raises NumcError for bad input.
+    Raises NumcError for bad input, or if this processor cannot run the target (`build` does not load the code).
     """
     imported = source if isinstance(source, Imported) else load_source(source, shapes)
-    options = Options(fma, ops, target, fast)
+    return Program(build(imported, Options(fma, ops, target, fast), dump_dir))
+
+
+def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str] | None = None) -> Contents:
+    """Return what a program file holds, without loading it: also for processors that this one is not.
+
+    Raises NumcError for bad input.
+    """
     inputs, outputs = _signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
     module, state = _lower(imported, options, "llvm", dump)
@@ -133,7 +140,8 @@ def compile(
         weights.append(value if conversion is None else _converted(value, conversion))
     names = {position: name for position, (name, _) in imported.weights.items()}
     described = [Weight(names[p], w.dtype.name, w.shape) for p, w in zip(sorted(names), weights, strict=True)]
-    features = frozenset(state.target.features) & _known_features()
+    # The runtime does not know every feature of a level; those it does not know come with the ones it checks.
+    features = frozenset(state.target.features) & frozenset(feature_names())
     abi = Abi(ENTRY, (*inputs, *described), outputs, features, state.target.name)
     manifest = {
         "fma": str(state.fma),
@@ -143,14 +151,9 @@ def compile(
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
         "contractions": [asdict(c) for c in state.contractions],
         "converted_weights": {names[p]: c for p, c in state.weight_conversions.items()},
+        "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
     }
-    return Program(Contents(abi, object_code(module, state.target), tuple(weights), manifest, state.numc_ir))
-
-
-def _known_features() -> frozenset[str]:
-    from numc.runtime.library import feature_names
-
-    return frozenset(feature_names())
+    return Contents(abi, object_code(module, state.target), tuple(weights), manifest, state.numc_ir)
 
 
 def _version(package: str) -> str:

@@ -169,7 +169,26 @@ class Program:
         missing = [name for name in names if name not in values]
         if missing:
             raise NumcError(f"program: missing {_listed(missing)}: want {_listed(names)}")
-        return [_checked(spec, values[spec.name]) for spec in self.inputs]
+        arrays = [_checked(spec, values[spec.name]) for spec in self.inputs]
+        self._check_symbols(arrays)
+        return arrays
+
+    def _check_symbols(self, arrays: Sequence[Array]) -> None:
+        """Sizes of one name are equal and not zero: the importer relied on it, and the code has no checks of its own."""
+        seen: dict[str, tuple[str, int]] = {}
+        symbols = self.manifest.get("symbols", {})
+        for spec, array in zip(self.inputs, arrays, strict=True):
+            for symbol, size in zip(symbols.get(spec.name, ()), array.shape, strict=False):
+                if not symbol:
+                    continue
+                if size == 0:
+                    raise NumcError(f"input '{spec.name}': size '{symbol}' is 0, want at least 1")
+                first, expected = seen.setdefault(symbol, (spec.name, size))
+                if size != expected:
+                    raise NumcError(
+                        f"input '{spec.name}': size '{symbol}' is {size}, but input '{first}' has {expected}: "
+                        "want the same in both"
+                    )
 
     @contextlib.contextmanager
     def observe(self, callback: Callback) -> Iterator[None]:

@@ -11,7 +11,7 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
 from numc.compiler.errors import NumcError, did_you_mean
-from numc.runtime.program import Program
+from numc.runtime.container import Contents, write_program
 
 _EPILOG = """\b
 Examples:
@@ -71,9 +71,10 @@ def compile_command(
         output.write_text(out, text)
         return
     with output.busy(f"compiling {model}"):
-        program = driver.compile(model, shapes=fixed, dump_dir=dump, **keywords)  # type: ignore[arg-type]
-    program.save(out)
-    _summary(program, out, time.perf_counter() - start, want_json)
+        # Built, not loaded: the target may be another machine than this one.
+        contents = driver.build(driver.load_source(model, fixed), driver.Options(**keywords), dump)  # type: ignore[arg-type]
+    write_program(out, contents)
+    _summary(contents, out, time.perf_counter() - start, want_json)
 
 
 def _folder(path: str) -> Path:
@@ -85,16 +86,16 @@ def _folder(path: str) -> Path:
     return Path(path)
 
 
-def _summary(program: Program, out: str, seconds: float, want_json: bool) -> None:
-    contents, manifest = program.contents, program.manifest
+def _summary(contents: Contents, out: str, seconds: float, want_json: bool) -> None:
+    abi, manifest = contents.abi, contents.manifest
     weight_bytes = sum(int(w.nbytes) for w in contents.weights)
     contractions = len(manifest["contractions"])
     if want_json:
         output.as_json(
             {
                 "program": out,
-                "inputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in program.inputs],
-                "outputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in program.outputs],
+                "inputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in abi.inputs],
+                "outputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in abi.results],
                 "fma": manifest["fma"],
                 "ops": manifest["ops"],
                 "target": manifest["target"],
@@ -105,7 +106,7 @@ def _summary(program: Program, out: str, seconds: float, want_json: bool) -> Non
             }
         )
         return
-    inputs, outputs = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (program.inputs, program.outputs))
+    inputs, outputs = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (abi.inputs, abi.results))
     if not sys.stdout.isatty():
         click.echo(
             f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {manifest['fma']}, "

@@ -83,7 +83,8 @@ def test_tdpbf16ps() -> None:
 
 
 TILES = """
-func.func @main(%a: memref<16x32xbf16>, %b: memref<16x32xbf16>, %c: memref<16x16xf32>) attributes {llvm.emit_c_interface} {
+func.func @main(%a: memref<16x32xbf16>, %b: memref<16x32xbf16>, %c: memref<16x16xf32>)
+    attributes {llvm.emit_c_interface} {
   %i = arith.constant 0 : index
   %x = x86.amx.tile_load %a[%i, %i] : memref<16x32xbf16> into !x86.amx.tile<16x32xbf16>
   %y = x86.amx.tile_load %b[%i, %i] : memref<16x32xbf16> into !x86.amx.tile<16x32xbf16>

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import light_models
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 import pytest
 
+import light_models
 import numc
 from numc.compiler import pipeline
 from numc.compiler.compile import load_source, parse_module
@@ -123,7 +123,8 @@ def test_a_failing_pass_leaves_its_ir(tmp_path: Path, monkeypatch: pytest.Monkey
 
     stages = {**pipeline.STAGES, "numc": {**pipeline.STAGES["numc"], "tidy-conversions": fail}}
     monkeypatch.setattr(pipeline, "STAGES", stages)
-    with pytest.raises(CompilerBug, match=r"pass 'tidy-conversions' failed: no luck; reproduce with: numc opt ") as caught:
+    message = r"pass 'tidy-conversions' failed: no luck; reproduce with: numc opt "
+    with pytest.raises(CompilerBug, match=message) as caught:
         numc.compile(imported(ROOT / "digits/mlp.onnx"), fma="bf16_1_1")
     kept = str(caught.value).split("numc opt ")[1].split()[0]
     assert "numc.fma" in (tmp_path / kept).read_text()

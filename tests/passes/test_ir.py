@@ -50,10 +50,16 @@ def test_an_escaped_multiply_add_is_found() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('func.func @main(%a: f32) { %r = "numc.round"(%a) {to = "bf17"} : (f32) -> f32 return }', "unknown format 'bf17'"),
+        (
+            'func.func @main(%a: f32) { %r = "numc.round"(%a) {to = "bf17"} : (f32) -> f32 return }',
+            "unknown format 'bf17'",
+        ),
         ('func.func @main(%a: f32) { %r = "numc.round"(%a) : (f32) -> f32 return }', "'to'"),
         ('func.func @main(%a: f64) { %r = "numc.round"(%a) {to = "bf16"} : (f64) -> f64 return }', "f32"),
-        ('func.func @main(%a: f32) { %r = "numc.fma"(%a, %a, %a) {fma = "mp2"} : (f32, f32, f32) -> f32 return }', "'mp2'"),
+        (
+            'func.func @main(%a: f32) { %r = "numc.fma"(%a, %a, %a) {fma = "mp2"} : (f32, f32, f32) -> f32 return }',
+            "'mp2'",
+        ),
         ("func.func @main(", "not valid MLIR"),
     ],
 )
