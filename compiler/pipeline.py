@@ -162,9 +162,11 @@ def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None
         folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
         (folder / "before.mlir").write_text(before.get_asm(enable_debug_info=True))
         reason = str(error).strip().splitlines()
+        command = ["numc", "opt", f"{folder}/before.mlir", "--passes", name, "--fma", str(state.fma)]
+        command += ["--ops", str(state.ops), "--target", state.target.name]
         raise CompilerBug(
-            f"pass '{name}' failed: {' '.join(reason[:2]) or type(error).__name__}; reproduce with: numc opt "
-            f"{folder}/before.mlir --passes {shlex.quote(name)} --fma {shlex.quote(str(state.fma))} --ops {shlex.quote(str(state.ops))} --target {state.target.name}"
+            f"pass '{name}' failed: {' '.join(reason[:2]) or type(error).__name__}; "
+            f"reproduce with: {shlex.join(command)}"
         ) from error
 
 

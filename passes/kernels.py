@@ -21,7 +21,20 @@ from numc.passes.fast import Guard, emit_fast_fma, guard
 from numc.passes.operators import emit_fma
 from numc.passes.rounding import emit_parts, emit_round
 
-CONTRACT_ARGUMENTS = ["a", "b", "c", "batch_a", "batch_b", "batch_c", "row_a", "row_c", "lane_b", "lane_c", "k_a", "k_b"]
+CONTRACT_ARGUMENTS = [
+    "a",
+    "b",
+    "c",
+    "batch_a",
+    "batch_b",
+    "batch_c",
+    "row_a",
+    "row_c",
+    "lane_b",
+    "lane_c",
+    "k_a",
+    "k_b",
+]
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ class Program:
         return arrays
 
     def _check_symbols(self, arrays: Sequence[Array]) -> None:
-        """Sizes of one name are equal and not zero: the importer relied on it, and the code has no checks of its own."""
+        """Sizes of one name are equal and not zero: the importer relied on it, the code has no checks."""
         seen: dict[str, tuple[str, int]] = {}
         symbols = self.manifest.get("symbols", {})
         for spec, array in zip(self.inputs, arrays, strict=True):
