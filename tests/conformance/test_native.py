@@ -60,9 +60,14 @@ def matrices(kind: str, m: int, k: int, n: int) -> tuple[F32, F32, F32]:
     if kind == "wide":
         a *= np.exp2(rng.integers(-40, 40, a.shape)).astype(np.float32)
     elif kind == "tiny":
-        a, b, c = a * np.float32(2.0**-70), b * np.float32(2.0**-66), c * np.float32(2.0**-130)
+        # Sums below the subnormal grid of bf16; +0 to start from, so that only the bound on products sees it.
+        a, b, c = a * np.float32(2.0**-70), b * np.float32(2.0**-66), np.zeros_like(c)
+    elif kind == "overflow_e6":  # sums, not operands, beyond 2^32
+        a, b = a * np.float32(2.0**15), b * np.float32(2.0**14)
+    elif kind == "overflow_e5":
+        a, b = a * np.float32(2.0**7), b * np.float32(2.0**6)
     elif kind == "huge":
-        a, b, c = a * np.float32(2.0**62), b * np.float32(2.0**60), c * np.float32(2.0**120)
+        a, b, c = a * np.float32(2.0**62), b * np.float32(2.0**62.5), c * np.float32(2.0**120)
     elif kind == "small":
         a, b = a * np.float32(2.0**-9), b * np.float32(2.0**-9)
     elif kind == "special":
@@ -74,11 +79,12 @@ def matrices(kind: str, m: int, k: int, n: int) -> tuple[F32, F32, F32]:
                     np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1e-42, 3e38], np.float32), places.size
                 )
     elif kind == "minus_zero":
-        a, c = np.where(rng.random(a.shape) < 0.7, np.float32(0), a), np.full_like(c, -0.0)
+        # Products that are all -0, and a start of -0: the sum stays -0.
+        a, b, c = np.abs(a) * (np.arange(m) % 2)[:, None].astype(np.float32), -np.abs(b), np.full_like(c, -0.0)
     return a, b, c
 
 
-KINDS = ("plain", "wide", "tiny", "huge", "small", "special", "minus_zero")
+KINDS = ("plain", "wide", "tiny", "overflow_e5", "overflow_e6", "huge", "small", "special", "minus_zero")
 
 
 @pytest.mark.parametrize("kind", KINDS)
