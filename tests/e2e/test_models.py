@@ -85,6 +85,16 @@ def test_every_operator_runs_a_light_model(fma: str) -> None:
     assert report.checked >= 26
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fma", [f for f in FMAS if f != "fp32"])
+@pytest.mark.parametrize("name", LIGHT)
+def test_every_operator_runs_every_light_model(name: str, fma: str) -> None:
+    program = numc.compile(imported(light_models.models()[name][0]), fma=fma)
+    report = numc.verify(program, feeds(program), samples=200)
+    assert report.mismatches == 0, report.first
+    assert all(row.checked > 0 for row in report.rows)
+
+
 def test_verify_finds_a_wrong_bit() -> None:
     """A program whose manifest claims another operator than its code runs must not pass."""
     program = numc.compile(imported(ROOT / "digits/cnn.onnx"), fma="bf16_1_1")

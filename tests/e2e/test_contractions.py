@@ -1,0 +1,124 @@
+"""Every kind of contraction is recognised, runs in a kernel, and verifies; other float operations follow `ops`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import arithmetic_vectorised as reference
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import numc
+from numc.frontends.imported import Imported
+
+OPERATIONS = {
+    "batch_matmul": ("linalg.batch_matmul", "3x5x7", "3x7x6", "3x5x6", ""),
+    "matvec": ("linalg.matvec", "9x70", "70", "9", ""),
+    "vecmat": ("linalg.vecmat", "70", "70x9", "9", ""),
+    "dot": ("linalg.dot", "70", "70", "", ""),
+    "conv_1d": ("linalg.conv_1d_ncw_fcw", "2x3x20", "4x3x5", "2x4x16", ""),
+    "conv_2d_nhwc": ("linalg.conv_2d_nhwc_hwcf", "2x9x9x3", "3x3x3x4", "2x7x7x4", ""),
+    "conv_2d_strided": (
+        "linalg.conv_2d_nchw_fchw",
+        "2x3x11x11",
+        "4x3x3x3",
+        "2x4x5x5",
+        "strides = dense<2> : vector<2xi64>",
+    ),
+    "conv_2d_dilated": (
+        "linalg.conv_2d_nchw_fchw",
+        "2x3x11x11",
+        "4x3x3x3",
+        "2x4x7x7",
+        "dilations = dense<2> : vector<2xi64>",
+    ),
+    "conv_2d_grouped": ("linalg.conv_2d_ngchw_gfchw", "2x2x3x9x9", "2x4x3x3x3", "2x2x4x7x7", ""),
+    "conv_3d": ("linalg.conv_3d_ncdhw_fcdhw", "1x2x6x6x6", "3x2x3x3x3", "1x3x4x4x4", ""),
+    "depthwise_nchw": ("linalg.depthwise_conv_2d_nchw_chw", "2x5x9x9", "5x3x3", "2x5x7x7", ""),
+    "depthwise_nhwc": ("linalg.depthwise_conv_2d_nhwc_hwc", "2x9x9x5", "3x3x5", "2x7x7x5", ""),
+}
+
+
+def tensor(shape: str) -> str:
+    return f"tensor<{shape + 'x' if shape else ''}f32>"
+
+
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_2_2{3}"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_contraction(name: str, fma: str) -> None:
+    op, *shapes, attributes = OPERATIONS[name]
+    a, b, c = map(tensor, shapes)
+    text = f"""
+    func.func @main(%a: {a}, %b: {b}, %c: {c}) -> {c} {{
+      %r = {op} {{{attributes}}} ins(%a, %b : {a}, {b}) outs(%c : {c}) -> {c}
+      return %r : {c}
+    }}"""
+    program = numc.compile(Imported(mlir=text), fma=fma)
+    assert len(program.manifest["contractions"]) == 1
+    rng = np.random.default_rng(0)
+    feeds = {i.name: rng.standard_normal([d or 0 for d in i.shape]).astype(np.float32) for i in program.inputs}
+    report = numc.verify(program, feeds, samples=200)
+    assert report.mismatches == 0, report.first
+    assert report.checked > 0
+
+
+@pytest.mark.parametrize(("group", "stride"), [(1, 1), (1, 2)])
+def test_transposed_convolution(group: int, stride: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", group=group, strides=[stride, stride])
+    size = (7 - 1) * stride + 3
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4, 7, 7))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 3, size, size))],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, tmp_path / "up.onnx")
+    program = numc.compile(tmp_path / "up.onnx", fma="bf16_1_2")
+    x = rng.standard_normal((1, 4, 7, 7)).astype(np.float32)
+    report = numc.verify(program, {"x": x}, samples=200)
+    assert report.mismatches == 0, report.first
+    exact = np.zeros((1, 3, size, size))
+    for i in range(7):
+        for j in range(7):
+            patch = np.einsum("c,cfhw->fhw", x[0, :, i, j].astype(float), weight.astype(float))
+            exact[0, :, i * stride : i * stride + 3, j * stride : j * stride + 3] += patch
+    # bf16 operands: the result is near the exact one, which shows that the right elements meet.
+    np.testing.assert_allclose(np.asarray(program(x)), exact, atol=0.3)
+
+
+ELEMENTWISE = """
+func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>, %c: tensor<?xf32>) -> tensor<?xf32> {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+    iterator_types = ["parallel"]}} ins(%a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) outs(%a : tensor<?xf32>) {{
+  ^bb0(%x: f32, %y: f32, %z: f32, %o: f32):
+    {body}
+    linalg.yield %r : f32
+  }} -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}}"""
+
+
+@pytest.mark.parametrize("ops", ["fp32", "bf16", "e6m9n", "e5m2:rtz"])
+def test_other_operations_are_rounded_around(ops: str) -> None:
+    body = "%s = arith.addf %x, %y : f32\n %r = arith.divf %s, %z : f32"
+    program = numc.compile(Imported(mlir=ELEMENTWISE.format(body=body)), ops=ops)
+    a, b, c = reference.operands(1 << 16, 1)
+    with np.errstate(all="ignore"):
+        total = reference.round(reference.round(a, ops) + reference.round(b, ops), ops)
+        want = reference.round(total / reference.round(c, ops), ops)
+    assert (found := reference.first_mismatch(np.asarray(program(a, b, c)), want, a, b, c)) is None, found
+
+
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)"])
+def test_a_multiply_that_feeds_an_add_is_an_fma(fma: str) -> None:
+    body = "%p = arith.mulf %x, %y : f32\n %r = arith.addf %z, %p : f32"
+    program = numc.compile(Imported(mlir=ELEMENTWISE.format(body=body)), fma=fma)
+    a, b, c = reference.operands(1 << 16, 2)
+    want = reference.fma(a, b, c, fma)
+    assert (found := reference.first_mismatch(np.asarray(program(a, b, c)), want, a, b, c)) is None, found
