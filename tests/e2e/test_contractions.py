@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import arithmetic_vectorised as reference
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import arithmetic_vectorised as reference
 import numc
 from numc.frontends.imported import Imported
 
@@ -93,9 +93,10 @@ def test_transposed_convolution(group: int, stride: int, tmp_path: Path) -> None
 
 
 ELEMENTWISE = """
+#id = affine_map<(i) -> (i)>
 func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>, %c: tensor<?xf32>) -> tensor<?xf32> {{
-  %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
-    iterator_types = ["parallel"]}} ins(%a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) outs(%a : tensor<?xf32>) {{
+  %r = linalg.generic {{indexing_maps = [#id, #id, #id, #id], iterator_types = ["parallel"]}}
+      ins(%a, %b, %c : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) outs(%a : tensor<?xf32>) {{
   ^bb0(%x: f32, %y: f32, %z: f32, %o: f32):
     {body}
     linalg.yield %r : f32
