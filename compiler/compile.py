@@ -23,7 +23,7 @@ from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
 from numc.passes.packed_entry import ENTRY
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
-from numc.runtime.library import cpu_features, feature_names
+from numc.runtime.library import cpu_features
 from numc.runtime.program import Program
 
 DTYPES = {
@@ -140,9 +140,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         weights.append(value if conversion is None else _converted(value, conversion))
     names = {position: name for position, (name, _) in imported.weights.items()}
     described = [Weight(names[p], w.dtype.name, w.shape) for p, w in zip(sorted(names), weights, strict=True)]
-    # The runtime does not know every feature of a level; those it does not know come with the ones it checks.
-    features = frozenset(state.target.features) & frozenset(feature_names())
-    abi = Abi(ENTRY, (*inputs, *described), outputs, features, state.target.name)
+    abi = Abi(ENTRY, (*inputs, *described), outputs, frozenset(state.target.features), state.target.name)
     manifest = {
         "fma": str(state.fma),
         "ops": str(state.ops),

@@ -46,12 +46,8 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
         allowed = ", ".join(["host", *TARGETS])
         raise NumcError(f"unknown target {name!r}{did_you_mean(name, ['host', *TARGETS])}: choose one of {allowed}")
     for target in reversed(TARGETS.values()):
-        if set(target.features) & _CHECKED <= host_features:
+        if host_features.issuperset(target.features):
             return target
     raise NumcError(
         "this processor has neither AVX-512 nor AVX2 with FMA: name a target with --target to compile for another one"
     )
-
-
-# The features a processor is asked for; the rest of a level comes with them on every processor that exists.
-_CHECKED = frozenset({"avx2", "fma", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})

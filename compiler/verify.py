@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.reference import dot
+from numc.passes.kernels import CONTRACT_ARGUMENTS
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
-# The operands of a kernel, as (address, length) pairs; passes/kernels.py names them in this order.
-_OPERANDS = ["a", "b", "c", "batch_a", "batch_b", "batch_c", "row_a", "row_c", "lane_b", "lane_c", "k_a", "k_b"]
 
 
 @dataclass(frozen=True)
@@ -122,12 +121,12 @@ def _bits(x: np.float32) -> int:
 
 
 class _View:
-    """The operands of a running kernel, read where they are."""
+    """The operands of a running kernel, read where they are: (address, length) pairs, ordered as CONTRACT_ARGUMENTS."""
 
     def __init__(self, address: int) -> None:
-        words = (ctypes.c_int64 * (2 * len(_OPERANDS))).from_address(address)
-        self._pointer = dict(zip(_OPERANDS, words[0::2], strict=True))
-        self._length = dict(zip(_OPERANDS, words[1::2], strict=True))
+        words = (ctypes.c_int64 * (2 * len(CONTRACT_ARGUMENTS))).from_address(address)
+        self._pointer = dict(zip(CONTRACT_ARGUMENTS, words[0::2], strict=True))
+        self._length = dict(zip(CONTRACT_ARGUMENTS, words[1::2], strict=True))
 
     def size(self, table: str) -> int:
         """The number of entries of an offset table."""

@@ -150,9 +150,6 @@ def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, _Shape]
     innermost = next((d for d in reversed(order) if d in only_a or d in only_b), None)
     swap = innermost in only_a
     rows, lanes = (only_b, only_a) if swap else (only_a, only_b)
-    if not only_a and not only_b and batch:
-        # Every output reads its own operands: the innermost dimension may as well serve both sides as a batch.
-        return False, _Shape(batch, [], [], [d for d, kind in enumerate(kinds) if kind == "reduction"])
     return swap, _Shape(batch, rows, lanes, [d for d, kind in enumerate(kinds) if kind == "reduction"])
 
 
@@ -222,9 +219,7 @@ def _call_text(kernel: Kernel, shape: _Shape, operands: list[ir.Value], maps: li
     for name in CONTRACT_ARGUMENTS[3:]:
         group, letter = name.split("_")
         lines += _table(name, groups[group], letter, f"%{letter}_start" if group == "batch" else "%c0")
-    count = {}
     for group in groups:
-        count[group] = f"%{group}_count"
         letter = "c" if group != "k" else "a"
         lines.append(f"%{group}_count = memref.dim %{group}_{letter}, %c0 : memref<?xindex>")
     t = kernel.tile
