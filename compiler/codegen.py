@@ -12,7 +12,7 @@ from torch_mlir.execution_engine import ExecutionEngine
 
 from numc.compiler.targets import Target
 
-_RUNTIME_SYMBOLS = ("numc_parallel", "numc_ftz_begin", "numc_ftz_end")
+_RUNTIME_SYMBOLS = ("numc_parallel", "numc_contract", "numc_alloc", "numc_free", "numc_ftz_begin", "numc_ftz_end")
 
 
 def object_code(module: ir.Module, target: Target, opt_level: int = 2) -> bytes:

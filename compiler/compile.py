@@ -137,7 +137,8 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     weights = []
     for position, (_, value) in sorted(imported.weights.items()):
         conversion = state.weight_conversions.get(position)
-        weights.append(value if conversion is None else _converted(value, conversion))
+        value = value if conversion is None else _converted(value, conversion)
+        weights.append(state.packings[position](value) if position in state.packings else value)
     names = {position: name for position, (name, _) in imported.weights.items()}
     described = [Weight(names[p], w.dtype.name, w.shape) for p, w in zip(sorted(names), weights, strict=True)]
     abi = Abi(ENTRY, (*inputs, *described), outputs, frozenset(state.target.features), state.target.name)

@@ -16,7 +16,7 @@ from numc.compiler.errors import CompilerBug, NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.targets import Target
-from numc.passes.contractions import Contraction, contractions_to_kernels
+from numc.passes.contractions import Contraction, Packing, contractions_to_kernels
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
@@ -37,6 +37,7 @@ class State:
     weights: frozenset[int] = frozenset()
     contractions: list[Contraction] = field(default_factory=list)
     weight_conversions: dict[int, str] = field(default_factory=dict)
+    packings: dict[int, Packing] = field(default_factory=dict)
     numc_ir: str = ""
 
 
@@ -72,7 +73,8 @@ def _read_only_arguments(module: ir.Module, _: State) -> None:
 
 
 def _contractions(module: ir.Module, state: State) -> None:
-    state.contractions = contractions_to_kernels(module.operation, state.target.tile, fast=state.fast)
+    found = contractions_to_kernels(module.operation, state.target.tile, state.weights, fast=state.fast)
+    state.contractions, state.packings = found
 
 
 def _lower_numc(module: ir.Module, _: State) -> None:

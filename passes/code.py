@@ -7,6 +7,8 @@ micro-kernel. Text, because generated code is read far more often than it is bui
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 
 def f32_bits(value: float) -> int:
@@ -80,6 +82,122 @@ class Code:
         """``arith.name a : source to target`` (bitcast, extf, truncf, ...)."""
         return self.op(f"arith.{name} {a} : {self.ty(source)} to {self.ty(target)}")
 
+    def address(self, base: str, index: str | int) -> str:
+        """The address of f32 number `index` (a constant or an i64) from the pointer `base`."""
+        if isinstance(index, int):
+            return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, f32")
+        return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+
+    def load(self, address: str, mask: str = "") -> str:
+        """Load f32 lanes; with a mask, +0 where it is false, and nothing is read there."""
+        if not mask:
+            return self.op(f"llvm.load {address} {{alignment = 4 : i64}} : !llvm.ptr -> {self.ty('f32')}")
+        types = f"(!llvm.ptr, {self.ty('i1')}, {self.ty('f32')}) -> {self.ty('f32')}"
+        return self.op(f"llvm.intr.masked.load {address}, {mask}, {self.f32(0.0)} {{alignment = 4 : i32}} : {types}")
+
+    def store(self, value: str, address: str, mask: str = "") -> None:
+        """Store f32 lanes, those where the mask is true."""
+        if not mask:
+            self.lines.append(f"llvm.store {value}, {address} {{alignment = 4 : i64}} : {self.ty('f32')}, !llvm.ptr")
+        else:
+            types = f"{self.ty('f32')}, {self.ty('i1')} into !llvm.ptr"
+            self.lines.append(f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = 4 : i32}} : {types}")
+
+    def splat(self, address: str) -> str:
+        """One f32 from memory in every lane."""
+        scalar = self.op(f"llvm.load {address} {{alignment = 4 : i64}} : !llvm.ptr -> f32")
+        return self.op(f"vector.broadcast {scalar} : f32 to {self.ty('f32')}") if self.width else scalar
+
     def text(self, indent: str = "    ") -> str:
         """The code, one operation a line."""
         return "\n".join(indent + line for line in self.lines)
+
+
+# Functions of a generated module that LLVM must not inline: each is compiled once, whoever calls it.
+APART = 'attributes {no_inline, passthrough = ["noinline"]}'
+
+
+class Function(Code):
+    """A function of pointers and i64 numbers, with loops. Its constants stand at its top."""
+
+    def __init__(self, name: str, arguments: Mapping[str, str]) -> None:
+        """`arguments`: their names, with the percent sign, and types."""
+        super().__init__(0, "v")
+        self._head = f"func.func private @{name}({', '.join(f'{n}: {t}' for n, t in arguments.items())}) {APART} {{"
+        self._top: list[str] = []
+        self._depth = 1
+
+    def op(self, text: str) -> str:
+        """Append ``%new = text``."""
+        name = super().op(text)
+        self.lines[-1] = "  " * self._depth + self.lines[-1]
+        return name
+
+    def line(self, text: str) -> None:
+        """Append an operation without a result."""
+        self.lines.append("  " * self._depth + text)
+
+    def _constant(self, element: str, literal: str) -> str:
+        before = self.lines
+        self.lines = self._top
+        try:
+            return super()._constant(element, literal)
+        finally:
+            self.lines = before
+
+    def number(self, value: int | str) -> str:
+        """An i64 constant; a name stays what it is."""
+        return value if isinstance(value, str) else self.int(value, "i64")
+
+    def i64(self, name: str, a: int | str, b: int | str) -> str:
+        """``arith.name a, b`` on i64 numbers."""
+        return self.binary(name, self.number(a), self.number(b), "i64")
+
+    def at(self, base: str, index: int | str, element: str = "f32") -> str:
+        """The address of element `index` from the pointer `base`."""
+        if isinstance(index, int):
+            return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, {element}")
+        return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr, i64) -> !llvm.ptr, {element}")
+
+    def fetch(self, base: str, index: int | str, kind: str = "i64") -> str:
+        """Load word `index` of `base`, an i64, i32 or pointer (i32 words are 4 bytes apart, the others 8)."""
+        return self.op(f"llvm.load {self.at(base, index, 'i32' if kind == 'i32' else 'i64')} : !llvm.ptr -> {kind}")
+
+    def call(self, name: str, *arguments: str, types: str, results: str = "", dialect: str = "func") -> str:
+        """Call a function; the name of its result, if it has any (several: ``name#0``, ``name#1``)."""
+        text = f"{dialect}.call @{name}({', '.join(arguments)}) : ({types}) -> ({results})"
+        if not results:
+            self.line(text)
+            return ""
+        name = self.op(text)
+        if "," in results:
+            self.lines[-1] = self.lines[-1].replace(f"{name} =", f"{name}:{results.count(',') + 1} =", 1)
+        return name
+
+    @contextmanager
+    def loop(self, start: int | str, end: int | str, step: int | str = 1) -> Iterator[str]:
+        """A loop over i64 numbers; yields the name of the induction variable."""
+        name = f"%i{self._count}"
+        self._count += 1
+        bounds = f"{self.number(start)} to {self.number(end)} step {self.number(step)}"
+        with self._block(f"scf.for {name} = {bounds} : i64 {{"):
+            yield name
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Code that runs if the i1 `condition` holds."""
+        with self._block(f"scf.if {condition} {{"):
+            yield
+
+    @contextmanager
+    def _block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    def text(self, indent: str = "") -> str:
+        """The whole function."""
+        body = "\n".join(["  " + line for line in self._top] + self.lines)
+        return f"\n{self._head}\n{body}\n  return\n}}"

@@ -1,28 +1,69 @@
 # ruff: noqa: E501 - the long lines are MLIR text
-"""contractions-to-kernels: each linalg.generic on memrefs whose body is one numc.fma becomes a call of its kernel."""
+"""contractions-to-kernels: each linalg.generic on memrefs whose body is one numc.fma becomes a call of its kernel.
+
+What fills its accumulators before, and the elementwise operation that alone reads its result, become part of the
+kernel where no value changes by that; a weight that only it uses is packed when the program is built.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 from torch_mlir import ir
 
 from numc.compiler.dialect import fma_of
 from numc.compiler.fma import Fma
+from numc.compiler.switches import disabled
 from numc.passes import walk
-from numc.passes.kernels import CONTRACT_ARGUMENTS, Kernel, Tile, kernel_text, slim
+from numc.passes.code import Code, Function
+from numc.passes.driver import LANES_PACKED, PROBE_TEXT, ROWS_PACKED, Driver, Stream, driver_text
+from numc.passes.kernels import Kernel, Tile, kernel_text
+from numc.passes.neighbours import Neighbour, consumer, producer
+from numc.passes.packing import Layout, layout, pack_text, packed
 
 Linear = tuple[dict[int, int], int]
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """What the runtime's observer needs to know about one kernel call: its number, operator, name and orientation."""
+    """What the runtime's observer needs to know about one kernel call: its number, operator, name and orientation.
+
+    packed: the operand (``rows``, ``lanes`` or none) that lies packed in the program, and its layout.
+    """
 
     id: int
     fma: str
     name: str
     swap: bool
+    packed: str
+    layout: Layout | None
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a weight is packed: the offsets of its elements by batch, by row or lane, and by k, and the layout.
+
+    sizes: those of the contraction's dimensions, as far as the weight knows them.
+    """
+
+    sizes: dict[int, int]
+    batch: npt.NDArray[np.int64]
+    across: npt.NDArray[np.int64]
+    k: npt.NDArray[np.int64]
+    layout: Layout
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Batches, rows or lanes, depth."""
+        return len(self.batch), len(self.across), len(self.k)
+
+    def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Pack `weight`, which is in its format already."""
+        index = self.batch[:, None, None] + self.across[None, :, None] + self.k[None, None, :]
+        return packed(weight.reshape(-1)[index], self.layout)
 
 
 @dataclass(frozen=True)
@@ -34,50 +75,262 @@ class _Shape:
     lanes: list[int]
     k: list[int]
 
+    @property
+    def order(self) -> list[int]:
+        """All of them, in the order of a stream's strides."""
+        return [*self.batch, *self.rows, *self.lanes, *self.k]
 
-def contractions_to_kernels(module: ir.Operation, tile: Tile, *, fast: bool = True) -> list[Contraction]:
-    """Rewrite `module` in place; returns the contractions in program order."""
-    table: list[Contraction] = []
-    kernels: dict[str, Kernel] = {}
-    functions: dict[str, str] = {}
+
+@dataclass(frozen=True)
+class _Operand:
+    """A memref and, for each of its dimensions, the index as a linear function of the contraction's dimensions."""
+
+    value: ir.Value
+    places: tuple[Linear, ...]
+
+    def dims(self) -> set[int]:
+        """The contraction's dimensions that address it."""
+        return {d for coefficients, _ in self.places for d in coefficients}
+
+
+@dataclass
+class _Found:
+    """One contraction with everything that its call needs."""
+
+    generic: ir.Operation
+    fma: Fma
+    swap: bool
+    shape: _Shape
+    rows: _Operand
+    lanes: _Operand
+    out: _Operand
+
+
+def contractions_to_kernels(
+    module: ir.Operation, tile: Tile, weights: Iterable[int] = (), *, fast: bool = True
+) -> tuple[list[Contraction], dict[int, Packing]]:
+    """Rewrite `module` in place; returns the contractions in program order and how weights are to be packed.
+
+    weights: the arguments of main whose values are known; one that is packed becomes a 1-D argument.
+    """
     with module.context, ir.Location.unknown():
-        for generic in walk.operations(module, "linalg.generic"):
-            match = _match(generic)
-            if match is None:
-                continue
-            fma, a, b, c = match
-            shape = _shape(generic, a, b, c)
-            if shape is None:
-                continue
-            swap, rows, lanes = shape[0], *((b, a) if shape[0] else (a, b))
-            one_row = not shape[1].rows
-            kernel = Kernel(fma, slim(tile) if one_row else tile, swap, fast)
-            kernels[kernel.name] = kernel
-            number = len(table)
-            table.append(Contraction(number, str(fma), _name(generic), swap))
-            operands = [generic.operands[n] for n in (rows, lanes, c)]
-            maps = [walk.indexing_maps(generic)[n] for n in (rows, lanes, c)]
-            text = _call_text(kernel, shape[1], operands, maps)
-            symbol = functions.setdefault(text, f"contraction_{len(functions)}")
-            with ir.InsertionPoint(generic), generic.location:
-                index = ir.IndexType.get()
-                value = ir.IntegerAttr.get(index, number)
-                id_ = ir.Operation.create("arith.constant", results=[index], attributes={"value": value}).results[0]
-                callee = {"callee": ir.FlatSymbolRefAttr.get(symbol)}
-                ir.Operation.create("func.call", operands=[*operands, id_], attributes=callee)
-            generic.erase()
-        if table:
-            texts = [text.replace("@contraction", f"@{symbol}", 1) for text, symbol in functions.items()]
-            texts += [kernel_text(k) + _task_text(k) for k in kernels.values()]
-            _append(module, _EXTERNALS + "\n".join(texts))
-    return table
+        found = [f for g in walk.operations(module, "linalg.generic") if (f := _find(g)) is not None]
+        lowering = _Lowering(module, tile, fast and not disabled("fast"), set(weights))
+        for each in found:
+            lowering.lower(each)
+        lowering.finish()
+    return lowering.table, lowering.packings
 
 
-def _append(module: ir.Operation, text: str) -> None:
-    source = ir.Module.parse(text, module.context)
-    block = module.regions[0].blocks[0]
-    for op in source.body.operations:
-        block.append(op.operation.clone())
+def _find(generic: ir.Operation) -> _Found | None:
+    match = _match(generic)
+    shape = None if match is None else _shape(generic, *match[1:])
+    if match is None or shape is None:
+        return None
+    fma, *numbers = match
+    swap, groups = shape
+    maps = walk.indexing_maps(generic)
+    a, b, c = (_Operand(generic.operands[n], _places(maps[n])) for n in numbers)
+    return _Found(generic, fma, swap, groups, *((b, a) if swap else (a, b)), c)
+
+
+def _places(map_: ir.AffineMap) -> tuple[Linear, ...]:
+    found = tuple(_linear(e) for e in map_.results)
+    assert None not in found
+    return found  # type: ignore[return-value]
+
+
+class _Lowering:
+    """The functions added to a module so far, and what was learnt about its contractions."""
+
+    def __init__(self, module: ir.Operation, tile: Tile, fast: bool, weights: set[int]) -> None:
+        self.module, self.tile, self.fast, self.weights = module, tile, fast, weights
+        self.table: list[Contraction] = []
+        self.packings: dict[int, Packing] = {}
+        self._kernels: dict[str, Kernel] = {}
+        self._drivers: dict[str, str] = {}
+        self._calls: dict[str, str] = {}
+
+    def lower(self, found: _Found) -> None:
+        """Replace one contraction, and what fuses with it, by a call."""
+        generic, buffer = found.generic, found.out.value
+        first = None if disabled("fuse-first") else producer(generic, buffer)
+        last = None if disabled("fuse-last") else consumer(generic, buffer, first)
+        first_streams = [found.out] if first is None else [_moved(o, first, found) for o in first.operands]
+        last_streams = [] if last is None else [_moved(o, last, found) for o in last.operands]
+        out = found.out if last is None else _moved(last.output, last, found)
+        kernel = Kernel(found.fma, *_tile(self.tile, found), found.swap, self.fast)
+        kernel = replace(kernel, partial=_partial(kernel.tile, found))
+        side, packing = self._pack(found, kernel)
+        operands = [found.rows, found.lanes, *first_streams, *last_streams, out]
+        lanes = set(found.shape.lanes)
+        driver = Driver(
+            kernel,
+            side,
+            packing.shape if packing else None,
+            (lambda _, values: values[0]) if first is None else first.emit,
+            (lambda _, values: values[0]) if last is None else lambda code, v: last.emit(code, v[1:], v[0]),
+            tuple(Stream(bool(o.dims() & lanes)) for o in first_streams),
+            tuple(Stream(bool(o.dims() & lanes)) for o in last_streams),
+        )
+        self._kernels[kernel.name] = kernel
+        task = self._named(self._drivers, driver_text(driver), "driver", "task")
+        text = _call_text(task, kernel, side, packing, found, operands)
+        callee = self._named(self._calls, text, "contraction", "contraction")
+        number = len(self.table)
+        about = layout(kernel, side) if side else None
+        self.table.append(Contraction(number, str(found.fma), _name(generic), found.swap, side, about))
+        with ir.InsertionPoint(generic if last is None else last.op), generic.location:
+            id_ = ir.Operation.create(
+                "arith.constant",
+                results=[ir.IntegerType.get_signless(64)],
+                attributes={"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)},
+            ).results[0]
+            ir.Operation.create(
+                "func.call",
+                operands=[*(o.value for o in operands), id_],
+                attributes={"callee": ir.FlatSymbolRefAttr.get(callee)},
+            )
+        for op in (generic, first and first.op, last and last.op):
+            if op is not None:
+                op.erase()
+        _erase_unused(buffer)
+
+    def _named(self, known: dict[str, str], text: str, placeholder: str, stem: str) -> str:
+        name = known.setdefault(text, f"{stem}_{len(known)}")
+        assert f"@{placeholder}" in text
+        return name
+
+    def _pack(self, found: _Found, kernel: Kernel) -> tuple[str, Packing | None]:
+        """Decide whether one operand is a weight that can be packed now; changes the type of main's argument."""
+        if disabled("pack-weights"):
+            return "", None
+        for side, operand, across in (
+            ("rows", found.rows, found.shape.rows),
+            ("lanes", found.lanes, found.shape.lanes),
+        ):
+            value = operand.value
+            if not isinstance(value.owner, ir.Block) or value.owner.owner.name != "func.func":
+                continue
+            position = ir.BlockArgument(value).arg_number
+            if ir.StringAttr(value.owner.owner.attributes["sym_name"]).value != "main" or position not in self.weights:
+                continue
+            if walk.uses(value) != 1:
+                continue
+            kind = ir.MemRefType(value.type)
+            sizes = _static_sizes(operand, kind)
+            batch = [d for d in found.shape.batch if d in operand.dims()]
+            if any(d not in sizes for d in (*batch, *across, *found.shape.k)):
+                continue
+            strides = _strides(operand, list(kind.shape))
+
+            def table(dims: list[int], strides: dict[int, int] = strides, sizes: dict[int, int] = sizes) -> npt.NDArray[np.int64]:
+                offsets = np.zeros(1, np.int64)
+                for d in dims:
+                    offsets = (offsets[:, None] + np.arange(sizes[d]) * strides.get(d, 0)).reshape(-1)
+                return offsets
+
+            packing = Packing(sizes, table(batch), table(across), table(found.shape.k), layout(kernel, side))
+            self.packings[position] = packing
+            _retype(value, packing.layout.words(*packing.shape))
+            return side, packing
+        return "", None
+
+    def finish(self) -> None:
+        """Add the functions to the module."""
+        if not self.table:
+            return
+        parts = [_EXTERNALS, PROBE_TEXT]
+        for text, name in self._drivers.items():
+            parts.append(text.replace("@driver", f"@{name}"))
+        for text, name in self._calls.items():
+            parts.append(text.replace("@contraction(", f"@{name}("))
+        for kernel in self._kernels.values():
+            parts += [kernel_text(kernel), pack_text(kernel, "rows"), pack_text(kernel, "lanes")]
+        source = ir.Module.parse("\n".join(parts), self.module.context)
+        for op in source.body.operations:
+            self.module.regions[0].blocks[0].append(op.operation.clone())
+
+
+def _tile(tile: Tile, found: _Found) -> tuple[Tile]:
+    """The micro-tile for the sizes that are known: few rows leave registers for more vectors, and the other way round."""
+    accumulators = tile.rows * tile.vectors
+    rows, lanes = _size(found, found.shape.rows), _size(found, found.shape.lanes)
+    if lanes is not None and lanes <= tile.width:
+        return (replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators))),)
+    if rows is not None and rows < tile.rows:
+        vectors = accumulators // max(1, rows)
+        if lanes is not None:
+            vectors = min(vectors, -(-lanes // tile.width))
+        return (replace(tile, rows=max(1, rows), vectors=vectors),)
+    return (tile,)
+
+
+def _partial(tile: Tile, found: _Found) -> tuple[int, ...]:
+    """Numbers of rows below a whole tile that get a micro-kernel of their own."""
+    rows = _size(found, found.shape.rows)
+    if rows is None:
+        return tuple(n for n in (1, 2, 4) if n < tile.rows)
+    return (rows % tile.rows,) if rows % tile.rows else ()
+
+
+def _size(found: _Found, dims: list[int]) -> int | None:
+    """The number of index combinations of `dims`, if it is known now."""
+    sizes: dict[int, int] = {}
+    for operand in (found.rows, found.lanes, found.out):
+        sizes |= _static_sizes(operand, ir.MemRefType(operand.value.type))
+    return int(np.prod([sizes[d] for d in dims], dtype=np.int64)) if all(d in sizes for d in dims) else None
+
+
+def _static_sizes(operand: _Operand, kind: ir.MemRefType) -> dict[int, int]:
+    """The contraction's dimensions that are a dimension of the memref, with its static size."""
+    return {
+        next(iter(coefficients)): kind.get_dim_size(n)
+        for n, (coefficients, start) in enumerate(operand.places)
+        if list(coefficients.values()) == [1] and start == 0 and not kind.is_dynamic_dim(n)
+    }
+
+
+def _strides(operand: _Operand, shape: list[int]) -> dict[int, int]:
+    """Strides by the contraction's dimensions, for a dense operand of this shape."""
+    strides: dict[int, int] = {}
+    for n, (coefficients, _) in enumerate(operand.places):
+        dense = int(np.prod(shape[n + 1 :], dtype=np.int64))
+        for d, factor in coefficients.items():
+            strides[d] = strides.get(d, 0) + factor * dense
+    return strides
+
+
+def _retype(argument: ir.Value, words: int) -> None:
+    """Make an argument of main a 1-D memref of this size."""
+    function = argument.owner.owner
+    argument.set_type(ir.MemRefType.get([words], ir.F32Type.get()))
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    inputs = [a.type for a in function.regions[0].blocks[0].arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
+
+
+def _moved(operand: tuple[ir.Value, ir.AffineMap], neighbour: Neighbour, found: _Found) -> _Operand:
+    """An operand of a neighbour, addressed by the contraction's dimensions: both index the contraction's buffer."""
+    own = neighbour.output[1]
+    to = {}
+    for e, (coefficients, _) in zip(own.results, found.out.places, strict=True):
+        to[ir.AffineDimExpr(e).position] = next(iter(coefficients))
+    places = []
+    for coefficients, start in _places(operand[1]):
+        moved: dict[int, int] = {}
+        for d, factor in coefficients.items():
+            moved[to[d]] = moved.get(to[d], 0) + factor
+        places.append((moved, start))
+    return _Operand(operand[0], tuple(places))
+
+
+def _erase_unused(buffer: ir.Value) -> None:
+    users = [use.owner.operation for use in buffer.uses]
+    if not isinstance(buffer.owner, ir.Block) and all(user.name == "memref.dealloc" for user in users):
+        for user in users:
+            user.erase()
+        buffer.owner.erase()
 
 
 def _match(generic: ir.Operation) -> tuple[Fma, int, int, int] | None:
@@ -145,8 +398,10 @@ def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, _Shape]
     only_b = [d for d in parallel if d in used[1] and d not in used[0]]
     batch = [d for d in parallel if d not in only_a and d not in only_b]
     order = [next(iter(x[0])) for x in out if x is not None]
-    if set(order) != set(parallel):
+    if set(order) != set(parallel) or len(set(order)) != len(order):
         return None
+    if not all(any(x == ({d: 1}, 0) for e in maps for x in map(_linear, e.results)) for d in range(len(kinds))):
+        return None  # nothing tells the size of a dimension
     innermost = next((d for d in reversed(order) if d in only_a or d in only_b), None)
     swap = innermost in only_a
     rows, lanes = (only_b, only_a) if swap else (only_a, only_b)
@@ -163,155 +418,97 @@ def _name(generic: ir.Operation) -> str:
 _EXTERNALS = """
 func.func private @numc_ftz_begin() -> i32
 func.func private @numc_ftz_end(i32)
-llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)
+llvm.func @numc_alloc(i64) -> !llvm.ptr
+llvm.func @numc_free(!llvm.ptr)
+llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)
 """
 
 
-def _call_text(kernel: Kernel, shape: _Shape, operands: list[ir.Value], maps: list[ir.AffineMap]) -> str:
-    """The function that fills the offset tables of one contraction and starts its tasks."""
-    lines: list[str] = []
-    letters = "abc"
-    dims = maps[0].n_dims
-    linear = [[_linear(e) for e in m.results] for m in maps]
-    for letter, operand in zip(letters, operands, strict=True):
-        rank = ir.MemRefType(operand.type).rank
-        sizes = f", %{letter}_size:{rank}, %{letter}_stride:{rank}" if rank else ""
-        types = ", ".join(["index"] * 2 * rank)
-        lines.append(
-            f"%{letter}_base, %{letter}_offset{sizes} = memref.extract_strided_metadata %{letter}_in : {operand.type} -> memref<f32>, index"
-            + (f", {types}" if rank else "")
-        )
-        lines.append(
-            f"%{letter} = memref.reinterpret_cast %{letter}_base to offset: [0], sizes: [%huge], strides: [1] : memref<f32> to memref<?xf32>"
-        )
-        for d in range(dims):
-            total = "%c0"
-            for position, x in enumerate(linear[letters.index(letter)]):
-                assert x is not None
-                if x[0].get(d):
-                    lines.append(f"%{letter}f{d}_{position} = arith.constant {x[0][d]} : index")
-                    lines.append(
-                        f"%{letter}m{d}_{position} = arith.muli %{letter}_stride#{position}, %{letter}f{d}_{position} : index"
-                    )
-                    lines.append(f"%{letter}s{d}_{position} = arith.addi {total}, %{letter}m{d}_{position} : index")
-                    total = f"%{letter}s{d}_{position}"
-            lines.append(f"%{letter}_by{d} = arith.addi {total}, %c0 : index")
-        start = f"%{letter}_offset"
-        for position, x in enumerate(linear[letters.index(letter)]):
-            assert x is not None
-            if x[1]:
-                lines.append(f"%{letter}k{position} = arith.constant {x[1]} : index")
-                lines.append(
-                    f"%{letter}l{position} = arith.muli %{letter}_stride#{position}, %{letter}k{position} : index"
-                )
-                lines.append(f"%{letter}n{position} = arith.addi {start}, %{letter}l{position} : index")
-                start = f"%{letter}n{position}"
-        lines.append(f"%{letter}_start = arith.addi {start}, %c0 : index")
-    for d in range(dims):
-        letter, position = next(
-            (letters[n], p)
-            for n, xs in enumerate(linear)
-            for p, x in enumerate(xs)
-            if x is not None and x == ({d: 1}, 0)
-        )
-        lines.append(f"%size{d} = arith.addi %{letter}_size#{position}, %c0 : index")
-    groups = {"batch": shape.batch, "row": shape.rows, "lane": shape.lanes, "k": shape.k}
-    for name in CONTRACT_ARGUMENTS[3:]:
-        group, letter = name.split("_")
-        lines += _table(name, groups[group], letter, f"%{letter}_start" if group == "batch" else "%c0")
-    for group in groups:
-        letter = "c" if group != "k" else "a"
-        lines.append(f"%{group}_count = memref.dim %{group}_{letter}, %c0 : memref<?xindex>")
-    t = kernel.tile
-    lines += [
-        f"%row_block = arith.constant {t.row_block} : index",
-        f"%lane_block = arith.constant {t.lane_block} : index",
-        "%row_blocks = arith.ceildivui %row_count, %row_block : index",
-        "%lane_blocks = arith.ceildivui %lane_count, %lane_block : index",
-        "%blocks = arith.muli %row_blocks, %lane_blocks : index",
-        "%tasks = arith.muli %blocks, %batch_count : index",
-        f"%context = memref.alloca() : memref<{2 * len(CONTRACT_ARGUMENTS)}xindex>",
-    ]
-    for n, name in enumerate(CONTRACT_ARGUMENTS):
-        ty = f"memref<?x{'f32' if n < 3 else 'index'}>"
-        lines += [
-            f"%pointer{n} = memref.extract_aligned_pointer_as_index %{name} : {ty} -> index",
-            f"%length{n} = memref.dim %{name}, %c0 : {ty}",
-            f"%at{n} = arith.constant {2 * n} : index",
-            f"%after{n} = arith.constant {2 * n + 1} : index",
-            f"memref.store %pointer{n}, %context[%at{n}] : memref<{2 * len(CONTRACT_ARGUMENTS)}xindex>",
-            f"memref.store %length{n}, %context[%after{n}] : memref<{2 * len(CONTRACT_ARGUMENTS)}xindex>",
-        ]
-    lines += [
-        f"%context_index = memref.extract_aligned_pointer_as_index %context : memref<{2 * len(CONTRACT_ARGUMENTS)}xindex> -> index",
-        "%context_int = arith.index_cast %context_index : index to i64",
-        "%context_pointer = llvm.inttoptr %context_int : i64 to !llvm.ptr",
-        f"%task = llvm.mlir.addressof @{kernel.name}_task : !llvm.ptr",
-        "%task_count = arith.index_cast %tasks : index to i64",
-        "%id = arith.index_cast %number : index to i64",
-        "llvm.call @numc_parallel(%task, %context_pointer, %task_count, %id) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()",
-    ]
-    lines += [f"memref.dealloc %{name} : memref<?xindex>" for name in CONTRACT_ARGUMENTS[3:]]
-    arguments = ", ".join(f"%{n}_in: {o.type}" for n, o in zip(letters, operands, strict=True))
-    text = "\n".join("    " + line for line in lines)
-    return f"""
-func.func private @contraction({arguments}, %number: index) attributes {{no_inline, passthrough = ["noinline"]}} {{
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %huge = arith.constant 4611686018427387904 : index
-{text}
-    return
-}}"""
+def _call_text(
+    task: str, kernel: Kernel, side: str, packing: Packing | None, found: _Found, operands: list[_Operand]
+) -> str:
+    """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks."""
+    order = found.shape.order
+    f = Function("contraction", {f"%x{n}": str(o.value.type) for n, o in enumerate(operands)} | {"%id": "i64"})
+    flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side]
+    groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
+    words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, len(operands)]
+    words += [len(group) for group in groups]
+    weight = {"": -1, "rows": 0, "lanes": 1}[side]
+    described = [None if n == weight else _describe(f, n, o) for n, o in enumerate(operands)]
+    for d in order:
+        words.append(_extent(f, d, operands, described, packing, found))
+    for n, (operand, about) in enumerate(zip(operands, described, strict=True)):
+        if about is None:
+            assert packing is not None
+            base = f.op(f"memref.extract_aligned_pointer_as_index %x{n} : {operand.value.type} -> index")
+            words += [f.cast("index_cast", base, "index", "i64"), 0]
+            words += [_packed_stride(d, operand, packing, found) for d in order]
+            continue
+        pointer, start, _, strides = about
+        words.append(pointer)
+        by_dimension: dict[int, list[int | str]] = {d: [] for d in order}
+        for (coefficients, constant), stride in zip(operand.places, strides, strict=True):
+            if constant:
+                start = f.i64("addi", start, f.i64("muli", stride, constant))
+            for d, factor in coefficients.items():
+                by_dimension[d].append(stride if factor == 1 else f.i64("muli", stride, factor))
+        words.append(start)
+        for d in order:
+            total: int | str = 0
+            for n_, term in enumerate(by_dimension[d]):
+                total = term if n_ == 0 else f.i64("addi", total, term)
+            words.append(total)
+    size = f.number(len(words))
+    place = f.op(f"llvm.alloca {size} x i64 : (i64) -> !llvm.ptr")
+    for n, word in enumerate(words):
+        f.line(f"llvm.store {f.number(word)}, {f.at(place, n, 'i64')} : i64, !llvm.ptr")
+    address = f.op(f"llvm.mlir.addressof @{task} : !llvm.ptr")
+    f.call("numc_contract", address, place, "%id", types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm")
+    return f.text()
 
 
-def _table(name: str, group: list[int], letter: str, start: str) -> list[str]:
-    """Allocate ``%name`` and fill it with the offsets of every index combination of `group`, in ascending order."""
-    lines = [f"%{name}_n0 = arith.constant 1 : index"]
-    for n, d in enumerate(group):
-        lines.append(f"%{name}_n{n + 1} = arith.muli %{name}_n{n}, %size{d} : index")
-    lines.append(f"%{name} = memref.alloc(%{name}_n{len(group)}) : memref<?xindex>")
-    position, offset = "%c0", start
-    for n, d in enumerate(group):
-        i = f"%{name}_i{n}"
-        lines += [
-            f"scf.for {i} = %c0 to %size{d} step %c1 {{",
-            f"{i}m = arith.muli {position}, %size{d} : index",
-            f"{i}p = arith.addi {i}m, {i} : index",
-            f"{i}o = arith.muli {i}, %{letter}_by{d} : index",
-            f"{i}f = arith.addi {offset}, {i}o : index",
-        ]
-        position, offset = f"{i}p", f"{i}f"
-    lines.append(f"memref.store {offset}, %{name}[{position}] : memref<?xindex>")
-    return lines + ["}"] * len(group)
+_About = tuple[str, str, list[str], list[str]]
 
 
-def _task_text(kernel: Kernel) -> str:
-    """The task of the thread pool: rebuild the memrefs from (pointer, length) pairs and run a range of the kernel."""
-    struct = "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
-    lines = ["%zero = llvm.mlir.constant(0 : i64) : i64", "%one = llvm.mlir.constant(1 : i64) : i64"]
-    names, types = [], []
-    for n, name in enumerate(CONTRACT_ARGUMENTS):
-        ty = f"memref<?x{'f32' if n < 3 else 'index'}>"
-        lines += [
-            f"%pa{n} = llvm.getelementptr %context[{2 * n}] : (!llvm.ptr) -> !llvm.ptr, i64",
-            f"%p{n} = llvm.load %pa{n} : !llvm.ptr -> !llvm.ptr",
-            f"%na{n} = llvm.getelementptr %context[{2 * n + 1}] : (!llvm.ptr) -> !llvm.ptr, i64",
-            f"%n{n} = llvm.load %na{n} : !llvm.ptr -> i64",
-            f"%s{n}_0 = llvm.mlir.undef : {struct}",
-            f"%s{n}_1 = llvm.insertvalue %p{n}, %s{n}_0[0] : {struct}",
-            f"%s{n}_2 = llvm.insertvalue %p{n}, %s{n}_1[1] : {struct}",
-            f"%s{n}_3 = llvm.insertvalue %zero, %s{n}_2[2] : {struct}",
-            f"%s{n}_4 = llvm.insertvalue %n{n}, %s{n}_3[3, 0] : {struct}",
-            f"%s{n}_5 = llvm.insertvalue %one, %s{n}_4[4, 0] : {struct}",
-            f"%{name} = builtin.unrealized_conversion_cast %s{n}_5 : {struct} to {ty}",
-        ]
-        names.append(f"%{name}")
-        types.append(ty)
-    lines += [
-        "%first = builtin.unrealized_conversion_cast %begin : i64 to index",
-        "%last = builtin.unrealized_conversion_cast %end : i64 to index",
-        f"func.call @{kernel.name}({', '.join(names)}, %first, %last) : ({', '.join(types)}, index, index) -> ()",
-        "llvm.return",
-    ]
-    text = "\n".join("    " + line for line in lines)
-    return f"\nllvm.func @{kernel.name}_task(%context: !llvm.ptr, %begin: i64, %end: i64) {{\n{text}\n}}"
+def _describe(f: Function, n: int, operand: _Operand) -> _About:
+    """Pointer, offset, sizes and strides of a memref, as i64."""
+    kind = ir.MemRefType(operand.value.type)
+    rank = kind.rank
+    sizes = f", %size{n}:{rank}, %stride{n}:{rank}" if rank else ""
+    types = f" -> memref<f32>, index{', index' * 2 * rank}"
+    f.line(f"%base{n}, %offset{n}{sizes} = memref.extract_strided_metadata %x{n} : {kind}{types}")
+    pointer = f.op(f"memref.extract_aligned_pointer_as_index %base{n} : memref<f32> -> index")
+
+    def number(name: str) -> str:
+        return f.cast("index_cast", name, "index", "i64")
+
+    names = [(f"%size{n}#{d}", f"%stride{n}#{d}") if rank > 1 else (f"%size{n}", f"%stride{n}") for d in range(rank)]
+    return number(pointer), number(f"%offset{n}"), [number(s) for s, _ in names], [number(s) for _, s in names]
+
+
+def _extent(
+    f: Function,
+    d: int,
+    operands: list[_Operand],
+    described: list[_About | None],
+    packing: Packing | None,
+    found: _Found,
+) -> int | str:
+    """The size of one dimension of the contraction."""
+    for operand, about in zip(operands, described, strict=True):
+        for n, place in enumerate(operand.places):
+            if about is not None and place == ({d: 1}, 0):
+                return about[2][n]
+    assert packing is not None  # only the packed weight has it: its sizes were static
+    return packing.sizes[d]
+
+
+def _packed_stride(d: int, operand: _Operand, packing: Packing, found: _Found) -> int:
+    """The distance of two batches of a packed weight along one dimension."""
+    batch = [b for b in found.shape.batch if b in operand.dims()]
+    if d not in batch:
+        return 0
+    inner = batch[batch.index(d) + 1 :]
+    pitch = int(np.prod([packing.sizes[b] for b in inner], dtype=np.int64))
+    return pitch * packing.layout.batch_words(*packing.shape[1:])

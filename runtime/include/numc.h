@@ -108,6 +108,8 @@ NUMC_API int32_t numc_default_threads(void);
 /* What generated code calls. */
 NUMC_API void numc_parallel(void (*task)(void *context, int64_t begin, int64_t end), void *context, int64_t n,
                             int64_t id);
+NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t end), const int64_t *description,
+                            int64_t id);
 NUMC_API void numc_fail(int32_t code) __attribute__((noreturn));
 NUMC_API uint32_t numc_ftz_begin(void);
 NUMC_API void numc_ftz_end(uint32_t saved);

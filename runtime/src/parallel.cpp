@@ -160,10 +160,9 @@ void observe(const Run *run, int64_t id, void *context, int32_t phase) {
 }
 
 int32_t run_parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n) {
-  const Run *const run = current_run;
-  int64_t threads = run != nullptr ? run->threads : numc_default_threads();
+  int64_t threads = parallel_threads();
   if (threads > n) threads = n;
-  if (parallel_depth > 0 || threads <= 1) {
+  if (threads <= 1) {
     ++parallel_depth;  // undone by call_protected when the task fails
     task(context, 0, n);
     --parallel_depth;
@@ -185,6 +184,12 @@ int32_t run_parallel(void (*task)(void *, int64_t, int64_t), void *context, int6
 }
 
 }  // namespace
+
+int64_t parallel_threads() {
+  if (parallel_depth > 0) return 1;
+  return current_run != nullptr ? current_run->threads : numc_default_threads();
+}
+
 }  // namespace numc
 
 extern "C" void numc_parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n, int64_t id) {

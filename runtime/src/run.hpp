@@ -35,6 +35,9 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run);
 // Thread count of a run: `threads`, or NUMC_NUM_THREADS, or the CPUs of the affinity mask. Throws Error.
 int resolve_threads(int32_t threads);
 
+// How many threads numc_parallel would use here for a large number of tasks.
+int64_t parallel_threads();
+
 constexpr uint32_t kDefaultMxcsr = 0x1f80;
 
 }  // namespace numc

@@ -80,6 +80,7 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_fail", address(numc_fail)},
       {"abort", address(stop)},
       {"numc_parallel", address(numc_parallel)},
+      {"numc_contract", address(numc_contract)},
       {"numc_ftz_begin", address(numc_ftz_begin)},
       {"numc_ftz_end", address(numc_ftz_end)},
       {"memrefCopy", address(memref_copy)},

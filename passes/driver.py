@@ -1,0 +1,308 @@
+# ruff: noqa: E501 - the long lines are MLIR text
+"""The blocked loops of one contraction: packing, micro-kernels, and what is computed at a tile's entry and exit.
+
+A task is one (batch, row block, lane block); k is blocked inside it. The accumulators of a task live in a buffer of its
+own: the initial values are computed into it (fill, bias, or the output's old contents) and the results pass through the
+epilogue on their way out (normalisation, activation, residual), so that an output is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from numc.passes.code import APART, Code, Function
+from numc.passes.kernels import Kernel
+from numc.passes.packing import layout
+from numc.passes.rounding import emit_round
+
+# The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
+CONTEXT = (
+    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "probe"),
+    *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
+    *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_run"),
+)
+_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block")
+ROWS_PACKED, LANES_PACKED = 1, 2
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An f32 operand of the prologue or the epilogue; `along`: it differs from lane to lane."""
+
+    along: bool
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What distinguishes one task function from another.
+
+    packed: the side that was packed at compile time (``rows``, ``lanes`` or nothing); weight: its shape (batch, rows or
+    lanes, k).
+    first, last: straight-line code from the lanes of their streams (and for `last` the accumulator, first) to a result.
+    Streams are numbered: those of `first`, those of `last`, the output.
+    """
+
+    kernel: Kernel
+    packed: str
+    weight: tuple[int, int, int] | None
+    first: Callable[[Code, list[str]], str]
+    last: Callable[[Code, list[str]], str]
+    first_inputs: tuple[Stream, ...]
+    last_inputs: tuple[Stream, ...]
+
+
+def driver_text(driver: Driver) -> str:
+    """Return the task function ``@driver(context, begin, end)`` and what it calls: names that begin with ``@driver``."""
+    return "\n".join([_first_text(driver), _last_text(driver), _task_text(driver), _ENTRY_TEXT])
+
+
+def _context(f: Function, *names: str) -> list[str]:
+    """Load the words of the context called `names`."""
+    return [f.fetch("%context", CONTEXT.index(n), "i64" if n in _NUMBERS else "!llvm.ptr") for n in names]
+
+
+_EDGE_ARGUMENTS = {
+    **dict.fromkeys(("%context", "%tile"), "!llvm.ptr"),
+    **dict.fromkeys(("%batch", "%row", "%row_count", "%lane", "%lane_count"), "i64"),
+}
+
+
+def _edge_text(name: str, driver: Driver, streams: dict[int, Stream], body: Callable[[Code, list[str]], None]) -> str:
+    """A loop over the rows of a tile and, along each, over runs of adjacent lanes; `streams` by their numbers.
+
+    `body` appends the code for one vector; it gets the address of each stream, and last that in the tile. Accesses to
+    what is `along` the lanes take the mask ``%mask``.
+    """
+    t = driver.kernel.tile
+    f = Function(name, _EDGE_ARGUMENTS)
+    (lane_run,) = _context(f, "lane_run")
+    bases = {}
+    for number in streams:
+        data, batches, rows, lanes = (
+            f.fetch("%context", len(CONTEXT) + 4 * number + n, "!llvm.ptr") for n in range(4)
+        )
+        bases[number] = (f.at(data, f.fetch(batches, "%batch")), rows, lanes)
+    with f.loop(0, "%row_count") as r:
+        row = f.i64("addi", "%row", r)
+        tile_row = f.at("%tile", f.i64("muli", r, t.lanes))
+        lines = {n: f.at(base, f.fetch(rows, row)) for n, (base, rows, _) in bases.items()}
+        f.line(f"%end = scf.while (%from = {f.number(0)}) : (i64) -> i64 {{")
+        f.line(f"  %more = arith.cmpi ult, %from, %lane_count : i64")
+        f.line("  scf.condition(%more) %from : i64")
+        f.line("} do {")
+        f.line("^bb0(%done: i64):")
+        lane = f.i64("addi", "%lane", "%done")
+        run = f.i64("minui", f.fetch(lane_run, lane), f.i64("subi", "%lane_count", "%done"))
+        with f.loop(0, run, t.width) as i:
+            here = f.i64("minui", f.i64("subi", run, i), t.width)
+            bits = f.i64("shrui", (1 << t.width) - 1, f.i64("subi", t.width, here))
+            word = f.cast("trunci", bits, "i64", f"i{t.width}")
+            f.line(f"%mask = llvm.bitcast {word} : i{t.width} to vector<{t.width}xi1>")
+            addresses = [
+                f.at(f.at(lines[n], f.fetch(bases[n][2], lane)), i) if stream.along else lines[n]
+                for n, stream in streams.items()
+            ]
+            code = Code(t.width, "q")
+            body(code, [*addresses, f.at(tile_row, f.i64("addi", "%done", i))])
+            f.lines += code.lines
+        f.line(f"scf.yield {f.i64('addi', '%done', run)} : i64")
+        f.line("}")
+    return f.text()
+
+
+def _load(code: Code, stream: Stream, address: str) -> str:
+    return code.load(address, "%mask") if stream.along else code.splat(address)
+
+
+def _first_text(driver: Driver) -> str:
+    """Initial accumulators, converted to the accumulator's format."""
+
+    def body(code: Code, addresses: list[str]) -> None:
+        values = [_load(code, s, a) for s, a in zip(driver.first_inputs, addresses, strict=False)]
+        code.store(emit_round(code, driver.first(code, values), driver.kernel.fma.acc), addresses[-1], "%mask")
+
+    return _edge_text("driver_first", driver, dict(enumerate(driver.first_inputs)), body)
+
+
+def _last_text(driver: Driver) -> str:
+    """Results, through the epilogue, to the output."""
+    streams = dict(enumerate((*driver.last_inputs, Stream(along=True)), len(driver.first_inputs)))
+
+    def body(code: Code, addresses: list[str]) -> None:
+        values = [_load(code, s, a) for s, a in zip(driver.last_inputs, addresses, strict=False)]
+        code.store(driver.last(code, [code.load(addresses[-1], "%mask"), *values]), addresses[-2], "%mask")
+
+    return _edge_text("driver_last", driver, streams, body)
+
+
+PROBE_TEXT = """
+func.func private @numc_probe(%probe: !llvm.ptr, %phase: i64, %batch: i64, %batches: i64, %row: i64, %row_count: i64,
+    %rows: i64, %lane: i64, %lane_count: i64, %lanes: i64, %tile: !llvm.ptr, %pitch: i64) APART {
+    %c0 = arith.constant 0 : i64
+    %c1 = arith.constant 1 : i64
+    %b0 = arith.muli %phase, %batches : i64
+    %b1 = arith.addi %b0, %batch : i64
+    %b2 = arith.muli %b1, %rows : i64
+    %b3 = arith.addi %b2, %row : i64
+    scf.for %r = %c0 to %row_count step %c1 : i64 {
+      %r0 = arith.addi %b3, %r : i64
+      %r1 = arith.muli %r0, %lanes : i64
+      %r2 = arith.addi %r1, %lane : i64
+      %t0 = arith.muli %r, %pitch : i64
+      scf.for %l = %c0 to %lane_count step %c1 : i64 {
+        %to = arith.addi %r2, %l : i64
+        %from = arith.addi %t0, %l : i64
+        %to_at = llvm.getelementptr %probe[%to] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+        %from_at = llvm.getelementptr %tile[%from] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+        %v = llvm.load %from_at : !llvm.ptr -> f32
+        llvm.store %v, %to_at : f32, !llvm.ptr
+      }
+    }
+    return
+}""".replace("APART", APART)
+
+
+# The runtime takes the address of a task, which only an llvm.func has at this stage.
+_ENTRY_TEXT = """
+llvm.func @driver(%context: !llvm.ptr, %begin: i64, %end: i64) {
+  func.call @driver_body(%context, %begin, %end) : (!llvm.ptr, i64, i64) -> ()
+  llvm.return
+}"""
+
+
+def _task_text(driver: Driver) -> str:
+    kernel, t = driver.kernel, driver.kernel.tile
+    f = Function("driver_body", {"%context": "!llvm.ptr", "%begin": "i64", "%end": "i64"})
+    batches, m, n, depth, row_block, lane_block = _context(f, *_NUMBERS)
+    a, b, probe, a_batch, b_batch = _context(f, "a", "b", "probe", "a_batch", "b_batch")
+    row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
+    row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
+    buffers = []
+
+    def buffer(words: str) -> str:
+        size = f.i64("muli", words, 4)
+        buffers.append(f.call("numc_alloc", size, types="i64", results="!llvm.ptr", dialect="llvm"))
+        return buffers[-1]
+
+    tiles = buffer(f.i64("muli", row_block, lane_block))
+    row_buffer = lane_buffer = ranges = ""
+    if driver.packed != "rows":
+        row_buffer, ranges = buffer(f.i64("muli", row_panels, row_words)), buffer(f.i64("muli", row_panels, 2))
+    if driver.packed != "lanes":
+        lane_buffer = buffer(f.number(lane_words))
+    row_blocks, lane_blocks = f.i64("ceildivui", m, row_block), f.i64("ceildivui", n, lane_block)
+    per_batch = f.i64("muli", row_blocks, lane_blocks)
+    k_blocks = f.i64("maxui", f.i64("ceildivui", depth, t.k_block), 1)
+    last_block = f.i64("subi", k_blocks, 1)
+    observed = f.compare("ne", f.op(f"llvm.ptrtoint {probe} : !llvm.ptr to i64"), f.number(0), "i64")
+    with f.loop("%begin", "%end") as task:
+        batch, in_batch = f.i64("divui", task, per_batch), f.i64("remui", task, per_batch)
+        i0 = f.i64("muli", f.i64("remui", in_batch, row_blocks), row_block)
+        j0 = f.i64("muli", f.i64("divui", in_batch, row_blocks), lane_block)
+        a0, b0 = f.fetch(a_batch, batch), f.fetch(b_batch, batch)
+        i_end = f.i64("minui", f.i64("addi", i0, row_block), m)
+        j_end = f.i64("minui", f.i64("addi", j0, lane_block), n)
+        with f.loop(0, k_blocks) as kb:
+            k0 = f.i64("muli", kb, t.k_block)
+            kc = f.i64("minui", f.i64("subi", depth, k0), t.k_block)
+            is_first, is_last = f.compare("eq", kb, f.number(0), "i64"), f.compare("eq", kb, last_block, "i64")
+            if driver.packed != "rows":
+                with f.loop(i0, i_end, t.rows) as i:
+                    panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
+                    count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
+                    limits = _pack_rows(f, kernel, f.at(a, a0), i, count, k0, kc, f.at(row_buffer, f.i64("muli", panel, row_words)))
+                    for word, limit in enumerate(limits):
+                        place = f.at(ranges, f.i64("addi", f.i64("addi", panel, panel), word), "i32")
+                        f.line(f"llvm.store {limit}, {place} : i32, !llvm.ptr")
+            with f.loop(j0, j_end, t.lanes) as j:
+                lane_count = f.i64("minui", f.i64("subi", j_end, j), t.lanes)
+                panel = f.i64("divui", j, t.lanes)
+                if driver.packed == "lanes":
+                    lane_data, *lane_range = _ready(f, driver, b, b0, panel, k0, kb)
+                else:
+                    lane_data = lane_buffer
+                    lane_range = _pack_lanes(f, kernel, f.at(b, b0), panel, k0, kc, lane_buffer)
+                column = f.i64("divui", f.i64("subi", j, j0), t.lanes)
+                with f.loop(i0, i_end, t.rows) as i:
+                    count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
+                    panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
+                    if driver.packed == "rows":
+                        row_data, *row_range = _ready(f, driver, a, a0, f.i64("divui", i, t.rows), k0, kb)
+                    else:
+                        row_data = f.at(row_buffer, f.i64("muli", panel, row_words))
+                        twice = f.i64("addi", panel, panel)
+                        row_range = [f.fetch(ranges, twice, "i32"), f.fetch(ranges, f.i64("addi", twice, 1), "i32")]
+                    # With one block of k no tile has to be kept.
+                    number = f.i64("minui", f.i64("addi", f.i64("muli", panel, lane_panels), column), f.i64("muli", last_block, 1 << 40))
+                    tile = f.at(tiles, f.i64("muli", number, t.rows * t.lanes))
+                    edge = ("%context", tile, batch, i, count, j, lane_count)
+                    edge_types = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
+
+                    def watch(phase: int) -> None:
+                        with f.when(observed):
+                            numbers = (f.number(phase), batch, batches, i, count, m, j, lane_count, n)  # noqa: B023
+                            types = "!llvm.ptr" + ", i64" * len(numbers) + ", !llvm.ptr, i64"
+                            f.call("numc_probe", probe, *numbers, tile, f.number(t.lanes), types=types)  # noqa: B023
+
+                    with f.when(is_first):
+                        _clear(f, tile, t.rows * t.lanes, t.width)
+                        f.call("driver_first", *edge, types=edge_types)
+                        watch(0)
+                    f.call(
+                        kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range,
+                        types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32",
+                    )  # fmt: skip
+                    with f.when(is_last):
+                        watch(1)
+                        f.call("driver_last", *edge, types=edge_types)
+    for each in buffers:
+        f.call("numc_free", each, types="!llvm.ptr", dialect="llvm")
+    return f.text()
+
+
+def _clear(f: Function, tile: str, size: int, width: int) -> None:
+    """Lanes and rows beyond the output are computed, too: as zeros, which no guard minds."""
+    with f.loop(0, size, width) as i:
+        code = Code(width, "z")
+        code.store(code.f32(0.0), f.at(tile, i))
+        f.lines += code.lines
+
+
+_PACK_TYPES = "!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr"
+
+
+def _pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0: str, kc: str, to: str) -> list[str]:
+    offsets, first, segment, mask = _context(f, "a_row", "k_first", "k_segment", "k_mask")
+    width = kernel.tile.width
+    first = f.at(first, f.i64("divui", k0, width), "i64")
+    arguments = (data, f.at(offsets, row, "i64"), count, f.number(kernel.tile.rows), first, segment, mask, f.i64("ceildivui", kc, width), to)
+    found = f.call(f"{kernel.name}_pack_rows", *arguments, types=_PACK_TYPES, results="i32, i32")
+    return [found + "#0", found + "#1"]
+
+
+def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc: str, to: str) -> list[str]:
+    offsets, first, segment, mask = _context(f, "b_k", "lane_first", "lane_segment", "lane_mask")
+    vectors = kernel.tile.vectors
+    first = f.at(first, f.i64("muli", panel, vectors), "i64")
+    even = f.i64("addi", kc, f.i64("andi", kc, 1))
+    arguments = (data, f.at(offsets, k0, "i64"), kc, even, first, segment, mask, f.number(vectors), to)
+    found = f.call(f"{kernel.name}_pack_lanes", *arguments, types=_PACK_TYPES, results="i32, i32")
+    return [found + "#0", found + "#1"]
+
+
+def _ready(f: Function, driver: Driver, data: str, batch: str, panel: str, k0: str, kb: str) -> list[str]:
+    """A panel of the operand packed at compile time, from k0 on, and its range (zeros if nobody asks)."""
+    assert driver.weight is not None
+    to = layout(driver.kernel, driver.packed)
+    batches, size, depth = driver.weight
+    panels, words = -(-size // to.extent), to.panel_words(depth)
+    along_k = to.step_words // to.width if to.side == "rows" else to.step_words
+    offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", k0, along_k), batch))
+    found = [f.at(data, offset)]
+    if driver.kernel.limits is None:
+        return [*found, f.int(0), f.int(0)]
+    blocks = max(1, -(-depth // to.k_block))
+    index = f.i64("addi", f.i64("muli", f.i64("addi", f.i64("divui", batch, words), panel), blocks), kb)
+    place = f.i64("addi", f.i64("addi", index, index), batches * panels * words)
+    return [*found, f.fetch(data, place, "i32"), f.fetch(data, f.i64("addi", place, 1), "i32")]

@@ -1,0 +1,222 @@
+# ruff: noqa: E501 - the long lines are MLIR text
+"""Packed operands: their layout, the code that packs them when a program runs, and the same in numpy for weights.
+
+Rows and lanes share one scheme: a panel is a list of vectors, and a vector is laid out part after part.
+
+rows:   [batch][panel][k / width][row of the panel][part][width along k]
+lanes:  [batch][panel][k][vector of the panel][part][width along the lanes]
+
+Elements beyond the operand are +0, and the depth of a lane panel is made even. Element addresses are sums of offsets, a
+table for each direction, so every matmul and convolution packs by the same code, whatever its strides, and nothing like
+im2col is ever stored for a whole tensor. Along the vector the table is cut into segments of adjacent elements; each is
+one masked load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.formats import Conversion
+from numc.passes.code import APART, Code
+from numc.passes.kernels import Kernel, magnitude_range
+from numc.passes.rounding import emit_parts, emit_round
+
+F32Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of one packed operand. `count`: rows, or vectors, of a panel."""
+
+    side: str
+    width: int
+    count: int
+    parts: int
+    k_block: int
+
+    @property
+    def extent(self) -> int:
+        """Rows or lanes of a panel."""
+        return self.count if self.side == "rows" else self.count * self.width
+
+    def panel_words(self, depth: int) -> int:
+        """The size of one panel, in f32 numbers."""
+        steps = -(-depth // self.width) if self.side == "rows" else depth + depth % 2
+        return steps * self.step_words
+
+    def batch_words(self, size: int, depth: int) -> int:
+        """The size of the panels of one batch of `size` rows or lanes."""
+        return -(-size // self.extent) * self.panel_words(depth)
+
+    def words(self, batches: int, size: int, depth: int) -> int:
+        """The size of a whole packed operand with the guard's data behind it."""
+        blocks = max(1, -(-depth // self.k_block))
+        return batches * (self.batch_words(size, depth) + 2 * -(-size // self.extent) * blocks)
+
+    @property
+    def step_words(self) -> int:
+        """The size of one step along k: `width` of them for rows, one for lanes."""
+        return self.count * self.parts * self.width
+
+    def index(self, batch: int, place: int, depth: int, size: int) -> npt.NDArray[np.int64]:
+        """Where part 0 of every k of row or lane `place` is; `size` is the number of rows or lanes; shape (depth,)."""
+        base = batch * self.batch_words(size, depth) + place // self.extent * self.panel_words(depth)
+        k, inside = np.arange(depth), place % self.extent
+        if self.side == "rows":
+            return np.asarray(base + k // self.width * self.step_words + inside * self.parts * self.width + k % self.width)
+        vector = inside // self.width * self.parts * self.width
+        return np.asarray(base + k * self.step_words + vector + inside % self.width)
+
+
+def layout(kernel: Kernel, side: str) -> Layout:
+    """The layout that the micro-kernels of `kernel` read."""
+    conversion = kernel.row_conversion if side == "rows" else kernel.lane_conversion
+    count = kernel.tile.rows if side == "rows" else kernel.tile.vectors
+    return Layout(side, kernel.tile.width, count, conversion.format.parts, kernel.tile.k_block)
+
+
+def packed(values: F32Array, to: Layout) -> F32Array:
+    """Pack an operand of shape (batch, rows or lanes, k), already in its format; 1-D.
+
+    After the panels come the guard's data: the smallest non-zero magnitude less one and the largest one of every panel
+    and block of k, as encodings.
+    """
+    batch, size, depth = values.shape
+    panels = -(-size // to.extent)
+    steps = to.panel_words(depth) // to.step_words * (to.width if to.side == "rows" else 1)
+    whole = np.zeros((batch, panels * to.extent, steps), np.float32)
+    whole[:, :size, :depth] = values
+    split = np.stack(_parts(whole, to.parts), axis=-1)
+    if to.side == "rows":
+        split = split.reshape(batch, panels, to.count, steps // to.width, to.width, to.parts)
+        split = split.transpose(0, 1, 3, 2, 5, 4)
+    else:
+        split = split.reshape(batch, panels, to.count, to.width, steps, to.parts).transpose(0, 1, 4, 2, 5, 3)
+    magnitude = np.abs(whole).view(np.uint32).reshape(batch, panels, to.extent, steps)
+    ranges = [
+        (np.min(block - np.uint32(1), axis=(2, 3)), np.max(block, axis=(2, 3)))
+        for block in np.split(magnitude, range(to.k_block, depth, to.k_block), axis=3)
+    ]
+    limits = np.array(ranges, np.uint32).transpose(2, 3, 0, 1)
+    return np.concatenate([split.reshape(-1), limits.reshape(-1).view(np.float32)])
+
+
+def _parts(x: F32Array, count: int) -> list[F32Array]:
+    """emit_parts on arrays of values that are sums of `count` bf16 numbers."""
+    if count == 1:
+        return [x]
+    first = _bf16(x)
+    parts, rest = [first], x - first
+    while len(parts) < count:
+        last = len(parts) == count - 1
+        parts.append(np.where(np.isfinite(first), rest if last else _bf16(rest), first))
+        rest = rest - parts[-1]
+    return parts
+
+
+def _bf16(x: F32Array) -> F32Array:
+    """Round to bf16, RNE."""
+    bits = x.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), x, rounded.view(np.float32)).astype(np.float32)
+
+
+def pack_text(kernel: Kernel, side: str) -> str:
+    """The MLIR function ``@<kernel>_pack_<side>``, which packs one panel for one block of k.
+
+    Arguments: the operand; the offsets along the direction that is not vectorised, how many there are and up to how
+    many are filled with +0; segments of the vectors (first segment of each vector, offset and mask of each segment);
+    the number of vectors; the panel. Returns the smallest non-zero magnitude less one and the largest one, as encodings.
+    """
+    to, conversion = layout(kernel, side), (kernel.row_conversion if side == "rows" else kernel.lane_conversion)
+    vector, step = to.parts * to.width, to.step_words
+    along, across = (step, vector) if side == "rows" else (vector, step)
+    ranged = kernel.limits is not None
+    ivec, vec, bits = f"vector<{to.width}xi32>", f"vector<{to.width}xf32>", f"i{to.width}"
+    zero = Code(to.width, "z")
+    for part in range(to.parts):
+        zero.store("%nothing", zero.address("%place", part * to.width))
+
+    def convert(indent: str) -> tuple[str, str, str]:
+        code = Code(to.width, "q")
+        rounded = emit_round(code, "%raw", conversion)
+        low, high = "%low1", "%high1"
+        if ranged:
+            low, high = magnitude_range(code, code.cast("bitcast", rounded, "f32", "i32"), low, high)
+        for part, value in enumerate(emit_parts(code, rounded, to.parts)):
+            code.store(value, code.address("%place", part * to.width))
+        return code.text(indent), low, high
+
+    body, low, high = convert("          ")
+    loop = f"""scf.for %u = %c0 to %count step %c1 iter_args(%low1 = %low0, %high1 = %high0) -> ({ivec}, {ivec}) : i64 {{
+          %offset_at = llvm.getelementptr %offsets[%u] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+          %offset = llvm.load %offset_at : !llvm.ptr -> i64
+          %shift = arith.muli %u, %across : i64
+          %place = llvm.getelementptr %to[%shift] : (!llvm.ptr, i64) -> !llvm.ptr, f32"""
+    return f"""
+func.func private @{kernel.name}_pack_{side}(%src: !llvm.ptr, %offsets: !llvm.ptr, %count: i64, %size: i64, %first: !llvm.ptr,
+    %segment: !llvm.ptr, %masks: !llvm.ptr, %vectors: i64, %panel: !llvm.ptr) -> (i32, i32) {APART} {{
+    %c0 = arith.constant 0 : i64
+    %c1 = arith.constant 1 : i64
+    %along = arith.constant {along} : i64
+    %across = arith.constant {across} : i64
+    %nothing = arith.constant dense<0.0> : {vec}
+    %ones = arith.constant dense<-1> : {ivec}
+    %none = arith.constant dense<0> : {ivec}
+    %lows, %highs = scf.for %v = %c0 to %vectors step %c1 iter_args(%low0 = %ones, %high0 = %none) -> ({ivec}, {ivec}) : i64 {{
+      %first_at = llvm.getelementptr %first[%v] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %s0 = llvm.load %first_at : !llvm.ptr -> i64
+      %last_at = llvm.getelementptr %first_at[1] : (!llvm.ptr) -> !llvm.ptr, i64
+      %s1 = llvm.load %last_at : !llvm.ptr -> i64
+      %base = arith.muli %v, %along : i64
+      %to = llvm.getelementptr %panel[%base] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %segments = arith.subi %s1, %s0 : i64
+      %single = arith.cmpi eq, %segments, %c1 : i64
+      %low, %high = scf.if %single -> ({ivec}, {ivec}) {{
+        %start_at = llvm.getelementptr %segment[%s0] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+        %start = llvm.load %start_at : !llvm.ptr -> i64
+        %from = llvm.getelementptr %src[%start] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+        %mask_at = llvm.getelementptr %masks[%s0] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+        %mask_bits = llvm.load %mask_at : !llvm.ptr -> i64
+        %mask_word = arith.trunci %mask_bits : i64 to {bits}
+        %mask = llvm.bitcast %mask_word : {bits} to vector<{to.width}xi1>
+        %low2, %high2 = {loop}
+          %at = llvm.getelementptr %from[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+          %raw = llvm.intr.masked.load %at, %mask, %nothing {{alignment = 4 : i32}} : (!llvm.ptr, vector<{to.width}xi1>, {vec}) -> {vec}
+{body}
+          scf.yield {low}, {high} : {ivec}, {ivec}
+        }}
+        scf.yield %low2, %high2 : {ivec}, {ivec}
+      }} else {{
+        %low2, %high2 = {loop}
+          %from = llvm.getelementptr %src[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+          %raw = scf.for %s = %s0 to %s1 step %c1 iter_args(%so_far = %nothing) -> ({vec}) : i64 {{
+            %start_at = llvm.getelementptr %segment[%s] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+            %start = llvm.load %start_at : !llvm.ptr -> i64
+            %at = llvm.getelementptr %from[%start] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+            %mask_at = llvm.getelementptr %masks[%s] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+            %mask_bits = llvm.load %mask_at : !llvm.ptr -> i64
+            %mask_word = arith.trunci %mask_bits : i64 to {bits}
+            %mask = llvm.bitcast %mask_word : {bits} to vector<{to.width}xi1>
+            %more = llvm.intr.masked.load %at, %mask, %so_far {{alignment = 4 : i32}} : (!llvm.ptr, vector<{to.width}xi1>, {vec}) -> {vec}
+            scf.yield %more : {vec}
+          }}
+{body}
+          scf.yield {low}, {high} : {ivec}, {ivec}
+        }}
+        scf.yield %low2, %high2 : {ivec}, {ivec}
+      }}
+      scf.for %u = %count to %size step %c1 : i64 {{
+        %shift = arith.muli %u, %across : i64
+        %place = llvm.getelementptr %to[%shift] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+{zero.text("        ")}
+      }}
+      scf.yield %low, %high : {ivec}, {ivec}
+    }}
+    %min = vector.reduction <minui>, %lows : {ivec} into i32
+    %max = vector.reduction <maxui>, %highs : {ivec} into i32
+    return %min, %max : i32, i32
+}}"""

@@ -1,0 +1,178 @@
+// One contraction: from the sizes and strides of its operands to the offset tables its kernel reads, its blocks, and the
+// run over its tasks. The order of the words of both structs is that of passes/driver.py.
+#include <new>
+
+#include "numc.h"
+#include "run.hpp"
+
+namespace {
+
+constexpr int64_t kRowsPacked = 1, kLanesPacked = 2;
+// A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
+constexpr int64_t kTileWords = 1 << 16, kPackedRows = 128, kRows = 1024;
+
+struct Descriptor {
+  int64_t width, tile_rows, tile_lanes, flags;
+  int64_t streams;     // operands: rows, lanes, then those of the prologue and the epilogue
+  int64_t dims[4];     // numbers of dimensions: batch, rows, lanes, k
+  int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension
+};
+
+struct Stream {
+  const float *data;
+  const int64_t *batch, *row, *lane;
+};
+
+struct Context {
+  const float *a, *b;
+  int64_t batches, rows, lanes, depth, row_block, lane_block;
+  float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
+  const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
+  const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
+  const int64_t *lane_run;  // how many lanes from here on are adjacent, or not used, in every further stream
+  Stream streams[];
+};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Arena {
+  int64_t *next;
+  int64_t *take(int64_t count) { return (next += count) - count; }
+};
+
+struct Group {
+  const int64_t *sizes;
+  int64_t dims, offset, count;
+};
+
+// The offset of every index combination of a group, the last dimension fastest.
+const int64_t *table(Arena &arena, const Group &group, const int64_t *strides) {
+  int64_t *const out = arena.take(group.count);
+  if (group.count == 0) return out;
+  strides += group.offset;
+  out[0] = 0;
+  int64_t filled = 1;
+  for (int64_t d = group.dims - 1; d >= 0; --d) {
+    int64_t *to = out + filled;
+    for (int64_t i = 1; i < group.sizes[d]; ++i)
+      for (int64_t j = 0; j < filled; ++j) *to++ = out[j] + i * strides[d];
+    filled *= group.sizes[d];
+  }
+  return out;
+}
+
+// Cuts every vector of a table into segments of adjacent elements; a segment starts where its lane 0 would be.
+void segments(Arena &arena, const int64_t *offsets, int64_t count, int64_t width, int64_t round, const int64_t *&first,
+              const int64_t *&start, const int64_t *&mask) {
+  const int64_t vectors = ceil_div(ceil_div(count, width), round) * round;
+  int64_t *const firsts = arena.take(vectors + 1), *const starts = arena.take(count), *const masks = arena.take(count);
+  first = firsts, start = starts, mask = masks;
+  int64_t n = 0;
+  for (int64_t v = 0; v < vectors; ++v) {
+    firsts[v] = n;
+    const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
+    for (int64_t i = begin, j; i < end; i = j) {
+      for (j = i + 1; j < end && offsets[j] == offsets[i] + (j - i);) ++j;
+      starts[n] = offsets[i] - (i - begin);
+      masks[n++] = ((int64_t{1} << (j - i)) - 1) << (i - begin);
+    }
+  }
+  firsts[vectors] = n;
+}
+
+// Sizes of what one task does. They cannot change a result: a tile of accumulators belongs to one task.
+void choose_blocks(const Descriptor &d, Context &c) {
+  const bool rows_packed = d.flags & kRowsPacked, lanes_packed = d.flags & kLanesPacked;
+  const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
+  int64_t rows = (rows_packed ? kRows : kPackedRows) / d.tile_rows;
+  if (rows > all_rows) rows = all_rows;
+  int64_t lanes = kTileWords / (rows * d.tile_rows * d.tile_lanes);
+  const int64_t most = lanes_packed ? 64 : 8;
+  lanes = lanes < 1 ? 1 : lanes < most ? lanes : most;
+  if (lanes > all_lanes) lanes = all_lanes;
+  const int64_t threads = numc::parallel_threads();
+  if (threads > 1) {
+    // Enough tasks to share out evenly; first by what costs no packing twice.
+    const int64_t wanted = 4 * threads;
+    const auto tasks = [&] { return c.batches * ceil_div(all_rows, rows) * ceil_div(all_lanes, lanes); };
+    if (!lanes_packed)
+      while (tasks() < wanted && lanes > 1) lanes = (lanes + 1) / 2;
+    while (tasks() < wanted && rows > (lanes_packed || rows_packed ? 1 : 4)) rows = (rows + 1) / 2;
+    while (tasks() < wanted && lanes > 1) lanes = (lanes + 1) / 2;
+  }
+  c.row_block = rows * d.tile_rows;
+  c.lane_block = lanes * d.tile_lanes;
+}
+
+void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4], int64_t dims) {
+  const int64_t *stream = d.words + dims;
+  const Group &batch = groups[0], &row = groups[1], &lane = groups[2], &k = groups[3];
+  const auto next = [&](const float *&data) {
+    data = reinterpret_cast<const float *>(stream[0]) + stream[1];
+    const int64_t *const strides = stream + 2;
+    stream = strides + dims;
+    return strides;
+  };
+  const int64_t *strides = next(c.a);
+  c.a_batch = table(arena, batch, strides);
+  if (!(d.flags & kRowsPacked)) {
+    c.a_row = table(arena, row, strides);
+    c.a_k = table(arena, k, strides);
+    segments(arena, c.a_k, k.count, d.width, 1, c.k_first, c.k_segment, c.k_mask);
+  }
+  strides = next(c.b);
+  c.b_batch = table(arena, batch, strides);
+  if (!(d.flags & kLanesPacked)) {
+    c.b_lane = table(arena, lane, strides);
+    c.b_k = table(arena, k, strides);
+    segments(arena, c.b_lane, lane.count, d.width, d.tile_lanes / d.width, c.lane_first, c.lane_segment, c.lane_mask);
+  }
+  int64_t *const run = arena.take(lane.count);
+  c.lane_run = run;
+  for (int64_t i = 0; i < lane.count; ++i) run[i] = lane.count - i;
+  for (int64_t s = 0; s < d.streams - 2; ++s) {
+    Stream &x = c.streams[s];
+    strides = next(x.data);
+    x.batch = table(arena, batch, strides);
+    x.row = table(arena, row, strides);
+    x.lane = table(arena, lane, strides);
+    bool used = false;
+    for (int64_t n = 0; n < lane.dims; ++n) used = used || strides[lane.offset + n] != 0;
+    if (!used) continue;
+    int64_t adjacent = 0;
+    for (int64_t i = lane.count - 1; i >= 0; --i) {
+      adjacent = i + 1 < lane.count && x.lane[i + 1] == x.lane[i] + 1 ? adjacent + 1 : 1;
+      if (adjacent < run[i]) run[i] = adjacent;
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int64_t *words, int64_t id) {
+  const Descriptor &d = *reinterpret_cast<const Descriptor *>(words);
+  Group groups[4];
+  int64_t dims = 0;
+  for (int g = 0; g < 4; ++g) {
+    groups[g] = {d.words + dims, d.dims[g], dims, 1};
+    for (int64_t n = 0; n < d.dims[g]; ++n) groups[g].count *= groups[g].sizes[n];
+    dims += d.dims[g];
+  }
+  const int64_t batches = groups[0].count, rows = groups[1].count, lanes = groups[2].count, depth = groups[3].count;
+  const int64_t others = d.streams - 2, head = static_cast<int64_t>(sizeof(Context) / 8) + 4 * others;
+  const int64_t firsts = ceil_div(depth, d.width) + ceil_div(lanes, d.tile_lanes) * (d.tile_lanes / d.width) + 2;
+  const int64_t size = head + (2 + others) * batches + (1 + others) * rows + (4 + others) * lanes + 4 * depth + firsts;
+  auto *const memory = static_cast<int64_t *>(numc_alloc(static_cast<size_t>(size) * 8));
+  if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
+  Context &c = *new (memory) Context{};
+  Arena arena{memory + head};
+  fill(d, c, arena, groups, dims);
+  c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth;
+  int64_t tasks = 0;
+  if (c.rows > 0 && c.lanes > 0) {
+    choose_blocks(d, c);
+    tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
+  }
+  numc_parallel(task, memory, tasks, id);
+  numc_free(memory);
+}
