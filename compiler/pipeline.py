@@ -21,6 +21,7 @@ from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.outline import outline
+from numc.passes.own_accumulators import own_accumulators
 from numc.passes.packed_entry import packed_entry
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.tidy_conversions import tidy_conversions
@@ -68,6 +69,10 @@ def _check(module: ir.Module, state: State) -> None:
     state.numc_ir = text(module)
 
 
+def _own_accumulators(module: ir.Module, _: State) -> None:
+    own_accumulators(module.operation)
+
+
 def _read_only_arguments(module: ir.Module, _: State) -> None:
     read_only_arguments(module.operation)
 
@@ -107,6 +112,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "check-arithmetic": _check,
     },
     "vector": {
+        "own-accumulators": _own_accumulators,
         "read-only-arguments": _read_only_arguments,
         "bufferize": upstream(
             "convert-shape-to-std,func.func(tm-tensor-bufferize),eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"

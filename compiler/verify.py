@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.reference import dot
-from numc.passes.kernels import CONTRACT_ARGUMENTS
+from numc.passes.driver import CONTEXT
+from numc.passes.packing import Layout
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
@@ -73,7 +74,7 @@ def verify(
 
 
 class _Watch:
-    """The observer: remembers the initial accumulators of its samples, and checks them when the kernel is done."""
+    """The observer: has the kernels write their accumulators out, and recomputes samples of them."""
 
     def __init__(
         self,
@@ -88,23 +89,28 @@ class _Watch:
         self.mismatches = dict.fromkeys(self.table, 0)
         self.first: str | None = None
         self._each, self._rng, self._progress, self._samples = each, rng, progress, samples
-        self._pending: list[tuple[tuple[int, int, int], np.float32]] = []
+        self._probe = np.empty(0, np.float32)
 
     def observe(self, kernel: int, operands: int, phase: int) -> None:
         """Called before (phase 0) and after (phase 1) each kernel."""
-        view = _View(operands)
-        if phase == 0:
-            # The first execution gets the whole share, later ones (of a loop) one sample each.
-            count = 1 if self.checked[kernel] else self._each
-            sizes = (view.size("batch_c"), view.size("row_c"), view.size("lane_c"))
-            places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
-            self._pending = [(place, view.c(*place)) for place in sorted(places)]  # type: ignore[misc]
-            return
         about = self.table[kernel]
-        for place, start in self._pending:
-            rows, lanes = view.rows(*place), view.lanes(*place)
+        view = _View(operands, about)
+        if phase == 0:
+            # The kernel writes the accumulators of each output here, at entry and at exit: nothing else keeps them.
+            self._probe = np.empty((2, *view.sizes), np.float32)
+            view.set_probe(self._probe.ctypes.data)
+            return
+        view.set_probe(0)
+        # The first execution gets the whole share, later ones (of a loop) one sample each.
+        count = 1 if self.checked[kernel] else self._each
+        sizes = view.sizes
+        places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
+        for place in sorted(places):
+            batch, row, lane = place
+            rows, lanes = view.rows(batch, row), view.lanes(batch, lane)
             a, b = (lanes, rows) if about["swap"] else (rows, lanes)
-            want, got = np.float32(dot(a, b, start, about["fma"])), view.c(*place)
+            start, got = self._probe[0][place], self._probe[1][place]
+            want = np.float32(dot(a, b, start, about["fma"]))
             self.checked[kernel] += 1
             if _bits(want) != _bits(got) and not (np.isnan(want) and np.isnan(got)):
                 self.mismatches[kernel] += 1
@@ -121,38 +127,51 @@ def _bits(x: np.float32) -> int:
 
 
 class _View:
-    """The operands of a running kernel, read where they are: (address, length) pairs, ordered as CONTRACT_ARGUMENTS."""
+    """The operands of a running kernel, read where they are: the words of driver.CONTEXT."""
 
-    def __init__(self, address: int) -> None:
-        words = (ctypes.c_int64 * (2 * len(CONTRACT_ARGUMENTS))).from_address(address)
-        self._pointer = dict(zip(CONTRACT_ARGUMENTS, words[0::2], strict=True))
-        self._length = dict(zip(CONTRACT_ARGUMENTS, words[1::2], strict=True))
+    def __init__(self, address: int, about: Mapping[str, Any]) -> None:
+        self._words = dict(zip(CONTEXT, (ctypes.c_int64 * len(CONTEXT)).from_address(address), strict=True))
+        self._probe = ctypes.c_int64.from_address(address + 8 * CONTEXT.index("probe"))
+        self._packed = about["packed"]
+        self._layout = Layout(**about["layout"]) if self._packed else None
 
-    def size(self, table: str) -> int:
-        """The number of entries of an offset table."""
-        return int(self._length[table])
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Batches, rows and lanes."""
+        return self._words["batches"], self._words["rows"], self._words["lanes"]
 
-    def _offset(self, table: str, index: int) -> int:
-        return ctypes.c_int64.from_address(self._pointer[table] + 8 * index).value
+    def set_probe(self, address: int) -> None:
+        """Where the kernel writes its accumulators, shape (2, batches, rows, lanes); 0 for nowhere."""
+        self._probe.value = address
 
-    def _values(self, operand: str, start: int, table: str) -> npt.NDArray[np.float32]:
-        count = self.size(table)
-        if count == 0:
+    def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
+        address = self._words[name] + 8 * start
+        return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
+
+    def _values(self, operand: str, batch: int, place: int, across: str, size: int) -> npt.NDArray[np.float32]:
+        """The values of one row or lane over k."""
+        depth = self._words["depth"]
+        if depth == 0:
             return np.zeros(0, np.float32)
-        offsets = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(self._pointer[table])) + start
-        data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) + 1)).from_address(self._pointer[operand]))
-        return np.asarray(data[offsets], np.float32)
+        start = int(self._table(f"{operand}_batch", batch, 1)[0])
+        if self._layout is not None and self._packed == across + "s":
+            to = self._layout
+            offsets = start + to.index(0, place, depth, size)
+            offsets = offsets[:, None] + to.width * np.arange(to.parts)
+        else:
+            start += int(self._table(f"{operand}_{across}", place, 1)[0])
+            offsets = start + self._table(f"{operand}_k", 0, depth)[:, None]
+        low = int(offsets.min())  # strides may be negative
+        address = self._words[operand] + 4 * low
+        data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
+        parts = data[offsets - low]
+        # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
+        return np.asarray(np.where(np.isfinite(parts[:, 0]), parts[:, ::-1].sum(axis=1, dtype=np.float32), parts[:, 0]))
 
-    def rows(self, batch: int, row: int, lane: int) -> npt.NDArray[np.float32]:
+    def rows(self, batch: int, row: int) -> npt.NDArray[np.float32]:
         """The values over k of the operand that supplies the rows."""
-        return self._values("a", self._offset("batch_a", batch) + self._offset("row_a", row), "k_a")
+        return self._values("a", batch, row, "row", self._words["rows"])
 
-    def lanes(self, batch: int, row: int, lane: int) -> npt.NDArray[np.float32]:
+    def lanes(self, batch: int, lane: int) -> npt.NDArray[np.float32]:
         """The values over k of the operand that supplies the lanes."""
-        return self._values("b", self._offset("batch_b", batch) + self._offset("lane_b", lane), "k_b")
-
-    def c(self, batch: int, row: int, lane: int) -> np.float32:
-        """The accumulator of one output, as it is now."""
-        place = self._offset("batch_c", batch) + self._offset("row_c", row) + self._offset("lane_c", lane)
-        value: np.float32 = np.float32(ctypes.c_float.from_address(self._pointer["c"] + 4 * place).value)
-        return value
+        return self._values("b", batch, lane, "lane", self._words["lanes"])

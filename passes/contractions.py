@@ -93,6 +93,12 @@ class _Operand:
         return {d for coefficients, _ in self.places for d in coefficients}
 
 
+    def spread(self, units: set[int]) -> _Operand:
+        """The same without dimensions of size one: an operand that only they address is one value for all."""
+        places = [({d: n for d, n in coefficients.items() if d not in units}, start) for coefficients, start in self.places]
+        return _Operand(self.value, tuple(places))
+
+
 @dataclass
 class _Found:
     """One contraction with everything that its call needs."""
@@ -156,8 +162,9 @@ class _Lowering:
         generic, buffer = found.generic, found.out.value
         first = None if disabled("fuse-first") else producer(generic, buffer)
         last = None if disabled("fuse-last") else consumer(generic, buffer, first)
-        first_streams = [found.out] if first is None else [_moved(o, first, found) for o in first.operands]
-        last_streams = [] if last is None else [_moved(o, last, found) for o in last.operands]
+        units = {d for d, size in _sizes(found).items() if size == 1}
+        first_streams = [found.out] if first is None else [_moved(o, first, found).spread(units) for o in first.operands]
+        last_streams = [] if last is None else [_moved(o, last, found).spread(units) for o in last.operands]
         out = found.out if last is None else _moved(last.output, last, found)
         kernel = Kernel(found.fma, *_tile(self.tile, found), found.swap, self.fast)
         kernel = replace(kernel, partial=_partial(kernel.tile, found))
@@ -276,10 +283,16 @@ def _partial(tile: Tile, found: _Found) -> tuple[int, ...]:
 
 def _size(found: _Found, dims: list[int]) -> int | None:
     """The number of index combinations of `dims`, if it is known now."""
+    sizes = _sizes(found)
+    return int(np.prod([sizes[d] for d in dims], dtype=np.int64)) if all(d in sizes for d in dims) else None
+
+
+def _sizes(found: _Found) -> dict[int, int]:
+    """The sizes of the contraction's dimensions that are known now."""
     sizes: dict[int, int] = {}
     for operand in (found.rows, found.lanes, found.out):
         sizes |= _static_sizes(operand, ir.MemRefType(operand.value.type))
-    return int(np.prod([sizes[d] for d in dims], dtype=np.int64)) if all(d in sizes for d in dims) else None
+    return sizes
 
 
 def _static_sizes(operand: _Operand, kind: ir.MemRefType) -> dict[int, int]:

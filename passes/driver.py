@@ -8,7 +8,8 @@ epilogue on their way out (normalisation, activation, residual), so that an outp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from numc.passes.code import APART, Code, Function
@@ -68,11 +69,11 @@ _EDGE_ARGUMENTS = {
 }
 
 
-def _edge_text(name: str, driver: Driver, streams: dict[int, Stream], body: Callable[[Code, list[str]], None]) -> str:
+def _edge_text(name: str, driver: Driver, streams: dict[int, Stream], body: Callable[[Code, list[str], str], None]) -> str:
     """A loop over the rows of a tile and, along each, over runs of adjacent lanes; `streams` by their numbers.
 
-    `body` appends the code for one vector; it gets the address of each stream, and last that in the tile. Accesses to
-    what is `along` the lanes take the mask ``%mask``.
+    `body` appends the code for one vector; it gets the address of each stream, last that in the tile, and the mask for
+    accesses along the lanes (none if all are there).
     """
     t = driver.kernel.tile
     f = Function(name, _EDGE_ARGUMENTS)
@@ -83,45 +84,66 @@ def _edge_text(name: str, driver: Driver, streams: dict[int, Stream], body: Call
             f.fetch("%context", len(CONTEXT) + 4 * number + n, "!llvm.ptr") for n in range(4)
         )
         bases[number] = (f.at(data, f.fetch(batches, "%batch")), rows, lanes)
-    with f.loop(0, "%row_count") as r:
-        row = f.i64("addi", "%row", r)
-        tile_row = f.at("%tile", f.i64("muli", r, t.lanes))
-        lines = {n: f.at(base, f.fetch(rows, row)) for n, (base, rows, _) in bases.items()}
+
+    def vector(lines: dict[int, str], tile_row: str, lane: str, step: int | str, mask: str) -> None:
+        """One vector of a row, `step` lanes behind `lane`, from where on lanes are adjacent."""
+        addresses = [
+            f.at(f.at(lines[n], f.fetch(bases[n][2], lane)), step) if stream.along else lines[n]
+            for n, stream in streams.items()
+        ]
+        code = Code(t.width, f"q{len(f.lines)}_")
+        body(code, [*addresses, f.at(tile_row, step)], mask)
+        f.lines += code.lines
+
+    @contextmanager
+    def rows_of_tile() -> Iterator[tuple[str, dict[int, str]]]:
+        with f.loop(0, "%row_count") as r:
+            row = f.i64("addi", "%row", r)
+            lines = {n: f.at(base, f.fetch(rows, row)) for n, (base, rows, _) in bases.items()}
+            yield f.at("%tile", f.i64("muli", r, t.lanes)), lines
+
+    plain = f.compare("uge", f.i64("minui", f.fetch(lane_run, "%lane"), "%lane_count"), f.number(t.lanes), "i64")
+    with f.when(plain), rows_of_tile() as (tile_row, lines):
+        for v in range(t.vectors):
+            vector(lines, tile_row, "%lane", v * t.width, "")
+    ragged = f.binary("xori", plain, f.int(-1, "i1"), "i1")
+    with f.when(ragged), rows_of_tile() as (tile_row, lines):
         f.line(f"%end = scf.while (%from = {f.number(0)}) : (i64) -> i64 {{")
-        f.line(f"  %more = arith.cmpi ult, %from, %lane_count : i64")
+        f.line("  %more = arith.cmpi ult, %from, %lane_count : i64")
         f.line("  scf.condition(%more) %from : i64")
         f.line("} do {")
         f.line("^bb0(%done: i64):")
         lane = f.i64("addi", "%lane", "%done")
+        here = f.at(tile_row, "%done")
         run = f.i64("minui", f.fetch(lane_run, lane), f.i64("subi", "%lane_count", "%done"))
-        with f.loop(0, run, t.width) as i:
-            here = f.i64("minui", f.i64("subi", run, i), t.width)
-            bits = f.i64("shrui", (1 << t.width) - 1, f.i64("subi", t.width, here))
+        rest = f.i64("remui", run, t.width)
+        whole = f.i64("subi", run, rest)
+        with f.loop(0, whole, t.width) as i:
+            vector(lines, here, lane, i, "")
+        # Masked stores are slow on some processors: only where lanes are missing.
+        with f.when(f.compare("ne", rest, f.number(0), "i64")):
+            bits = f.i64("shrui", (1 << t.width) - 1, f.i64("subi", t.width, rest))
             word = f.cast("trunci", bits, "i64", f"i{t.width}")
             f.line(f"%mask = llvm.bitcast {word} : i{t.width} to vector<{t.width}xi1>")
-            addresses = [
-                f.at(f.at(lines[n], f.fetch(bases[n][2], lane)), i) if stream.along else lines[n]
-                for n, stream in streams.items()
-            ]
-            code = Code(t.width, "q")
-            body(code, [*addresses, f.at(tile_row, f.i64("addi", "%done", i))])
-            f.lines += code.lines
+            vector(lines, here, lane, whole, "%mask")
         f.line(f"scf.yield {f.i64('addi', '%done', run)} : i64")
         f.line("}")
     return f.text()
 
 
-def _load(code: Code, stream: Stream, address: str) -> str:
-    return code.load(address, "%mask") if stream.along else code.splat(address)
+def _load(code: Code, stream: Stream, address: str, mask: str) -> str:
+    return code.load(address, mask) if stream.along else code.splat(address)
 
 
 def _first_text(driver: Driver) -> str:
     """Initial accumulators, converted to the accumulator's format."""
 
-    def body(code: Code, addresses: list[str]) -> None:
-        values = [_load(code, s, a) for s, a in zip(driver.first_inputs, addresses, strict=False)]
-        code.store(emit_round(code, driver.first(code, values), driver.kernel.fma.acc), addresses[-1], "%mask")
+    def body(code: Code, addresses: list[str], mask: str) -> None:
+        values = [_load(code, s, a, mask) for s, a in zip(driver.first_inputs, addresses, strict=False)]
+        code.store(emit_round(code, driver.first(code, values), driver.kernel.fma.acc), addresses[-1], mask)
 
+    if not driver.first_inputs:
+        return ""
     return _edge_text("driver_first", driver, dict(enumerate(driver.first_inputs)), body)
 
 
@@ -129,9 +151,9 @@ def _last_text(driver: Driver) -> str:
     """Results, through the epilogue, to the output."""
     streams = dict(enumerate((*driver.last_inputs, Stream(along=True)), len(driver.first_inputs)))
 
-    def body(code: Code, addresses: list[str]) -> None:
-        values = [_load(code, s, a) for s, a in zip(driver.last_inputs, addresses, strict=False)]
-        code.store(driver.last(code, [code.load(addresses[-1], "%mask"), *values]), addresses[-2], "%mask")
+    def body(code: Code, addresses: list[str], mask: str) -> None:
+        values = [_load(code, s, a, mask) for s, a in zip(driver.last_inputs, addresses, strict=False)]
+        code.store(driver.last(code, [code.load(addresses[-1], mask), *values]), addresses[-2], mask)
 
     return _edge_text("driver_last", driver, streams, body)
 
@@ -246,8 +268,9 @@ def _task_text(driver: Driver) -> str:
                             f.call("numc_probe", probe, *numbers, tile, f.number(t.lanes), types=types)  # noqa: B023
 
                     with f.when(is_first):
-                        _clear(f, tile, t.rows * t.lanes, t.width)
-                        f.call("driver_first", *edge, types=edge_types)
+                        _fill(f, driver, tile)
+                        if driver.first_inputs:
+                            f.call("driver_first", *edge, types=edge_types)
                         watch(0)
                     f.call(
                         kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range,
@@ -261,12 +284,16 @@ def _task_text(driver: Driver) -> str:
     return f.text()
 
 
-def _clear(f: Function, tile: str, size: int, width: int) -> None:
-    """Lanes and rows beyond the output are computed, too: as zeros, which no guard minds."""
-    with f.loop(0, size, width) as i:
-        code = Code(width, "z")
-        code.store(code.f32(0.0), f.at(tile, i))
-        f.lines += code.lines
+def _fill(f: Function, driver: Driver, tile: str) -> None:
+    """The initial accumulators if they are a constant, else zeros: lanes beyond the output are computed, too."""
+    t = driver.kernel.tile
+    code = Code(t.width, "z")
+    value = code.f32(0.0)
+    if not driver.first_inputs:
+        value = emit_round(code, driver.first(code, []), driver.kernel.fma.acc)
+    for n in range(t.rows * t.vectors):
+        code.store(value, code.address(tile, n * t.width))
+    f.lines += code.lines
 
 
 _PACK_TYPES = "!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr"

@@ -111,7 +111,7 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
     operands: list[tuple[ir.Value, ir.AffineMap]] = []
     arguments: list[int | float | None] = []
     for value, map_ in list(zip(op.operands, maps, strict=True))[:inputs]:
-        if value == buffer:
+        if buffer is not None and value == buffer:
             if map_ != output[1]:
                 return None
             arguments.append(None)
