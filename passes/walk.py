@@ -47,6 +47,11 @@ def uses(value: ir.Value) -> int:
     return sum(1 for _ in value.uses)
 
 
+def is_unused(value: ir.Value) -> bool:
+    """Whether nothing uses a value."""
+    return next(iter(value.uses), None) is None
+
+
 def is_f32(value: ir.Value) -> bool:
     """Whether a value is an f32 scalar."""
     return isinstance(value.type, ir.F32Type)
