@@ -15,10 +15,13 @@ from torch_mlir.passmanager import PassManager
 from numc.compiler.errors import CompilerBug, NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
+from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
 from numc.passes.contractions import Contraction, contractions_to_kernels
+from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.free_early import free_early
+from numc.passes.fuse_elementwise import fuse_elementwise
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.outline import outline
@@ -73,6 +76,15 @@ def _read_only_arguments(module: ir.Module, _: State) -> None:
     read_only_arguments(module.operation)
 
 
+def _drop_unused_results(module: ir.Module, _: State) -> None:
+    drop_unused_results(module.operation)
+
+
+def _fuse_elementwise(module: ir.Module, _: State) -> None:
+    if not disabled("fuse-elementwise"):
+        fuse_elementwise(module.operation)
+
+
 def _separate_buffers(module: ir.Module, _: State) -> None:
     separate_buffers(module.operation)
 
@@ -115,6 +127,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "check-arithmetic": _check,
     },
     "vector": {
+        "drop-unused-results": _drop_unused_results,
+        "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
         "read-only-arguments": _read_only_arguments,
         "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
         "bufferize": upstream(
@@ -132,9 +146,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {
-        "loops": upstream(
-            "func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"
-        ),
+        "loops": upstream("func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
         "lower": upstream(
             "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"
