@@ -15,15 +15,19 @@ from torch_mlir.passmanager import PassManager
 from numc.compiler.errors import CompilerBug, NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
+from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
 from numc.passes.contractions import Contraction, Packing, contractions_to_kernels
+from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
+from numc.passes.free_early import free_early
+from numc.passes.fuse_elementwise import fuse_elementwise
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.outline import outline
-from numc.passes.own_accumulators import own_accumulators
 from numc.passes.packed_entry import packed_entry
 from numc.passes.read_only_arguments import read_only_arguments
+from numc.passes.separate_buffers import separate_buffers
 from numc.passes.tidy_conversions import tidy_conversions
 
 
@@ -69,12 +73,25 @@ def _check(module: ir.Module, state: State) -> None:
     state.numc_ir = text(module)
 
 
-def _own_accumulators(module: ir.Module, _: State) -> None:
-    own_accumulators(module.operation)
-
-
 def _read_only_arguments(module: ir.Module, _: State) -> None:
     read_only_arguments(module.operation)
+
+
+def _drop_unused_results(module: ir.Module, _: State) -> None:
+    drop_unused_results(module.operation)
+
+
+def _fuse_elementwise(module: ir.Module, _: State) -> None:
+    if not disabled("fuse-elementwise"):
+        fuse_elementwise(module.operation)
+
+
+def _separate_buffers(module: ir.Module, _: State) -> None:
+    separate_buffers(module.operation)
+
+
+def _free_early(module: ir.Module, _: State) -> None:
+    free_early(module.operation)
 
 
 def _contractions(module: ir.Module, state: State) -> None:
@@ -112,24 +129,26 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "check-arithmetic": _check,
     },
     "vector": {
-        "own-accumulators": _own_accumulators,
+        "drop-unused-results": _drop_unused_results,
+        "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
         "read-only-arguments": _read_only_arguments,
+        "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
         "bufferize": upstream(
             "convert-shape-to-std,func.func(tm-tensor-bufferize),eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
             "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"
             " allow-return-allocs-from-loops=true},refback-mlprogram-bufferize,buffer-deallocation-pipeline,"
             "convert-bufferization-to-memref,canonicalize,cse"
         ),
+        "free-early": _free_early,
         "contractions-to-kernels": _contractions,  # on buffers: kernels address memory
         "lower-numc": _lower_numc,  # what is left of numc lives in elementwise bodies
         "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
         "inline": upstream("inline{default-pipeline=}"),
+        "copies-to-loops": upstream("func.func(refback-munge-memref-copy)"),  # copies are outlined like any loop
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {
-        "loops": upstream(
-            "func.func(refback-munge-memref-copy,tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"
-        ),
+        "loops": upstream("func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
         "lower": upstream(
             "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"

@@ -1,4 +1,7 @@
-"""NUMC_DISABLE switches optimisations off, one by one, for tests and for finding faults: no bit depends on them."""
+"""What can be switched off to find or to test the cause of a difference: ``NUMC_DISABLE=fast,fuse-elementwise,...``.
+
+No output bit may depend on any of them.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,21 @@ from numc.compiler.errors import NumcError, did_you_mean
 
 SWITCHES = {
     "fast": "cheap rounding sequences under guards",
-    "pack-weights": "weights packed when the program is built",
+    "fold-constants": "computing at compile time what depends on weights only",
+    "fuse-elementwise": "elementwise chains as one loop",
     "fuse-first": "initial accumulators computed inside the kernel",
     "fuse-last": "elementwise operations computed inside the kernel",
+    "pack-weights": "weights packed at compile time",
+    "parallel-loops": "elementwise loops on several threads",
 }
 
 
 def disabled(name: str) -> bool:
-    """Whether NUMC_DISABLE, a list with commas, names `name`. Raises NumcError for names that do not exist."""
+    """Whether the environment switches `name`, one of SWITCHES, off. Raises NumcError for unknown names in the list."""
     assert name in SWITCHES
-    names = [n.strip() for n in os.environ.get("NUMC_DISABLE", "").split(",") if n.strip()]
-    for other in names:
-        if other not in SWITCHES:
-            hint = did_you_mean(other, SWITCHES)
-            raise NumcError(f"NUMC_DISABLE names {other!r}{hint}: it lists some of {', '.join(SWITCHES)}")
-    return name in names
+    listed = [part.strip() for part in os.environ.get("NUMC_DISABLE", "").split(",") if part.strip()]
+    for part in listed:
+        if part not in SWITCHES:
+            near = did_you_mean(part, SWITCHES)
+            raise NumcError(f"NUMC_DISABLE: no such switch {part!r}{near}: choose from {', '.join(SWITCHES)}")
+    return name in listed

@@ -22,8 +22,6 @@ def outline(module: ir.Operation) -> None:
         for op in [
             op for op in walk.operations(module) if op.name.startswith("linalg.") and op.regions and not op.results
         ]:
-            if not all(isinstance(v.type, ir.MemRefType) or walk.is_f32(v) for v in op.operands):
-                continue
             constants, captured = _captured(op)
             arguments = list(dict.fromkeys([*op.operands, *captured]))
             function = _function(block, op, arguments, constants)
@@ -40,8 +38,8 @@ def outline(module: ir.Operation) -> None:
             op.erase()
         for op in block.operations:
             if isinstance(op, func.FuncOp) and op.name.value == "main" and len(known) > _LARGEST_MAIN // 2:
-                passthrough = [ir.StringAttr.get("optnone"), ir.StringAttr.get("noinline")]
-                op.attributes["passthrough"] = ir.ArrayAttr.get(passthrough)
+                op.attributes["llvm.no_inline"] = ir.UnitAttr.get()
+                op.attributes["llvm.optimize_none"] = ir.UnitAttr.get()
 
 
 def _captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
@@ -69,7 +67,7 @@ def _function(
 ) -> ir.Operation:
     with ir.InsertionPoint(block):
         function = func.FuncOp("region", ([a.type for a in arguments], []), visibility="private")
-        function.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noinline")])
+        function.attributes["llvm.no_inline"] = ir.UnitAttr.get()  # convert-func-to-llvm keeps the prefix's attributes
         entry = function.add_entry_block()
         with ir.InsertionPoint(entry):
             inner_constants = [constant.clone() for constant in constants]

@@ -42,9 +42,68 @@ def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
     return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(generic.attributes["indexing_maps"])]
 
 
+def contracts(generic: ir.Operation) -> bool:
+    """Whether a linalg.generic is a contraction: a reduction by an FMA operator."""
+    return "reduction" in iterator_types(generic) and any(
+        op.operation.name == "numc.fma" for op in body(generic).operations
+    )
+
+
+def loop_sizes(generic: ir.Operation) -> list[int | None]:
+    """The trip count of each loop of a linalg.generic, None where it is dynamic."""
+    sizes: dict[int, int | None] = {}
+    for operand, indexing in zip(generic.operands, indexing_maps(generic), strict=True):
+        for n, expr in enumerate(indexing.results):
+            if isinstance(expr, ir.AffineDimExpr) and sizes.get(expr.position) is None:
+                kind = ir.ShapedType(operand.type)
+                sizes[expr.position] = None if kind.is_dynamic_dim(n) else kind.get_dim_size(n)
+    return [sizes.get(d) for d in range(len(iterator_types(generic)))]
+
+
+def generic_like(
+    old: ir.Operation,
+    operands: list[ir.Value],
+    maps: list[ir.AffineMap],
+    arguments: list[ir.Type],
+    results: list[ir.Type],
+) -> tuple[ir.Operation, ir.Block]:
+    """A linalg.generic before `old` with its loops but other operands, and its body: empty, with these arguments."""
+    with ir.InsertionPoint(old), old.location:
+        new = ir.Operation.create(
+            "linalg.generic",
+            results=results,
+            operands=operands,
+            attributes={
+                "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
+                "iterator_types": old.attributes["iterator_types"],
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands) - len(results), len(results)]),
+            },
+            regions=1,
+        )
+    return new, new.regions[0].blocks.append(*arguments, arg_locs=[old.location] * len(arguments))
+
+
+def copy_body(source: ir.Block, to: ir.Block, values: dict[ir.Value, ir.Value]) -> list[ir.Value]:
+    """Append a copy of `source` without its terminator to `to`, `values` replaced; returns what it would yield."""
+    *ops, terminator = [op.operation for op in source.operations]
+    for op in ops:
+        copy = op.clone(ir.InsertionPoint(to))
+        for inner in operations(copy.operation):
+            for n, operand in enumerate(inner.operands):
+                if operand in values:
+                    inner.operands[n] = values[operand]
+        values.update(zip(op.results, copy.operation.results, strict=True))
+    return [values.get(v, v) for v in terminator.operands]
+
+
 def uses(value: ir.Value) -> int:
     """How often a value is used."""
     return sum(1 for _ in value.uses)
+
+
+def is_unused(value: ir.Value) -> bool:
+    """Whether nothing uses a value."""
+    return next(iter(value.uses), None) is None
 
 
 def is_f32(value: ir.Value) -> bool:

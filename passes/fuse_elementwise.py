@@ -1,0 +1,142 @@
+"""fuse-elementwise: chains of elementwise operations become one loop; permuting copies become indexing of their reader.
+
+All arithmetic is explicit by now (roundings are operations of the bodies), so joining bodies changes no bit. Nothing
+that computes goes into a contraction, which has kernels of its own; nothing costly is computed twice; and nothing
+costly goes into a reduction, whose order keeps its loop scalar.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from numc.passes import walk
+
+# An operation that is cheaper to repeat than to load, and that a scalar loop does not slow down much.
+_CHEAP = {
+    f"arith.{name}"
+    for name in ("addf", "subf", "mulf", "negf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
+}
+_MOST_CHEAP_OPS = 2
+
+
+def fuse_elementwise(module: ir.Operation) -> None:
+    """Rewrite `module`, linalg on tensors, in place."""
+    with module.context, ir.Location.unknown():
+        for generic in list(walk.operations(module, "linalg.generic")):
+            consumer = generic
+            while fused := _fuse_one(consumer):
+                consumer = fused
+
+
+def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
+    """Join one producer into `consumer`; returns what takes the consumer's place, or None if nothing can be joined."""
+    for number in range(walk.input_count(consumer)):
+        producer = _producer(consumer.operands[number])
+        if producer is None or not _wanted(producer):
+            continue
+        joined = _join(producer, consumer, number)
+        if joined is not None:
+            if walk.is_unused(producer.results[0]):
+                producer.erase()
+            return joined
+    return None
+
+
+def _producer(value: ir.Value) -> ir.Operation | None:
+    """The elementwise generic that makes `value`: all parallel, one result of a permutation of the loops, no start."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "linalg.generic":
+        return None
+    op: ir.Operation = value.owner.operation
+    if len(op.results) != 1 or "reduction" in walk.iterator_types(op):
+        return None
+    inputs = walk.input_count(op)
+    if not walk.is_unused(walk.body(op).arguments[inputs]) or not walk.indexing_maps(op)[inputs].is_permutation:
+        return None
+    return None if any(inner.operation.name == "linalg.index" for inner in walk.body(op).operations) else op
+
+
+def _wanted(producer: ir.Operation) -> bool:
+    """Whether `producer` should be joined into all of its users, so that it goes away."""
+    computes = _cost(producer) > 0
+    readers: dict[ir.Operation, set[ir.AffineMap]] = {}
+    for use in producer.results[0].uses:
+        user = use.owner.operation
+        if user.name != "linalg.generic" or use.operand_number >= walk.input_count(user):
+            return False
+        if walk.contracts(user) and (computes or not _permutes(producer)):
+            return False
+        if _cost(producer) > _MOST_CHEAP_OPS and "reduction" in walk.iterator_types(user):
+            return False
+        readers.setdefault(user, set()).add(walk.indexing_maps(user)[use.operand_number])
+    if not computes:
+        return True
+    once = all(_reads_once(user, m) for user, maps in readers.items() for m in maps)
+    if once and len(readers) == 1 and len(next(iter(readers.values()))) == 1:
+        return True
+    return once and _cost(producer) <= _MOST_CHEAP_OPS and _full_inputs(producer) <= 1
+
+
+def _permutes(producer: ir.Operation) -> bool:
+    """Whether a body without operations copies its one tensor (a fill has none)."""
+    return len(producer.operands) == 2 and isinstance(producer.operands[0].type, ir.RankedTensorType)
+
+
+def _cost(producer: ir.Operation) -> int:
+    """The number of operations of a body; any that is not cheap counts as many."""
+    ops = [op.operation.name for op in walk.body(producer).operations][:-1]
+    return sum(1 if name in _CHEAP else 1 + _MOST_CHEAP_OPS for name in ops if name != "arith.constant")
+
+
+def _full_inputs(producer: ir.Operation) -> int:
+    """How many inputs have as many dimensions in use as the loops: those that cost memory traffic."""
+    maps = walk.indexing_maps(producer)[: walk.input_count(producer)]
+    return sum(len({str(e) for e in m.results if isinstance(e, ir.AffineDimExpr)}) == m.n_dims for m in maps)
+
+
+def _reads_once(consumer: ir.Operation, reads: ir.AffineMap) -> bool:
+    """Whether `consumer` reads every element through `reads` at most once."""
+    used = [e.position for e in reads.results if isinstance(e, ir.AffineDimExpr)]
+    if len(set(used)) != len(used) or any(
+        not isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for e in reads.results
+    ):
+        return False
+    sizes = walk.loop_sizes(consumer)
+    return all(d in used or size == 1 for d, size in enumerate(sizes))
+
+
+def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Operation | None:
+    """One generic that does both, with the producer's inputs in place of all uses of its result that read alike.
+
+    None if no map would name one of the loops any more: their trip counts come from the maps.
+    """
+    maps, made = walk.indexing_maps(consumer), walk.indexing_maps(producer)
+    reads, inputs = maps[number], walk.input_count(consumer)
+    replaced = [n for n in range(inputs) if consumer.operands[n] == producer.results[0] and maps[n] == reads]
+    given = walk.input_count(producer)
+    # The producer's loops in terms of the consumer's.
+    places = {e.position: reads.results[n] for n, e in enumerate(made[given].results)}
+    loops = ir.AffineMap.get(reads.n_dims, 0, [places[d] for d in range(made[given].n_dims)])
+    new_maps = [ir.AffineMap.get(reads.n_dims, 0, [e.compose(loops) for e in m.results]) for m in made[:given]]
+    # (map, operand, argument of a body) in order: what the producer reads takes the place of its result.
+    old, first = walk.body(consumer), walk.body(producer)
+    taken = [(m, producer.operands[n], first.arguments[n]) for n, m in enumerate(new_maps)]
+    kept = [(m, consumer.operands[n], old.arguments[n]) for n, m in enumerate(maps) if n not in replaced]
+    parts = [*kept[:number], *taken, *kept[number:]]
+    all_maps = [m for m, _, _ in parts]
+    named = {e.position for m in all_maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
+    if len(named) != reads.n_dims:
+        return None
+    arguments = [a for _, _, a in parts]
+    joined, block = walk.generic_like(
+        consumer, [o for _, o, _ in parts], all_maps, [a.type for a in arguments], [r.type for r in consumer.results]
+    )
+    values = dict(zip(arguments, block.arguments, strict=True))
+    made_value = walk.copy_body(first, block, values)[0]
+    values.update({old.arguments[n]: made_value for n in replaced})
+    yielded = walk.copy_body(old, block, values)
+    with ir.InsertionPoint(block), consumer.location:
+        ir.Operation.create("linalg.yield", operands=yielded)
+    for result, new in zip(consumer.results, joined.results, strict=True):
+        result.replace_all_uses_with(new)
+    consumer.erase()
+    return joined
