@@ -114,7 +114,7 @@ class Code:
 
 
 # Functions of a generated module that LLVM must not inline: each is compiled once, whoever calls it.
-APART = 'attributes {no_inline, passthrough = ["noinline"]}'
+APART = "attributes {no_inline, llvm.no_inline}"
 
 
 class Function(Code):

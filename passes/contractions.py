@@ -174,7 +174,6 @@ class _Lowering:
         driver = Driver(
             kernel,
             side,
-            packing.shape if packing else None,
             (lambda _, values: values[0]) if first is None else first.emit,
             (lambda _, values: values[0]) if last is None else lambda code, v: last.emit(code, v[1:], v[0]),
             tuple(Stream(bool(o.dims() & lanes)) for o in first_streams),
@@ -217,10 +216,11 @@ class _Lowering:
             ("lanes", found.lanes, found.shape.lanes),
         ):
             value = operand.value
-            if not isinstance(value.owner, ir.Block) or value.owner.owner.name != "func.func":
+            if not isinstance(value.owner, ir.Block) or value.owner.owner.operation.name != "func.func":
                 continue
             position = ir.BlockArgument(value).arg_number
-            if ir.StringAttr(value.owner.owner.attributes["sym_name"]).value != "main" or position not in self.weights:
+            name = ir.StringAttr(value.owner.owner.operation.attributes["sym_name"]).value
+            if name != "main" or position not in self.weights:
                 continue
             if walk.uses(value) != 1:
                 continue
@@ -316,7 +316,7 @@ def _strides(operand: _Operand, shape: list[int]) -> dict[int, int]:
 
 def _retype(argument: ir.Value, words: int) -> None:
     """Make an argument of main a 1-D memref of this size."""
-    function = argument.owner.owner
+    function = argument.owner.owner.operation
     argument.set_type(ir.MemRefType.get([words], ir.F32Type.get()))
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     inputs = [a.type for a in function.regions[0].blocks[0].arguments]
@@ -445,7 +445,8 @@ def _call_text(
     f = Function("contraction", {f"%x{n}": str(o.value.type) for n, o in enumerate(operands)} | {"%id": "i64"})
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side]
     groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
-    words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, len(operands)]
+    ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
+    words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, ranges, len(operands)]
     words += [len(group) for group in groups]
     weight = {"": -1, "rows": 0, "lanes": 1}[side]
     described = [None if n == weight else _describe(f, n, o) for n, o in enumerate(operands)]

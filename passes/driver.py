@@ -18,12 +18,13 @@ from numc.passes.packing import layout
 from numc.passes.rounding import emit_round
 
 # The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
+# ranges: where the guard's data begins in the packed weight, in f32 numbers.
 CONTEXT = (
-    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "probe"),
+    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "probe"),
     *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
     *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_run"),
 )
-_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block")
+_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges")
 ROWS_PACKED, LANES_PACKED = 1, 2
 
 
@@ -38,15 +39,13 @@ class Stream:
 class Driver:
     """What distinguishes one task function from another.
 
-    packed: the side that was packed at compile time (``rows``, ``lanes`` or nothing); weight: its shape (batch, rows or
-    lanes, k).
+    packed: the side that was packed at compile time: ``rows``, ``lanes`` or nothing.
     first, last: straight-line code from the lanes of their streams (and for `last` the accumulator, first) to a result.
     Streams are numbered: those of `first`, those of `last`, the output.
     """
 
     kernel: Kernel
     packed: str
-    weight: tuple[int, int, int] | None
     first: Callable[[Code, list[str]], str]
     last: Callable[[Code, list[str]], str]
     first_inputs: tuple[Stream, ...]
@@ -196,7 +195,7 @@ llvm.func @driver(%context: !llvm.ptr, %begin: i64, %end: i64) {
 def _task_text(driver: Driver) -> str:
     kernel, t = driver.kernel, driver.kernel.tile
     f = Function("driver_body", {"%context": "!llvm.ptr", "%begin": "i64", "%end": "i64"})
-    batches, m, n, depth, row_block, lane_block = _context(f, *_NUMBERS)
+    batches, m, n, depth, row_block, lane_block, _ = _context(f, *_NUMBERS)
     a, b, probe, a_batch, b_batch = _context(f, "a", "b", "probe", "a_batch", "b_batch")
     row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
@@ -320,16 +319,17 @@ def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc:
 
 def _ready(f: Function, driver: Driver, data: str, batch: str, panel: str, k0: str, kb: str) -> list[str]:
     """A panel of the operand packed at compile time, from k0 on, and its range (zeros if nobody asks)."""
-    assert driver.weight is not None
     to = layout(driver.kernel, driver.packed)
-    batches, size, depth = driver.weight
-    panels, words = -(-size // to.extent), to.panel_words(depth)
-    along_k = to.step_words // to.width if to.side == "rows" else to.step_words
+    depth, ranges = _context(f, "depth", "ranges")
+    by_rows = to.side == "rows"
+    steps = f.i64("ceildivui", depth, to.width) if by_rows else f.i64("addi", depth, f.i64("andi", depth, 1))
+    words = f.i64("muli", steps, to.step_words)
+    along_k = to.step_words // to.width if by_rows else to.step_words
     offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", k0, along_k), batch))
     found = [f.at(data, offset)]
     if driver.kernel.limits is None:
         return [*found, f.int(0), f.int(0)]
-    blocks = max(1, -(-depth // to.k_block))
+    blocks = f.i64("ceildivui", depth, to.k_block)
     index = f.i64("addi", f.i64("muli", f.i64("addi", f.i64("divui", batch, words), panel), blocks), kb)
-    place = f.i64("addi", f.i64("addi", index, index), batches * panels * words)
+    place = f.i64("addi", f.i64("addi", index, index), ranges)
     return [*found, f.fetch(data, place, "i32"), f.fetch(data, f.i64("addi", place, 1), "i32")]

@@ -13,6 +13,7 @@ constexpr int64_t kTileWords = 1 << 16, kPackedRows = 128, kRows = 1024;
 
 struct Descriptor {
   int64_t width, tile_rows, tile_lanes, flags;
+  int64_t ranges;      // where the guard's data begins in the packed weight
   int64_t streams;     // operands: rows, lanes, then those of the prologue and the epilogue
   int64_t dims[4];     // numbers of dimensions: batch, rows, lanes, k
   int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension
@@ -25,7 +26,7 @@ struct Stream {
 
 struct Context {
   const float *a, *b;
-  int64_t batches, rows, lanes, depth, row_block, lane_block;
+  int64_t batches, rows, lanes, depth, row_block, lane_block, ranges;
   float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
   const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
   const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
@@ -167,7 +168,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   Context &c = *new (memory) Context{};
   Arena arena{memory + head};
   fill(d, c, arena, groups, dims);
-  c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth;
+  c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth, c.ranges = d.ranges;
   int64_t tasks = 0;
   if (c.rows > 0 && c.lanes > 0) {
     choose_blocks(d, c);
