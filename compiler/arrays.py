@@ -63,7 +63,9 @@ def matmul(
     start = np.zeros(shape, np.float32) if c is None else _f32(c, "c")
     if start.shape != shape:
         raise NumcError(f"matmul: c has shape {start.shape}: want {shape}")
-    return _run_matmul(_matmul(str(parse_fma(fma)), target, fast), x, y, start, threads=threads)
+    # Few rows have a micro-kernel of their own.
+    rows = len(x) if 0 < len(x) < 8 else None
+    return _run_matmul(_matmul(str(parse_fma(fma)), rows, target, fast), x, y, start, threads=threads)
 
 
 def _f32(value: npt.ArrayLike, name: str) -> F32Array:
@@ -115,13 +117,14 @@ func.func @main({arguments}) -> {kind} {{
 
 
 @cache
-def _matmul(fma: str, target: str, fast: bool) -> Program:
+def _matmul(fma: str, rows: int | None, target: str, fast: bool) -> Program:
     kind = "tensor<?x?xf32>"
+    left = f"tensor<{rows or '?'}x?xf32>"
     return _compile(
         f"""
-func.func @main(%a: {kind}, %b: {kind}, %c: {kind}) -> {kind} {{
-  %r = linalg.matmul ins(%a, %b : {kind}, {kind}) outs(%c : {kind}) -> {kind}
-  return %r : {kind}
+func.func @main(%a: {left}, %b: {kind}, %c: {left}) -> {left} {{
+  %r = linalg.matmul ins(%a, %b : {left}, {kind}) outs(%c : {left}) -> {left}
+  return %r : {left}
 }}""",
         fma=fma,
         target=target,

@@ -120,10 +120,12 @@ APART = "attributes {no_inline, llvm.no_inline}"
 class Function(Code):
     """A function of pointers and i64 numbers, with loops. Its constants stand at its top."""
 
-    def __init__(self, name: str, arguments: Mapping[str, str]) -> None:
-        """`arguments`: their names, with the percent sign, and types."""
+    def __init__(self, name: str, arguments: Mapping[str, str], results: str = "") -> None:
+        """`arguments`: their names, with the percent sign, and types; `results`: types."""
         super().__init__(0, "v")
-        self._head = f"func.func private @{name}({', '.join(f'{n}: {t}' for n, t in arguments.items())}) {APART} {{"
+        listed = ", ".join(f"{n}: {t}" for n, t in arguments.items())
+        self._results = results
+        self._head = f"func.func private @{name}({listed}) -> ({results}) {APART} {{"
         self._top: list[str] = []
         self._depth = 1
 
@@ -197,7 +199,7 @@ class Function(Code):
         self._depth -= 1
         self.line("}")
 
-    def text(self, indent: str = "") -> str:
-        """The whole function."""
-        body = "\n".join(["  " + line for line in self._top] + self.lines)
-        return f"\n{self._head}\n{body}\n  return\n}}"
+    def function(self, *results: str) -> str:
+        """The whole function, returning these values."""
+        end = f"  return {', '.join(results)} : {self._results}" if results else "  return"
+        return "\n".join(["", self._head, *("  " + line for line in self._top), *self.lines, end, "}"])

@@ -22,7 +22,7 @@ from numc.passes.code import Code, Function
 from numc.passes.driver import LANES_PACKED, PROBE_TEXT, ROWS_PACKED, Driver, Stream, driver_text
 from numc.passes.kernels import Kernel, Tile, kernel_text
 from numc.passes.neighbours import Neighbour, consumer, producer
-from numc.passes.packing import Layout, layout, pack_text, packed
+from numc.passes.packing import Layout, layout, pack_dense_text, pack_text, packed
 
 Linear = tuple[dict[int, int], int]
 
@@ -253,7 +253,7 @@ class _Lowering:
         for text, name in self._calls.items():
             parts.append(text.replace("@contraction(", f"@{name}("))
         for kernel in self._kernels.values():
-            parts += [kernel_text(kernel), pack_text(kernel, "rows"), pack_text(kernel, "lanes")]
+            parts += [kernel_text(kernel), pack_text(kernel, "rows"), pack_text(kernel, "lanes"), pack_dense_text(kernel)]
         source = ir.Module.parse("\n".join(parts), self.module.context)
         for op in source.body.operations:
             self.module.regions[0].blocks[0].append(op.operation.clone())
@@ -479,7 +479,7 @@ def _call_text(
         f.line(f"llvm.store {f.number(word)}, {f.at(place, n, 'i64')} : i64, !llvm.ptr")
     address = f.op(f"llvm.mlir.addressof @{task} : !llvm.ptr")
     f.call("numc_contract", address, place, "%id", types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm")
-    return f.text()
+    return f.function()
 
 
 _About = tuple[str, str, list[str], list[str]]

@@ -22,10 +22,11 @@ from numc.passes.rounding import emit_round
 CONTEXT = (
     *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "probe"),
     *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
-    *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_run"),
+    *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense", "lane_run"),
 )
 _NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges")
 ROWS_PACKED, LANES_PACKED = 1, 2
+SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _edge_text(name: str, driver: Driver, streams: dict[int, Stream], body: Call
             vector(lines, here, lane, whole, "%mask")
         f.line(f"scf.yield {f.i64('addi', '%done', run)} : i64")
         f.line("}")
-    return f.text()
+    return f.function()
 
 
 def _load(code: Code, stream: Stream, address: str, mask: str) -> str:
@@ -280,7 +281,7 @@ def _task_text(driver: Driver) -> str:
                         f.call("driver_last", *edge, types=edge_types)
     for each in buffers:
         f.call("numc_free", each, types="!llvm.ptr", dialect="llvm")
-    return f.text()
+    return f.function()
 
 
 def _fill(f: Function, driver: Driver, tile: str) -> None:
@@ -308,12 +309,23 @@ def _pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0:
 
 
 def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc: str, to: str) -> list[str]:
-    offsets, first, segment, mask = _context(f, "b_k", "lane_first", "lane_segment", "lane_mask")
+    offsets, first, segment, mask, dense = _context(f, "b_k", *(f"lane_{n}" for n in ("first", "segment", "mask", "dense")))
     vectors = kernel.tile.vectors
-    first = f.at(first, f.i64("muli", panel, vectors), "i64")
+    offsets = f.at(offsets, k0, "i64")
     even = f.i64("addi", kc, f.i64("andi", kc, 1))
-    arguments = (data, f.at(offsets, k0, "i64"), kc, even, first, segment, mask, f.number(vectors), to)
-    found = f.call(f"{kernel.name}_pack_lanes", *arguments, types=_PACK_TYPES, results="i32, i32")
+    origin = f.fetch(dense, panel)
+    scattered = f.compare("eq", origin, f.number(SCATTERED), "i64")
+    found = f.op(f"scf.if {scattered} -> (i32, i32) {{")
+    f.lines[-1] = f.lines[-1].replace(f"{found} =", f"{found}:2 =")
+    first = f.at(first, f.i64("muli", panel, vectors), "i64")
+    arguments = (data, offsets, kc, even, first, segment, mask, f.number(vectors), to)
+    slow = f.call(f"{kernel.name}_pack_lanes", *arguments, types=_PACK_TYPES, results="i32, i32")
+    f.line(f"scf.yield {slow}#0, {slow}#1 : i32, i32")
+    f.line("} else {")
+    types = "!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr"
+    fast = f.call(f"{kernel.name}_pack_dense", f.at(data, origin), offsets, kc, even, to, types=types, results="i32, i32")
+    f.line(f"scf.yield {fast}#0, {fast}#1 : i32, i32")
+    f.line("}")
     return [found + "#0", found + "#1"]
 
 

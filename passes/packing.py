@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.formats import Conversion
-from numc.passes.code import APART, Code
+from numc.passes.code import APART, Code, Function
 from numc.passes.kernels import Kernel, magnitude_range
 from numc.passes.rounding import emit_parts, emit_round
 
@@ -131,26 +131,16 @@ def pack_text(kernel: Kernel, side: str) -> str:
     many are filled with +0; segments of the vectors (first segment of each vector, offset and mask of each segment);
     the number of vectors; the panel. Returns the smallest non-zero magnitude less one and the largest one, as encodings.
     """
-    to, conversion = layout(kernel, side), (kernel.row_conversion if side == "rows" else kernel.lane_conversion)
+    to = layout(kernel, side)
     vector, step = to.parts * to.width, to.step_words
     along, across = (step, vector) if side == "rows" else (vector, step)
-    ranged = kernel.limits is not None
     ivec, vec, bits = f"vector<{to.width}xi32>", f"vector<{to.width}xf32>", f"i{to.width}"
     zero = Code(to.width, "z")
     for part in range(to.parts):
         zero.store("%nothing", zero.address("%place", part * to.width))
-
-    def convert(indent: str) -> tuple[str, str, str]:
-        code = Code(to.width, "q")
-        rounded = emit_round(code, "%raw", conversion)
-        low, high = "%low1", "%high1"
-        if ranged:
-            low, high = magnitude_range(code, code.cast("bitcast", rounded, "f32", "i32"), low, high)
-        for part, value in enumerate(emit_parts(code, rounded, to.parts)):
-            code.store(value, code.address("%place", part * to.width))
-        return code.text(indent), low, high
-
-    body, low, high = convert("          ")
+    code = Code(to.width, "q")
+    low, high = _convert(kernel, side, code, "%raw", "%place", "%low1", "%high1")
+    body = code.text("          ")
     loop = f"""scf.for %u = %c0 to %count step %c1 iter_args(%low1 = %low0, %high1 = %high0) -> ({ivec}, {ivec}) : i64 {{
           %offset_at = llvm.getelementptr %offsets[%u] : (!llvm.ptr, i64) -> !llvm.ptr, i64
           %offset = llvm.load %offset_at : !llvm.ptr -> i64
@@ -220,3 +210,50 @@ func.func private @{kernel.name}_pack_{side}(%src: !llvm.ptr, %offsets: !llvm.pt
     %max = vector.reduction <maxui>, %highs : {ivec} into i32
     return %min, %max : i32, i32
 }}"""
+
+
+def pack_dense_text(kernel: Kernel) -> str:
+    """The function ``@<kernel>_pack_dense``: pack_lanes for a panel whose lanes are all there and adjacent.
+
+    It reads whole rows of memory; a stride of a page a vector would wait for the TLB. Arguments: where lane 0 is, the
+    offsets along k, how many there are and up to how many are filled with +0, the panel.
+    """
+    to = layout(kernel, "lanes")
+    f = Function(
+        f"{kernel.name}_pack_dense",
+        {"%src": "!llvm.ptr", "%offsets": "!llvm.ptr", "%count": "i64", "%size": "i64", "%panel": "!llvm.ptr"},
+        "i32, i32",
+    )
+    ivec = f"vector<{to.width}xi32>"
+    code = Code(to.width, "q")
+    low, high = code.int(0xFFFFFFFF), code.int(0)
+    f.lines += code.lines
+    result = f.op(f"scf.for %u = {f.number(0)} to %count step {f.number(1)} iter_args(%low = {low}, %high = {high}) -> ({ivec}, {ivec}) : i64 {{")
+    f.lines[-1] = f.lines[-1].replace(f"{result} =", f"{result}:2 =")
+    source, place = f.at("%src", f.fetch("%offsets", "%u")), f.at("%panel", f.i64("muli", "%u", to.step_words))
+    code = Code(to.width, "p")
+    low, high = "%low", "%high"
+    for v in range(to.count):
+        raw = code.load(code.address(source, v * to.width))
+        low, high = _convert(kernel, "lanes", code, raw, code.address(place, v * to.parts * to.width), low, high)
+    f.lines += [*code.lines, f"scf.yield {low}, {high} : {ivec}, {ivec}", "}"]
+    with f.loop("%count", "%size") as u:
+        place = f.at("%panel", f.i64("muli", u, to.step_words))
+        code = Code(to.width, "z")
+        for n in range(to.count * to.parts):
+            code.store(code.f32(0.0), code.address(place, n * to.width))
+        f.lines += code.lines
+    smallest = f.op(f"vector.reduction <minui>, {result}#0 : {ivec} into i32")
+    largest = f.op(f"vector.reduction <maxui>, {result}#1 : {ivec} into i32")
+    return f.function(smallest, largest)
+
+
+def _convert(kernel: Kernel, side: str, code: Code, raw: str, place: str, low: str, high: str) -> tuple[str, str]:
+    """Append the conversion of one vector, the stores of its parts and the update of the range; returns the range."""
+    to, conversion = layout(kernel, side), (kernel.row_conversion if side == "rows" else kernel.lane_conversion)
+    rounded = emit_round(code, raw, conversion)
+    if kernel.limits is not None:
+        low, high = magnitude_range(code, code.cast("bitcast", rounded, "f32", "i32"), low, high)
+    for part, value in enumerate(emit_parts(code, rounded, to.parts)):
+        code.store(value, code.address(place, part * to.width))
+    return low, high

@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int64_t kRowsPacked = 1, kLanesPacked = 2;
+constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kScattered = INT64_MIN;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 128, kRows = 1024;
 
@@ -30,6 +30,7 @@ struct Context {
   float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
   const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
   const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
+  const int64_t *lane_dense;  // where a panel's lanes begin if they are all adjacent, else kScattered
   const int64_t *lane_run;  // how many lanes from here on are adjacent, or not used, in every further stream
   Stream streams[];
 };
@@ -128,6 +129,14 @@ void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4
     c.b_k = table(arena, k, strides);
     segments(arena, c.b_lane, lane.count, d.width, d.tile_lanes / d.width, c.lane_first, c.lane_segment, c.lane_mask);
   }
+  int64_t *const dense = arena.take(ceil_div(lane.count, d.tile_lanes));
+  c.lane_dense = dense;
+  for (int64_t p = 0; c.b_lane != nullptr && p * d.tile_lanes < lane.count; ++p) {
+    const int64_t *const panel = c.b_lane + p * d.tile_lanes;
+    int64_t n = 1;
+    while (n < d.tile_lanes && p * d.tile_lanes + n < lane.count && panel[n] == panel[0] + n) ++n;
+    dense[p] = n == d.tile_lanes ? panel[0] : kScattered;
+  }
   int64_t *const run = arena.take(lane.count);
   c.lane_run = run;
   for (int64_t i = 0; i < lane.count; ++i) run[i] = lane.count - i;
@@ -162,7 +171,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   const int64_t batches = groups[0].count, rows = groups[1].count, lanes = groups[2].count, depth = groups[3].count;
   const int64_t others = d.streams - 2, head = static_cast<int64_t>(sizeof(Context) / 8) + 4 * others;
   const int64_t firsts = ceil_div(depth, d.width) + ceil_div(lanes, d.tile_lanes) * (d.tile_lanes / d.width) + 2;
-  const int64_t size = head + (2 + others) * batches + (1 + others) * rows + (4 + others) * lanes + 4 * depth + firsts;
+  const int64_t size = head + (2 + others) * batches + (1 + others) * rows + (5 + others) * lanes + 4 * depth + firsts;
   auto *const memory = static_cast<int64_t *>(numc_alloc(static_cast<size_t>(size) * 8));
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   Context &c = *new (memory) Context{};
