@@ -39,7 +39,10 @@ class _Owner:
             "typestr": np.dtype(spec.dtype).str,
             "data": (tensor.data or 0, False),
         }
-        weakref.finalize(self, library().numc_free, ctypes.c_void_p(tensor.owner)).atexit = False
+        self._free, self._memory = library().numc_free, ctypes.c_void_p(tensor.owner)
+
+    def __del__(self) -> None:
+        self._free(self._memory)
 
 
 def _to_array(tensor: Tensor, spec: TensorSpec) -> Array:
@@ -95,6 +98,7 @@ class Program:
     def _attach(self, handle: int) -> None:
         self._handle = ctypes.c_void_p(handle)
         self._inputs = self._contents.abi.inputs
+        self._dtypes = [DTYPES.index(spec.dtype) for spec in self._inputs]
         self._watchers: list[_Watcher] = []
         self._observer = _forwarder(self._watchers)
         weakref.finalize(self, library().numc_program_free, self._handle).atexit = False
@@ -137,8 +141,8 @@ class Program:
         arrays = self._bind(args, named)
         count = 0 if threads is None else _thread_count(threads)
         given = (Tensor * max(len(arrays), 1))()
-        for slot, array in zip(given, arrays, strict=False):
-            slot.data, slot.dtype, slot.rank = array.ctypes.data, DTYPES.index(array.dtype.name), array.ndim
+        for slot, array, dtype in zip(given, arrays, self._dtypes, strict=False):
+            slot.data, slot.dtype, slot.rank = array.ctypes.data, dtype, array.ndim
             slot.dims[: array.ndim] = array.shape
         taken = (Tensor * max(len(self.outputs), 1))()
         error = ErrorText()
@@ -176,7 +180,9 @@ class Program:
     def _check_symbols(self, arrays: Sequence[Array]) -> None:
         """Sizes of one name are equal and not zero: the importer relied on it, the code has no checks."""
         seen: dict[str, tuple[str, int]] = {}
-        symbols = self.manifest.get("symbols", {})
+        symbols = self.manifest.get("symbols")
+        if not symbols:
+            return
         for spec, array in zip(self.inputs, arrays, strict=True):
             for symbol, size in zip(symbols.get(spec.name, ()), array.shape, strict=False):
                 if not symbol:
@@ -242,6 +248,8 @@ def _thread_count(threads: Any) -> int:
 
 def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
+    if type(value) is np.ndarray and value.dtype == spec.dtype and value.shape == spec.shape and value.flags.carray:
+        return value
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:
