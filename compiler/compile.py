@@ -134,13 +134,8 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     inputs, outputs = _signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
     module, state = _lower(imported, options, "llvm", dump)
-    weights = []
-    for position, (_, value) in sorted(imported.weights.items()):
-        conversion = state.weight_conversions.get(position)
-        value = value if conversion is None else _converted(value, conversion)
-        weights.append(state.packings[position](value) if position in state.packings else value)
-    names = {position: name for position, (name, _) in imported.weights.items()}
-    described = [Weight(names[p], w.dtype.name, w.shape) for p, w in zip(sorted(names), weights, strict=True)]
+    weights = _weights(imported, state)
+    described = [Weight(name, w.dtype.name, w.shape) for name, w in weights]
     abi = Abi(ENTRY, (*inputs, *described), outputs, frozenset(state.target.features), state.target.name)
     manifest = {
         "fma": str(state.fma),
@@ -149,10 +144,24 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "sources": list(imported.sources),
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
         "contractions": [asdict(c) for c in state.contractions],
-        "converted_weights": {names[p]: c for p, c in state.weight_conversions.items()},
+        "converted_weights": {imported.weights[p][0]: c for p, c in state.weight_conversions.items()},
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
     }
-    return Contents(abi, object_code(module, state.target), tuple(weights), manifest, state.numc_ir)
+    return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, state.numc_ir)
+
+
+def _weights(imported: Imported, state: pipeline.State) -> list[tuple[str, np.ndarray]]:
+    """The arguments of the entry that the program holds, with names: the model's, then those packed for a contraction."""
+    weights = {}
+    for position, (name, value) in imported.weights.items():
+        conversion = state.weight_conversions.get(position)
+        weights[position] = name, value if conversion is None else _converted(value, conversion)
+    for position, packing in state.packings.items():
+        name, value = weights[packing.weight]
+        weights[position] = f"{name} (packed)", packing(value)
+    for position in state.unused_weights:
+        weights[position] = weights[position][0], np.zeros(0, np.float32)
+    return [weight for _, weight in sorted(weights.items())]
 
 
 def _version(package: str) -> str:

@@ -43,6 +43,7 @@ class State:
     contractions: list[Contraction] = field(default_factory=list)
     weight_conversions: dict[int, str] = field(default_factory=dict)
     packings: dict[int, Packing] = field(default_factory=dict)
+    unused_weights: set[int] = field(default_factory=set)
     numc_ir: str = ""
 
 
@@ -96,7 +97,7 @@ def _free_early(module: ir.Module, _: State) -> None:
 
 def _contractions(module: ir.Module, state: State) -> None:
     found = contractions_to_kernels(module.operation, state.target.tile, state.weights, fast=state.fast)
-    state.contractions, state.packings = found
+    state.contractions, state.packings, state.unused_weights = found
 
 
 def _lower_numc(module: ir.Module, _: State) -> None:

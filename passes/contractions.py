@@ -21,7 +21,7 @@ from numc.passes import walk
 from numc.passes.code import Code, Function
 from numc.passes.driver import LANES_PACKED, PROBE_TEXT, ROWS_PACKED, Driver, Stream, driver_text
 from numc.passes.kernels import Kernel, Tile, kernel_text
-from numc.passes.neighbours import Neighbour, consumer, producer
+from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text, packed
 
 Linear = tuple[dict[int, int], int]
@@ -42,28 +42,42 @@ class Contraction:
     layout: Layout | None
 
 
+Directions = tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class Packing:
-    """How a weight is packed: the offsets of its elements by batch, by row or lane, and by k, and the layout.
+    """How a weight, an argument of main by its number, is packed.
 
-    sizes: those of the contraction's dimensions, as far as the weight knows them.
+    start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. dims: the sizes of
+    the contraction's dimensions, as far as the weight knows them.
     """
 
-    sizes: dict[int, int]
-    batch: npt.NDArray[np.int64]
-    across: npt.NDArray[np.int64]
-    k: npt.NDArray[np.int64]
+    weight: int
+    start: int
+    batch: Directions
+    across: Directions
+    k: Directions
+    dims: dict[int, int]
     layout: Layout
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal keys mean equal packed weights."""
+        return self.weight, self.start, self.batch, self.across, self.k, self.layout
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Batches, rows or lanes, depth."""
-        return len(self.batch), len(self.across), len(self.k)
+        batch, across, k = (int(np.prod([size for size, _ in d])) for d in (self.batch, self.across, self.k))
+        return batch, across, k
 
     def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Pack `weight`, which is in its format already."""
-        index = self.batch[:, None, None] + self.across[None, :, None] + self.k[None, None, :]
-        return packed(weight.reshape(-1)[index], self.layout)
+        index = np.full((1,), self.start, np.int64)
+        for size, stride in (*self.batch, *self.across, *self.k):
+            index = (index[:, None] + np.arange(size) * stride).reshape(-1)
+        return packed(weight.reshape(-1)[index].reshape(self.shape), self.layout)
 
 
 @dataclass(frozen=True)
@@ -114,10 +128,11 @@ class _Found:
 
 def contractions_to_kernels(
     module: ir.Operation, tile: Tile, weights: Iterable[int] = (), *, fast: bool = True
-) -> tuple[list[Contraction], dict[int, Packing]]:
-    """Rewrite `module` in place; returns the contractions in program order and how weights are to be packed.
+) -> tuple[list[Contraction], dict[int, Packing], set[int]]:
+    """Rewrite `module` in place; returns the contractions in program order, packed weights, and weights without a use.
 
-    weights: the arguments of main whose values are known; one that is packed becomes a 1-D argument.
+    weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
+    the arguments that nothing uses any more are empty.
     """
     with module.context, ir.Location.unknown():
         found = [f for g in walk.operations(module, "linalg.generic") if (f := _find(g)) is not None]
@@ -125,7 +140,7 @@ def contractions_to_kernels(
         for each in found:
             lowering.lower(each)
         lowering.finish()
-    return lowering.table, lowering.packings
+    return lowering.table, lowering.packings, lowering.unused
 
 
 def _find(generic: ir.Operation) -> _Found | None:
@@ -150,9 +165,13 @@ class _Lowering:
     """The functions added to a module so far, and what was learnt about its contractions."""
 
     def __init__(self, module: ir.Operation, tile: Tile, fast: bool, weights: set[int]) -> None:
-        self.module, self.tile, self.fast, self.weights = module, tile, fast, weights
+        self.module, self.tile, self.fast = module, tile, fast
+        self._main = _main(module)
+        self._weights = {self._main.arguments[n]: n for n in weights} if weights else {}
+        self._packed: dict[tuple[object, ...], ir.Value] = {}
         self.table: list[Contraction] = []
         self.packings: dict[int, Packing] = {}
+        self.unused: set[int] = set()
         self._kernels: dict[str, Kernel] = {}
         self._drivers: dict[str, str] = {}
         self._calls: dict[str, str] = {}
@@ -168,7 +187,7 @@ class _Lowering:
         out = found.out if last is None else _moved(last.output, last, found)
         kernel = Kernel(found.fma, *_tile(self.tile, found), found.swap, self.fast)
         kernel = replace(kernel, partial=_partial(kernel.tile, found))
-        side, packing = self._pack(found, kernel)
+        side, packing, found = self._pack(found, kernel)
         operands = [found.rows, found.lanes, *first_streams, *last_streams, out]
         lanes = set(found.shape.lanes)
         driver = Driver(
@@ -207,46 +226,29 @@ class _Lowering:
         assert f"@{placeholder}" in text
         return name
 
-    def _pack(self, found: _Found, kernel: Kernel) -> tuple[str, Packing | None]:
-        """Decide whether one operand is a weight that can be packed now; changes the type of main's argument."""
-        if disabled("pack-weights"):
-            return "", None
-        for side, operand, across in (
-            ("rows", found.rows, found.shape.rows),
-            ("lanes", found.lanes, found.shape.lanes),
-        ):
-            value = operand.value
-            if not isinstance(value.owner, ir.Block) or value.owner.owner.operation.name != "func.func":
+    def _pack(self, found: _Found, kernel: Kernel) -> tuple[str, Packing | None, _Found]:
+        """Put the packed form of a weight among main's arguments, if an operand is a weight; returns which side it is."""
+        for side, across in (("rows", found.shape.rows), ("lanes", found.shape.lanes)):
+            operand = found.rows if side == "rows" else found.lanes
+            source = root(operand.value)
+            if disabled("pack-weights") or source not in self._weights:
                 continue
-            position = ir.BlockArgument(value).arg_number
-            name = ir.StringAttr(value.owner.owner.operation.attributes["sym_name"]).value
-            if name != "main" or position not in self.weights:
+            packing = _packing(self._weights[source], operand, found, across, layout(kernel, side))
+            if packing is None:
                 continue
-            if walk.uses(value) != 1:
-                continue
-            kind = ir.MemRefType(value.type)
-            sizes = _static_sizes(operand, kind)
-            batch = [d for d in found.shape.batch if d in operand.dims()]
-            if any(d not in sizes for d in (*batch, *across, *found.shape.k)):
-                continue
-            strides = _strides(operand, list(kind.shape))
-
-            def table(dims: list[int], strides: dict[int, int] = strides, sizes: dict[int, int] = sizes) -> npt.NDArray[np.int64]:
-                offsets = np.zeros(1, np.int64)
-                for d in dims:
-                    offsets = (offsets[:, None] + np.arange(sizes[d]) * strides.get(d, 0)).reshape(-1)
-                return offsets
-
-            packing = Packing(sizes, table(batch), table(across), table(found.shape.k), layout(kernel, side))
-            self.packings[position] = packing
-            _retype(value, packing.layout.words(*packing.shape))
-            return side, packing
-        return "", None
+            if packing.key not in self._packed:
+                kind = ir.MemRefType.get([packing.layout.words(*packing.shape)], ir.F32Type.get())
+                self._packed[packing.key] = self._main.add_argument(kind, ir.Location.unknown())
+                self.packings[len(self._main.arguments) - 1] = packing
+            packed_operand = _Operand(self._packed[packing.key], operand.places)
+            return side, packing, replace(found, **{side: packed_operand})
+        return "", None, found
 
     def finish(self) -> None:
         """Add the functions to the module."""
         if not self.table:
             return
+        self._drop_unused_weights()
         parts = [_EXTERNALS, PROBE_TEXT]
         for text, name in self._drivers.items():
             parts.append(text.replace("@driver", f"@{name}"))
@@ -257,6 +259,28 @@ class _Lowering:
         source = ir.Module.parse("\n".join(parts), self.module.context)
         for op in source.body.operations:
             self.module.regions[0].blocks[0].append(op.operation.clone())
+
+
+    def _drop_unused_weights(self) -> None:
+        """A weight that is used in packed form only becomes an empty argument."""
+        for weight in self._weights:
+            _erase_dead_views(weight)
+            if walk.uses(weight) == 0 and str(ir.MemRefType(weight.type).element_type) == "f32":
+                weight.set_type(ir.MemRefType.get([0], ir.F32Type.get()))
+                self.unused.add(self._weights[weight])
+        function = self._main.owner.operation
+        results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
+        inputs = [a.type for a in self._main.arguments]
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+
+
+def _erase_dead_views(value: ir.Value) -> None:
+    for use in list(value.uses):
+        user = use.owner.operation
+        if user.name in VIEWS:
+            _erase_dead_views(user.results[0])
+            if walk.uses(user.results[0]) == 0:
+                user.erase()
 
 
 def _tile(tile: Tile, found: _Found) -> tuple[Tile]:
@@ -304,23 +328,34 @@ def _static_sizes(operand: _Operand, kind: ir.MemRefType) -> dict[int, int]:
     }
 
 
-def _strides(operand: _Operand, shape: list[int]) -> dict[int, int]:
-    """Strides by the contraction's dimensions, for a dense operand of this shape."""
-    strides: dict[int, int] = {}
-    for n, (coefficients, _) in enumerate(operand.places):
-        dense = int(np.prod(shape[n + 1 :], dtype=np.int64))
+def _packing(weight: int, operand: _Operand, found: _Found, across: list[int], to: Layout) -> Packing | None:
+    """How a view of a weight is packed, if its sizes and strides are known."""
+    kind = ir.MemRefType(operand.value.type)
+    strides_of_view, start = kind.get_strides_and_offset()
+    sizes = _static_sizes(operand, kind)
+    batch = [d for d in found.shape.batch if d in operand.dims()]
+    dims = (*batch, *across, *found.shape.k)
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    if any(d not in sizes for d in dims) or dynamic in (*strides_of_view, start):
+        return None
+    strides = dict.fromkeys(dims, 0)
+    for (coefficients, constant), stride in zip(operand.places, strides_of_view, strict=True):
+        start += constant * stride
         for d, factor in coefficients.items():
-            strides[d] = strides.get(d, 0) + factor * dense
-    return strides
+            strides[d] += factor * stride
+
+    def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        return tuple((sizes[d], strides[d]) for d in group)
+
+    return Packing(weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to)
 
 
-def _retype(argument: ir.Value, words: int) -> None:
-    """Make an argument of main a 1-D memref of this size."""
-    function = argument.owner.owner.operation
-    argument.set_type(ir.MemRefType.get([words], ir.F32Type.get()))
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    inputs = [a.type for a in function.regions[0].blocks[0].arguments]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
+def _main(module: ir.Operation) -> ir.Block:
+    """The body of @main."""
+    for op in module.regions[0].blocks[0].operations:
+        if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
+            return op.operation.regions[0].blocks[0]
+    raise AssertionError("no @main")
 
 
 def _moved(operand: tuple[ir.Value, ir.AffineMap], neighbour: Neighbour, found: _Found) -> _Operand:
@@ -515,7 +550,7 @@ def _extent(
             if about is not None and place == ({d: 1}, 0):
                 return about[2][n]
     assert packing is not None  # only the packed weight has it: its sizes were static
-    return packing.sizes[d]
+    return packing.dims[d]
 
 
 def _packed_stride(d: int, operand: _Operand, packing: Packing, found: _Found) -> int:
@@ -524,5 +559,5 @@ def _packed_stride(d: int, operand: _Operand, packing: Packing, found: _Found) -
     if d not in batch:
         return 0
     inner = batch[batch.index(d) + 1 :]
-    pitch = int(np.prod([packing.sizes[b] for b in inner], dtype=np.int64))
+    pitch = int(np.prod([packing.dims[b] for b in inner], dtype=np.int64))
     return pitch * packing.layout.batch_words(*packing.shape[1:])

@@ -11,7 +11,7 @@ from numc.passes import walk
 from numc.passes.code import Code
 from numc.passes.vector_body import Emit, constant, vector_body
 
-_VIEWS = ("memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
+VIEWS = ("memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Neighbour:
 
 def root(value: ir.Value) -> ir.Value:
     """The buffer that `value` is a view of."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in _VIEWS:
+    while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
 
@@ -151,7 +151,7 @@ def _touched(op: ir.Operation) -> set[ir.Value]:
         for inner in walk.operations(op)
         for value in inner.operands
         if isinstance(value.type, ir.MemRefType)
-    } | {root(value) for value in op.results if isinstance(value.type, ir.MemRefType) and op.name in _VIEWS}
+    } | {root(value) for value in op.results if isinstance(value.type, ir.MemRefType) and op.name in VIEWS}
 
 
 def _written(op: ir.Operation) -> set[ir.Value]:
@@ -159,7 +159,7 @@ def _written(op: ir.Operation) -> set[ir.Value]:
     written: set[ir.Value] = set()
     for inner in walk.operations(op):
         memrefs = [v for v in inner.operands if isinstance(v.type, ir.MemRefType)]
-        if inner.name in _VIEWS or inner.name in ("memref.dim", "memref.load"):
+        if inner.name in VIEWS or inner.name in ("memref.dim", "memref.load"):
             continue
         if inner.name == "linalg.generic":
             memrefs = [v for v in list(inner.operands)[walk.input_count(inner) :] if isinstance(v.type, ir.MemRefType)]
