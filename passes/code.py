@@ -58,6 +58,13 @@ class Code:
             value -= 1 << bits
         return self._constant(element, str(value))
 
+    def llvm_constant(self, value: int, element: str = "i32") -> str:
+        """A scalar the operand of an intrinsic must have as an immediate."""
+        key = ("llvm." + element, str(value))
+        if key not in self._constants:
+            self._constants[key] = self.op(f"llvm.mlir.constant({value} : {element}) : {element}")
+        return self._constants[key]
+
     def binary(self, name: str, a: str, b: str, element: str = "f32") -> str:
         """``arith.name a, b``."""
         return self.op(f"arith.{name} {a}, {b} : {self.ty(element)}")
