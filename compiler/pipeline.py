@@ -24,6 +24,7 @@ from numc.passes.outline import outline
 from numc.passes.packed_entry import packed_entry
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.tidy_conversions import tidy_conversions
+from numc.passes.without_fma import without_fma
 
 
 @dataclass
@@ -72,7 +73,9 @@ def _read_only_arguments(module: ir.Module, _: State) -> None:
 
 
 def _contractions(module: ir.Module, state: State) -> None:
-    state.contractions = contractions_to_kernels(module.operation, state.target.tile, fast=state.fast)
+    state.contractions = contractions_to_kernels(
+        module.operation, state.target.tile, fast=state.fast and state.target.has_fma
+    )
 
 
 def _lower_numc(module: ir.Module, _: State) -> None:
@@ -89,6 +92,11 @@ def _outline(module: ir.Module, _: State) -> None:
 
 def _packed_entry(module: ir.Module, _: State) -> None:
     packed_entry(module)
+
+
+def _without_fma(module: ir.Module, state: State) -> None:
+    if not state.target.has_fma:
+        without_fma(module.operation)
 
 
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
@@ -123,6 +131,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             "func.func(refback-munge-memref-copy,tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"
         ),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
+        "without-fma": _without_fma,
         "lower": upstream(
             "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"
             "canonicalize,cse,convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"

@@ -73,11 +73,11 @@ def guard(fma: Fma) -> Guard | None:
         # accumulator is one of those multiples as a value of the format. BF16x3 is the identity on them.
         product = fmt.emin - fmt.significand_bits + grid
         # C * x stays finite; rounding one part of two also scales by 2^10, but is of the small part.
-        largest = {1: 102 + fmt.precision, 2: 110, 3: 126}[fmt.parts]
+        largest = {1: 103 + fmt.precision, 2: 110, 3: 126}[fmt.parts]
     else:
         product = -149 + grid if exact else _UNBOUNDED
         saturates = fmt.finite and not to.overflow
-        largest = 102 + fmt.precision if saturates else fmt.emax
+        largest = 103 + fmt.precision if saturates else fmt.emax
     return Guard(largest, product, -149)
 
 

@@ -10,16 +10,21 @@ import pytest
 
 import arithmetic_vectorised as reference
 from numc.compiler.arrays import matmul
-from numc.compiler.targets import TARGETS
-from numc.runtime.library import cpu_features
+from machine import HERE
 
 F32 = npt.NDArray[np.float32]
-HERE = [name for name, target in TARGETS.items() if cpu_features().issuperset(target.features)]
 OPERATORS = {
     f"fma(a={a},acc={acc},datapath=exact)": (a, acc)
     for a, acc in (
         *(("bf16", acc) for acc in ("bf16", "bf16x2", "bf16x3", "e8m1", "e8m12", "fp32", "e6m9n")),
-        *(("e6m9", "e6m9"), ("e6m9n", "e6m9n"), ("tf32", "tf32"), ("tf32", "bf16x2"), ("tf32", "e7m16"), ("tf32", "e4m3fn")),
+        *(
+            ("e6m9", "e6m9"),
+            ("e6m9n", "e6m9n"),
+            ("tf32", "tf32"),
+            ("tf32", "bf16x2"),
+            ("tf32", "e7m16"),
+            ("tf32", "e4m3fn"),
+        ),
         *(("fp16", "fp16"), ("e5m2", "e5m2"), ("fp32", "bf16")),
     )
 }

@@ -23,13 +23,36 @@ WIDTHS = [
 ]
 FP32 = [
     *("bf16_1_1", "bf16_1_2", "bf16_1_3", "bf16_2_2{3}", "bf16_2_2{4}", "bf16_3_3{6}", "bf16_3_3{9}"),
-    *("fmac(e8m1)", "fmac(tf32)", "fmac(e8m12)", "fma(a=fp32,acc=e8m21)", "fma(a=fp32,acc=bf16)", "fma(a=bf16x2,acc=bf16)"),
-    *("fmac(e6m9)", "fmac(e6m9n)", "fmac(fp16)", "fmac(e5m2)", "fmac(e4m3fn)", "fmac(e4m3)", "fmac(e6m16)"),
+    *(
+        "fmac(e8m1)",
+        "fmac(tf32)",
+        "fmac(e8m11)",
+        "fmac(e8m12)",
+        "fma(a=fp32,acc=e8m21)",
+        "fma(a=fp32,acc=bf16)",
+        "fma(a=bf16x2,acc=bf16)",
+    ),
+    *(
+        "fmac(e6m9)",
+        "fmac(e6m9n)",
+        "fmac(fp16)",
+        "fmac(e5m2)",
+        "fmac(e4m3fn)",
+        "fmac(e4m3)",
+        "fmac(e6m11)",
+        "fmac(e6m16)",
+    ),
     *("fmac(e6m16n)", "fma(a=fp32,acc=e4m3fn:nan)", "fma(a=bf16,acc=e6m9n)", "fma(a=fp32,acc=e3m4fn)"),
 ]
 EXACT = [
-    *(f"fma(a=bf16,acc={acc},datapath=exact)" for acc in ("bf16", "bf16x2", "bf16x3", "e8m1", "e8m12", "e8m21")),
-    *(f"fma(a=tf32,acc={acc},datapath=exact)" for acc in ("bf16", "bf16x2", "tf32", "e6m9", "e6m9n", "e7m16n", "e4m3fn")),
+    *(
+        f"fma(a=bf16,acc={acc},datapath=exact)"
+        for acc in ("bf16", "bf16x2", "bf16x3", "e8m1", "e8m11", "e8m12", "e8m21")
+    ),
+    *(
+        f"fma(a=tf32,acc={acc},datapath=exact)"
+        for acc in ("bf16", "bf16x2", "tf32", "e6m9", "e6m9n", "e7m16n", "e4m3fn")
+    ),
     *("fma(a=e5m2,acc=e5m2,datapath=exact)", "fma(a=e8m12,b=e8m10,acc=bf16,datapath=exact)"),
 ]
 
