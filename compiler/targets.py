@@ -57,5 +57,5 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
         if host_features.issuperset(target.features):
             return target
     raise NumcError(
-        "this processor does not have SSE4.2, the least numc needs: name a target with --target to compile for another one"
+        "this processor lacks SSE4.2, the least numc needs: name a target with --target to compile for another one"
     )

@@ -51,19 +51,19 @@ class Code:
         """A binary64 constant, written as its bits."""
         return self._constant("f64", f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
 
-    def int(self, value: int, element: str = "i32") -> str:
-        """An integer constant; values above the signed range wrap."""
-        bits = int(element[1:])
-        if bits > 1 and value >= 1 << (bits - 1):
-            value -= 1 << bits
-        return self._constant(element, str(value))
-
     def llvm_constant(self, value: int, element: str = "i32") -> str:
         """A scalar the operand of an intrinsic must have as an immediate."""
         key = ("llvm." + element, str(value))
         if key not in self._constants:
             self._constants[key] = self.op(f"llvm.mlir.constant({value} : {element}) : {element}")
         return self._constants[key]
+
+    def int(self, value: int, element: str = "i32") -> str:
+        """An integer constant; values above the signed range wrap."""
+        bits = int(element[1:])
+        if bits > 1 and value >= 1 << (bits - 1):
+            value -= 1 << bits
+        return self._constant(element, str(value))
 
     def binary(self, name: str, a: str, b: str, element: str = "f32") -> str:
         """``arith.name a, b``."""

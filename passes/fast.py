@@ -175,9 +175,10 @@ def _exact_pair(code: Code, a: str, b: str, c: str) -> str:
     """BF16x2 of the exact sum.
 
     hi = RN_8(s), d = s - hi, a multiple of u with at most 16 bits, and lo is d + e rounded to 8 bits, but to no finer
-    quantum than u (the parts of a value add up to a binary32 number). So lo = RN_8(d), unless d lies half way between 8-bit
-    numbers: then the sign of e decides, and any number with that sign and at most u / 2^10 may stand for e: too
-    little to move y by its quantum, which is at least u / 2^8. Where s itself is half way, either hi gives the same hi + lo.
+    quantum than u (the parts of a value add up to a binary32 number). So lo = RN_8(d), unless d lies half way between
+    8-bit numbers: then the sign of e decides, and any number with that sign and at most u / 2^10 may stand for e: too
+    little to move t by its quantum, which is at least u / 2^8. Where s itself is half way, either hi gives the same
+    hi + lo.
     The factor 2^10 is kept up to the last step, where it costs nothing.
     """
     factor, scale = 2.0**16, 2.0**10

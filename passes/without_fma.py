@@ -1,9 +1,9 @@
 """without-fma: for processors that have no FMA instruction, an f32 FMA becomes binary64 arithmetic with the same bits.
 
-The product of two binary32 numbers is exact in binary64, the sum is rounded to odd, and the conversion to binary32 is then
-the one rounding of the real number (Boldo and Melquiond 2008). It also is under the FTZ and DAZ of the hardware
+The product of two binary32 numbers is exact in binary64, the sum is rounded to odd, and the conversion to binary32 is
+then the one rounding of the real number (Boldo and Melquiond 2008). It also is under the FTZ and DAZ of the hardware
 datapaths: the conversions are what reads and writes binary32, binary64 values stay far from subnormal, and both
-instructions detect tininess after rounding. An f64 FMA stays, as a call of the C library's, which is correctly rounded.
+instructions detect tininess after rounding. An f64 FMA stays, as a call of the C library's, which rounds correctly.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_a_processor_too_old() -> None:
     with pytest.raises(numc.NumcError) as error:
         resolve("host", frozenset({"popcnt"}))
     assert str(error.value) == (
-        "this processor does not have SSE4.2, the least numc needs: name a target with --target to compile for another one"
+        "this processor lacks SSE4.2, the least numc needs: name a target with --target to compile for another one"
     )
 
 

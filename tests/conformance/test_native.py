@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 
 import arithmetic_vectorised as reference
-from machine import HERE
 import numc
+from machine import HERE
 from numc.compiler.arrays import matmul
 from numc.compiler.fma import FMAS
 from numc.compiler.grammar import parse_fma
