@@ -1,4 +1,4 @@
-"""The cheap sequences of the exact datapath: one rounding of a*b + c, where two roundings would differ and where not."""
+"""The cheap sequences of the exact datapath: one rounding of a*b + c, where two would differ and where not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ OPERATORS = {
             ("tf32", "tf32"),
             ("tf32", "bf16x2"),
             ("tf32", "e7m16"),
-            ("tf32", "e4m3fn"),
         ),
         *(("fp16", "fp16"), ("e5m2", "e5m2"), ("fp32", "bf16")),
     )

@@ -1,4 +1,4 @@
-"""The cheap sequences at the limits of their guards: what a guard admits is exact, whatever a kernel's bounds add to it."""
+"""The cheap sequences at the limits of their guards: what a guard admits is exact, without a kernel's own slack."""
 
 from __future__ import annotations
 
