@@ -29,6 +29,7 @@ from numc.passes.packed_entry import packed_entry
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.separate_buffers import separate_buffers
 from numc.passes.tidy_conversions import tidy_conversions
+from numc.passes.without_fma import without_fma
 
 
 @dataclass
@@ -96,7 +97,8 @@ def _free_early(module: ir.Module, _: State) -> None:
 
 
 def _contractions(module: ir.Module, state: State) -> None:
-    found = contractions_to_kernels(module.operation, state.target.tile, state.weights, fast=state.fast)
+    fast = state.fast and state.target.has_fma
+    found = contractions_to_kernels(module.operation, state.target.tile, state.weights, fast=fast)
     state.contractions, state.packings, state.unused_weights = found
 
 
@@ -114,6 +116,11 @@ def _outline(module: ir.Module, _: State) -> None:
 
 def _packed_entry(module: ir.Module, _: State) -> None:
     packed_entry(module)
+
+
+def _without_fma(module: ir.Module, state: State) -> None:
+    if not state.target.has_fma:
+        without_fma(module.operation)
 
 
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
@@ -151,6 +158,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "llvm": {
         "loops": upstream("func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
+        "without-fma": _without_fma,
         "lower": upstream(
             "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"
             "canonicalize,cse,convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"

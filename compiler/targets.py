@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.passes.kernels import AVX2, AVX512, Tile
 
+_V2 = ["popcnt", "sse4.1", "sse4.2"]
 _V3 = ["avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt"]
 _V4 = [*_V3, *["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]]
 
@@ -20,6 +21,11 @@ class Target:
     tile: Tile
 
     @property
+    def has_fma(self) -> bool:
+        """Whether an FMA is an instruction; the cheap sequences of fast.py are worth their while only then."""
+        return "fma" in self.features
+
+    @property
     def function_attributes(self) -> str:
         """The attributes that make LLVM generate one function for this target, whatever the host is."""
         listed = ", ".join(f'"+{f}"' for f in ("sse4.2", "cx16", *self.features))
@@ -28,7 +34,9 @@ class Target:
         return f'{{target_cpu = "{self.name}", target_features = {features}, passthrough = [{width}]}}'
 
 
+# From the least to the most: a host gets the last that it can run.
 TARGETS = {
+    "x86-64-v2": Target("x86-64-v2", tuple(_V2), Tile(width=4, vectors=2, rows=4)),
     "x86-64-v3": Target("x86-64-v3", tuple(_V3), AVX2),
     "x86-64-v4": Target("x86-64-v4", tuple(_V4), AVX512),
 }
@@ -49,5 +57,5 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
         if host_features.issuperset(target.features):
             return target
     raise NumcError(
-        "this processor has neither AVX-512 nor AVX2 with FMA: name a target with --target to compile for another one"
+        "this processor lacks SSE4.2, the least numc needs: name a target with --target to compile for another one"
     )

@@ -53,6 +53,13 @@ class Code:
         """A binary64 constant, written as its bits."""
         return self._constant("f64", f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
 
+    def llvm_constant(self, value: int, element: str = "i32") -> str:
+        """A scalar the operand of an intrinsic must have as an immediate."""
+        key = ("llvm." + element, str(value))
+        if key not in self._constants:
+            self._constants[key] = self.op(f"llvm.mlir.constant({value} : {element}) : {element}")
+        return self._constants[key]
+
     def int(self, value: int, element: str = "i32") -> str:
         """An integer constant; values above the signed range wrap."""
         bits = int(element[1:])

@@ -7,7 +7,7 @@ one instruction (sqrt, absf, floor, ceil, trunc, roundeven, fma, copysign) stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch_mlir import ir
@@ -68,13 +68,16 @@ def lower_math(op: Any, pass_: object = None) -> None:
     op.operation.walk(visit)
     bodies: dict[tuple[str, ...], ir.Module] = {}
     for inner in found:
-        _inline(inner, bodies)
+        replace(inner, FUNCTIONS, bodies)
 
 
-def _inline(op: ir.Operation, bodies: dict[tuple[str, ...], ir.Module]) -> None:
+def replace(
+    op: ir.Operation, functions: Mapping[str, tuple[Kernel, ...]], bodies: dict[tuple[str, ...], ir.Module]
+) -> None:
+    """Put the code that `functions` has for `op` in its place; `bodies` keeps what was generated for the next one."""
     key = (op.name, *(str(value.type) for value in op.operands), str(_constant_power(op)))
     if key not in bodies:
-        bodies[key] = ir.Module.parse(_function_text(op), op.context)
+        bodies[key] = ir.Module.parse(_function_text(op, functions[op.name]), op.context)
     block = bodies[key].body.operations[0].regions[0].blocks[0]
     values = dict(zip(block.arguments, op.operands, strict=True))
     point = ir.InsertionPoint(op)
@@ -92,7 +95,7 @@ def _inline(op: ir.Operation, bodies: dict[tuple[str, ...], ir.Module]) -> None:
     op.erase()
 
 
-def _function_text(op: ir.Operation) -> str:
+def _function_text(op: ir.Operation, results_of: tuple[Kernel, ...]) -> str:
     """A function of the operands of `op` that returns its results."""
     types = [value.type for value in op.operands]
     width, element = _lanes(op, types[0])
@@ -102,7 +105,7 @@ def _function_text(op: ir.Operation) -> str:
     wide_arguments = [_widen(code, op, name, kind) for name, kind in zip(arguments, types, strict=True)]
     power = _constant_power(op)
     if power is None:
-        results = [_narrow(code, kernel(m, *wide_arguments), element) for kernel in FUNCTIONS[op.name]]
+        results = [_narrow(code, kernel(m, *wide_arguments), element) for kernel in results_of]
     else:
         results = [_narrow(code, kernels.integer_power(m, wide_arguments[0], power), element)]
     parameters = ", ".join(f"{name}: {kind}" for name, kind in zip(arguments, types, strict=True))

@@ -11,7 +11,7 @@ from numc.passes.rounding import F64, emit_round
 
 def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
     """Append one step ``D = round_acc(sum of products + C)`` on the parts of `a` and `b`; returns the name of D."""
-    if fma.datapath == "exact":
+    if fma.datapath == "exact" and not _is_one_fma(fma):
         return _exact(code, a, b, c, fma)
     return emit_round(code, emit_sum(code, a, b, c, fma), fma.acc)
 
@@ -27,6 +27,11 @@ def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -
     if fma.product is not None:
         product = emit_round(code, product, fma.product)
     return code.binary("addf", product, c)
+
+
+def _is_one_fma(fma: Fma) -> bool:
+    """An f32 FMA rounds once: with a binary32 accumulator it is the exact datapath."""
+    return fma.product is None and len(fma.terms) == 1 and str(fma.acc) == "fp32"
 
 
 def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
@@ -62,13 +67,19 @@ def emit_add_to_odd(code: Code, x: str, y: str) -> str:
     x_part = code.binary("subf", total, y_part, "f64")
     x_error = code.binary("subf", x, x_part, "f64")
     y_error = code.binary("subf", y, y_part, "f64")
-    error = code.binary("addf", x_error, y_error, "f64")
-    bits = code.cast("bitcast", total, "f64", "i64")
-    error_bits = code.cast("bitcast", error, "f64", "i64")
+    return emit_to_odd(code, total, code.binary("addf", x_error, y_error, "f64"), "f64")
+
+
+def emit_to_odd(code: Code, total: str, error: str, f: str) -> str:
+    """Append what turns a sum rounded to nearest and its error (both in type `f`) into the sum rounded to odd."""
+    i = "i" + f[1:]
+    bits = code.cast("bitcast", total, f, i)
+    error_bits = code.cast("bitcast", error, f, i)
     # Step towards the error: +1 on the encoding when both have one sign, -1 otherwise; only for an even last bit.
-    differs = code.binary("shrsi", code.binary("xori", bits, error_bits, "i64"), code.int(63, "i64"), "i64")
-    step = code.binary("ori", differs, code.int(1, "i64"), "i64")
-    moved = code.cast("bitcast", code.binary("addi", bits, step, "i64"), "i64", "f64")
-    even = code.compare("eq", code.binary("andi", bits, code.int(1, "i64"), "i64"), code.int(0, "i64"), "i64")
-    inexact = code.compare("one", error, code.f64(0.0), "f64")  # ordered: the NaN error of an infinity is not inexact
-    return code.select(code.binary("andi", even, inexact, "i1"), moved, total, "f64")
+    differs = code.binary("shrsi", code.binary("xori", bits, error_bits, i), code.int(int(i[1:]) - 1, i), i)
+    step = code.binary("ori", differs, code.int(1, i), i)
+    moved = code.cast("bitcast", code.binary("addi", bits, step, i), i, f)
+    even = code.compare("eq", code.binary("andi", bits, code.int(1, i), i), code.int(0, i), i)
+    zero = code.f32(0.0) if f == "f32" else code.f64(0.0)
+    inexact = code.compare("one", error, zero, f)  # ordered: the NaN error of an infinity is not inexact
+    return code.select(code.binary("andi", even, inexact, "i1"), moved, total, f)

@@ -15,7 +15,7 @@ from torch_mlir.runtime import get_ranked_memref_descriptor
 from numc.passes.math_functions import lower_math
 
 LOWER = (
-    "builtin.module(convert-scf-to-cf,convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
+    "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
     "finalize-memref-to-llvm,convert-func-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts)"
 )

@@ -21,7 +21,7 @@ func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>) -
 }"""
 TILES = [
     Tile(width, vectors, rows, k_block)
-    for width in (4, 8, 16)
+    for width in (4, 8)
     for vectors in (1, 2)
     for rows in (1, 4, 8)
     for k_block in (32, 256)

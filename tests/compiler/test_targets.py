@@ -1,0 +1,60 @@
+"""Which code a processor gets, and that the code has no instruction its target does not have."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numc
+from numc.compiler.targets import TARGETS, resolve
+from numc.frontends.imported import Imported
+
+MODEL = """
+func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %p = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>) outs(%c : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %r = linalg.exp ins(%p : tensor<?x?xf32>) outs(%c : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}"""
+
+
+def test_the_host_gets_the_best_it_can_run() -> None:
+    assert [resolve("host", frozenset(target.features)).name for target in TARGETS.values()] == list(TARGETS)
+    without_fma = frozenset(TARGETS["x86-64-v3"].features) - {"fma"} | frozenset(TARGETS["x86-64-v2"].features)
+    assert resolve("host", without_fma).name == "x86-64-v2"
+
+
+def test_a_processor_too_old() -> None:
+    with pytest.raises(numc.NumcError) as error:
+        resolve("host", frozenset({"popcnt"}))
+    assert str(error.value) == (
+        "this processor lacks SSE4.2, the least numc needs: name a target with --target to compile for another one"
+    )
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
+@pytest.mark.parametrize("fma", ["bf16_1_2", "fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "amx_bf16"])
+def test_no_avx_without_avx(fma: str, tmp_path: Path) -> None:
+    program = numc.compile(Imported(mlir=MODEL), fma=fma, target="x86-64-v2")
+    (tmp_path / "code.o").write_bytes(program.contents.code)
+    listing = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", tmp_path / "code.o"], capture_output=True, text=True, check=True
+    ).stdout
+    functions = re.split(r"^[0-9a-f]+ <(\S+)>:$", listing, flags=re.MULTILINE)[1:]
+    # _mlir_*: wrappers that MLIR's engine adds for itself; a program never calls them.
+    used = {n: text for n, text in zip(functions[::2], functions[1::2], strict=True) if not n.startswith("_mlir_")}
+    assert "numc_entry" in used
+    found = {n: m[0] for n, text in used.items() if (m := re.search(r"\tv(?!err|erw)[a-z0-9]+ .*", text))}
+    assert not found
+
+
+def test_the_same_program_on_every_target() -> None:
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((9, 33), (33, 21), (9, 21)))
+    programs = [numc.compile(Imported(mlir=MODEL), fma="bf16_1_2", target=t) for t in ("x86-64-v2", "host")]
+    old, new = (np.asarray(program(a, b, c)) for program in programs)
+    assert np.array_equal(old.view(np.uint32), new.view(np.uint32))
