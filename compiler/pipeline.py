@@ -116,12 +116,11 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "lower-numc": _lower_numc,  # what is left of numc lives in elementwise bodies
         "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
         "inline": upstream("inline{default-pipeline=}"),
+        "copies": upstream("func.func(refback-munge-memref-copy)"),  # as linalg.generic, to be outlined like the rest
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {
-        "loops": upstream(
-            "func.func(refback-munge-memref-copy,tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"
-        ),
+        "loops": upstream("func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
         "lower": upstream(
             "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"

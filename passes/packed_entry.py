@@ -24,8 +24,6 @@ def packed_entry(module: ir.Module) -> None:
         source = ir.Module.parse(_text(list(kind.inputs), list(kind.results)))
         module.body.append(source.body.operations[0].operation.clone())
         entry = list(module.body.operations)[-1].operation
-        if "passthrough" in main.attributes:
-            entry.attributes["passthrough"] = main.attributes["passthrough"]
         old, new = main.regions[0].blocks[0], entry.regions[0].blocks[0]
         ops = list(new.operations)
         count, first_store = len(kind.inputs), next(n for n, op in enumerate(ops) if op.operation.name == "func.call")
