@@ -298,7 +298,7 @@ def test_objects_of_an_archive_refer_to_each_other(tmp_path):
 
 
 def test_damaged_archives_are_refused():
-    whole = archive([programs.add().code])
+    whole = bytes(archive([programs.add().code]))
     assert load_text(whole) == ""
     assert load_text(whole[:8]) == "object code: empty archive"
     assert load_text(whole[:40]) == "object code: truncated archive"
