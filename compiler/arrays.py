@@ -87,7 +87,7 @@ def _run_matmul(program: Program, *arrays: F32Array, threads: int | None = None)
 
 
 def _compile(text: str, **options: Any) -> Program:
-    from numc.compiler.compile import compile
+    from numc.compiler.driver import compile
 
     return compile(Imported(mlir=text, sources=("<numc>",)), **options)
 

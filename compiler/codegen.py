@@ -1,38 +1,37 @@
-"""From the llvm dialect to an object file for the chosen target."""
+"""From the llvm dialect to object code for the chosen target, the parts of a module in parallel."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from torch_mlir import ir
-from torch_mlir.execution_engine import ExecutionEngine
+from torch_mlir import _mlir_libs, ir
 
+from numc.compiler.partition import Part, partition
 from numc.compiler.targets import Target
+from numc.passes.packed_entry import ENTRY
+from numc.runtime.archive import archive
+from numc.runtime.library import default_threads
 
-_RUNTIME_SYMBOLS = ("numc_parallel", "numc_contract", "numc_alloc", "numc_free", "numc_ftz_begin", "numc_ftz_end")
 
+def object_code(module: ir.Module, target: Target) -> bytes:
+    """Return an llvm-dialect module as position independent x86-64 code for the runtime's loader.
 
-def object_code(module: ir.Module, target: Target, opt_level: int = 2) -> bytes:
-    """Return the ELF relocatable object of an llvm-dialect module (position independent, for the runtime's loader)."""
+    The code is an ELF relocatable object, or an ``ar`` archive of several that refer to each other.
+    """
     with module.context, ir.Location.unknown():
         attributes = ir.DictAttr(ir.Attribute.parse(target.function_attributes))
         for op in module.body.operations:
             if op.operation.name == "llvm.func" and op.operation.regions[0].blocks:
                 _for_target(op.operation, attributes)
-        engine = ExecutionEngine(module, opt_level=opt_level, shared_libs=[], enable_object_dump=True, enable_pic=True)
-        # The engine links before it dumps; the real addresses come with the runtime's loader.
-        for symbol in _RUNTIME_SYMBOLS:
-            engine.raw_register_runtime(symbol, ctypes.c_void_p(1))
-    handle, path = tempfile.mkstemp(suffix=".o")
-    os.close(handle)
-    try:
-        engine.dump_to_object_file(path)
-        return Path(path).read_bytes()
-    finally:
-        os.unlink(path)
+    parts = partition(module, ENTRY)
+    with ThreadPoolExecutor(min(default_threads(), len(parts))) as pool:
+        objects = list(pool.map(_compiled, parts))
+    return objects[0] if len(objects) == 1 else archive(objects)
 
 
 def _for_target(function: ir.Operation, attributes: ir.DictAttr) -> None:
@@ -42,3 +41,62 @@ def _for_target(function: ir.Operation, attributes: ir.DictAttr) -> None:
             function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, *ir.ArrayAttr(named.attr)])
         else:
             function.attributes[named.name] = named.attr
+
+
+class _String(ctypes.Structure):
+    """MlirStringRef; it borrows the text."""
+
+    _fields_ = (("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
+
+    @classmethod
+    def of(cls, text: str) -> _String:
+        data = text.encode()
+        return cls(data, len(data))
+
+
+@functools.cache
+def _mlir() -> ctypes.CDLL:
+    """MLIR's C interface (mlir-c/ExecutionEngine.h): Python's binding of it never releases the interpreter's lock."""
+    (path,) = Path(_mlir_libs.__file__).parent.glob("lib*CAPI.so")
+    mlir = ctypes.CDLL(str(path))
+    engine, string, flag = ctypes.c_void_p, _String, ctypes.c_bool
+    for name, result, arguments in (
+        ("Create", engine, (ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, flag, flag)),
+        ("RegisterSymbol", None, (engine, string, ctypes.c_void_p)),
+        ("Lookup", ctypes.c_void_p, (engine, string)),
+        ("DumpToObjectFile", None, (engine, string)),
+        ("Destroy", None, (engine,)),
+    ):
+        function = getattr(mlir, f"mlirExecutionEngine{name}")
+        function.restype, function.argtypes = result, arguments
+    capsule = ctypes.pythonapi
+    capsule.PyCapsule_GetName.restype, capsule.PyCapsule_GetName.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    capsule.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    capsule.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    return mlir
+
+
+def _compiled(part: Part) -> bytes:
+    """Return the object of a part. Runs on several threads at once, so the part gets a context of its own."""
+    mlir = _mlir()
+    with ir.Context() as context:
+        context.enable_multithreading(False)
+        module = ir.Module.parse(part.bytecode)
+        capsule = module._CAPIPtr
+        address = ctypes.pythonapi.PyCapsule_GetPointer(capsule, ctypes.pythonapi.PyCapsule_GetName(capsule))
+        engine = mlir.mlirExecutionEngineCreate(address, part.opt_level, 0, None, True, True)
+    if not engine:
+        raise RuntimeError("LLVM refused the module")
+    handle, path = tempfile.mkstemp(suffix=".o")
+    os.close(handle)
+    try:
+        # The engine links what it compiles, before it dumps it; the real addresses come with the runtime's loader.
+        for name in part.needed:
+            mlir.mlirExecutionEngineRegisterSymbol(engine, _String.of(name), 1)
+        if not mlir.mlirExecutionEngineLookup(engine, _String.of(part.exported[0])):
+            raise RuntimeError(f"LLVM compiled no function {part.exported[0]}")
+        mlir.mlirExecutionEngineDumpToObjectFile(engine, _String.of(path))
+        return Path(path).read_bytes()
+    finally:
+        mlir.mlirExecutionEngineDestroy(engine)
+        os.unlink(path)

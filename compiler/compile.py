@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -15,16 +15,11 @@ from torch_mlir.dialects import torch as torch_dialect
 from numc.compiler import dialect, pipeline
 from numc.compiler.codegen import object_code
 from numc.compiler.errors import NumcError, did_you_mean
-from numc.compiler.fma import Fma
-from numc.compiler.formats import Conversion
-from numc.compiler.grammar import parse_conversion, parse_fma
-from numc.compiler.targets import Target, resolve
+from numc.compiler.options import Options
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
 from numc.passes.packed_entry import ENTRY
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
-from numc.runtime.library import cpu_features
-from numc.runtime.program import Program
 
 DTYPES = {
     "f32": "float32",
@@ -35,24 +30,6 @@ DTYPES = {
     "i32": "int32",
     "i64": "int64",
 }
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to compile: the FMA operator, the format of other float operations, the target machine.
-
-    `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
-    """
-
-    fma: str = "fp32"
-    ops: str = "fp32"
-    target: str = "host"
-    fast: bool = True
-
-    def resolved(self) -> tuple[Fma, Conversion, Target]:
-        """Parse the texts. Raises NumcError for unknown names."""
-        host = cpu_features() if self.target == "host" else frozenset()
-        return parse_fma(self.fma), parse_conversion(self.ops), resolve(self.target, host)
 
 
 def load_source(path: str | os.PathLike[str], shapes: Mapping[str, tuple[int, ...]] | None = None) -> Imported:
@@ -103,27 +80,6 @@ def _lower(
     state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights))
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
-
-
-def compile(
-    source: str | os.PathLike[str] | Imported,
-    *,
-    fma: str = "fp32",
-    ops: str = "fp32",
-    target: str = "host",
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    fast: bool = True,
-    dump_dir: str | os.PathLike[str] | None = None,
-) -> Program:
-    """Compile an ONNX model or linalg MLIR text to a program that computes in the arithmetic named.
-
-    fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
-    target: host or a name of `numc list targets`. shapes: fixes input shapes by name. dump_dir: an existing folder that
-    receives the IR after every pass. fast: False leaves the cheap rounding sequences out; no bit may depend on it.
-    Raises NumcError for bad input, or if this processor cannot run the target (`build` does not load the code).
-    """
-    imported = source if isinstance(source, Imported) else load_source(source, shapes)
-    return Program(build(imported, Options(fma, ops, target, fast), dump_dir))
 
 
 def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str] | None = None) -> Contents:

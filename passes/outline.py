@@ -1,7 +1,7 @@
 """outline: every linalg operation on memrefs becomes a function of its own, shared by equal ones.
 
 LLVM's time grows faster than the size of a function, and main passes expanded memref descriptors around: with the loops
-in small functions, main needs no optimisation at all (ResNet-50: 12 s of code generation become 2 s).
+in small functions, main needs no optimisation, and the functions can be compiled in parallel.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import func
 
 from numc.passes import walk
-
-_LARGEST_MAIN = 60
 
 
 def outline(module: ir.Operation) -> None:
@@ -36,10 +34,6 @@ def outline(module: ir.Operation) -> None:
                     "func.call", operands=arguments, attributes={"callee": ir.FlatSymbolRefAttr.get(known[text])}
                 )
             op.erase()
-        for op in block.operations:
-            if isinstance(op, func.FuncOp) and op.name.value == "main" and len(known) > _LARGEST_MAIN // 2:
-                op.attributes["llvm.no_inline"] = ir.UnitAttr.get()
-                op.attributes["llvm.optimize_none"] = ir.UnitAttr.get()
 
 
 def _captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
@@ -67,7 +61,6 @@ def _function(
 ) -> ir.Operation:
     with ir.InsertionPoint(block):
         function = func.FuncOp("region", ([a.type for a in arguments], []), visibility="private")
-        function.attributes["llvm.no_inline"] = ir.UnitAttr.get()  # convert-func-to-llvm keeps the prefix's attributes
         entry = function.add_entry_block()
         with ir.InsertionPoint(entry):
             inner_constants = [constant.clone() for constant in constants]

@@ -24,9 +24,6 @@ def packed_entry(module: ir.Module) -> None:
         source = ir.Module.parse(_text(list(kind.inputs), list(kind.results)))
         module.body.append(source.body.operations[0].operation.clone())
         entry = list(module.body.operations)[-1].operation
-        for name in ("llvm.no_inline", "llvm.optimize_none"):
-            if name in main.attributes:
-                entry.attributes[name] = main.attributes[name]
         old, new = main.regions[0].blocks[0], entry.regions[0].blocks[0]
         ops = list(new.operations)
         count, first_store = len(kind.inputs), next(n for n, op in enumerate(ops) if op.operation.name == "func.call")

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 import numc
+from numc.compiler.cli.cache_command import cache_command
 from numc.compiler.cli.compile_command import compile_command
 from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
@@ -42,7 +43,7 @@ def cli() -> None:
     """Compile neural networks to x86-64 code that computes in the number formats you choose, to the bit."""
 
 
-for _command in (compile_command, run_command, verify_command, opt_command, list_command):
+for _command in (compile_command, run_command, verify_command, opt_command, list_command, cache_command):
     cli.add_command(_command)
 
 

@@ -29,6 +29,7 @@ Examples:
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing in the cache (`numc cache info`).")
 @click.option("--json", "want_json", is_flag=True, help="Print the summary as JSON.")
 def compile_command(
     model: str,
@@ -39,6 +40,7 @@ def compile_command(
     out: str | None,
     emit: str | None,
     dump_dir: str | None,
+    no_cache: bool,
     want_json: bool,
 ) -> None:
     """Compile an ONNX model, or linalg MLIR text, to a program file."""
@@ -54,27 +56,32 @@ def compile_command(
         if emit is None and Path(out).exists() and not Path(out).is_file():
             raise NumcError(f"{out}: not a regular file: a program takes the place of the file it is written to")
 
-    from numc.compiler import compile as driver
-    from numc.compiler.pipeline import STAGES
+    if emit is not None:
+        from numc.compiler.pipeline import STAGES
 
-    if emit is not None and emit not in STAGES:
-        raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
+        if emit not in STAGES:
+            raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
     keywords = Arithmetic(fma, ops, target).keywords()
     dump = _folder(dump_dir) if dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:
         from numc.compiler.cli.opt_command import lowered
+        from numc.compiler.compile import load_source
 
         with output.busy(f"lowering {model}"):
-            imported = driver.load_source(model, fixed)
+            imported = load_source(model, fixed)
             text = lowered(imported.mlir, model, keywords, to=emit, weights=frozenset(imported.weights), dump=dump)
         output.write_text(out, text)
         return
+    from numc.compiler import driver
+    from numc.compiler.options import Options
+
+    options = Options(**keywords)  # type: ignore[arg-type]
     with output.busy(f"compiling {model}"):
-        # Built, not loaded: the target may be another machine than this one.
-        contents = driver.build(driver.load_source(model, fixed), driver.Options(**keywords), dump)  # type: ignore[arg-type]
+        # Not loaded: the target may be another machine than this one.
+        contents, cached = driver.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
     write_program(out, contents)
-    _summary(contents, out, time.perf_counter() - start, want_json)
+    _summary(contents, out, time.perf_counter() - start, cached, want_json)
 
 
 def _folder(path: str) -> Path:
@@ -86,7 +93,7 @@ def _folder(path: str) -> Path:
     return Path(path)
 
 
-def _summary(contents: Contents, out: str, seconds: float, want_json: bool) -> None:
+def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_json: bool) -> None:
     abi, manifest = contents.abi, contents.manifest
     weight_bytes = sum(int(w.nbytes) for w in contents.weights)
     contractions = len(manifest["contractions"])
@@ -102,6 +109,7 @@ def _summary(contents: Contents, out: str, seconds: float, want_json: bool) -> N
                 "contractions": contractions,
                 "code_bytes": len(contents.code),
                 "weight_bytes": weight_bytes,
+                "cached": cached,
                 "seconds": round(seconds, 3),
             }
         )
@@ -111,6 +119,7 @@ def _summary(contents: Contents, out: str, seconds: float, want_json: bool) -> N
         click.echo(
             f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {manifest['fma']}, "
             f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights, {seconds:.2f} s"
+            f"{', cached' if cached else ''}"
         )
         return
     output.table(
@@ -123,6 +132,6 @@ def _summary(contents: Contents, out: str, seconds: float, want_json: bool) -> N
             ("contractions", contractions),
             ("code", f"{len(contents.code):,} bytes"),
             ("weights", f"{weight_bytes:,} bytes"),
-            ("time", f"{seconds:.2f} s"),
+            ("time", f"{seconds:.2f} s{', from the cache' if cached else ''}"),
         ],
     )

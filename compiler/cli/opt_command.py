@@ -82,7 +82,8 @@ def lowered(
     `name` is what errors call the text; `keywords` are those of `compile`. Raises NumcError.
     """
     from numc.compiler import pipeline
-    from numc.compiler.compile import Options, parse_module
+    from numc.compiler.compile import parse_module
+    from numc.compiler.options import Options
 
     fma, ops, target = Options(**keywords).resolved()  # type: ignore[arg-type]
     module = parse_module(text, name)

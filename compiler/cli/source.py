@@ -31,7 +31,7 @@ class Arithmetic:
 
     def keywords(self) -> dict[str, str]:
         """Return the keywords of `compile`, checked. Raises NumcError for unknown names."""
-        from numc.compiler.compile import Options
+        from numc.compiler.options import Options
 
         options = Options(self.fma or "fp32", self.ops or "fp32", self.target or "host")
         options.resolved()
@@ -88,7 +88,7 @@ def program_from(path: str, arithmetic: Arithmetic) -> Program:
         check_model(path)
         shapes, keywords = parse_shapes(arithmetic.shapes), arithmetic.keywords()
         from numc.compiler.cli.output import busy
-        from numc.compiler.compile import compile
+        from numc.compiler.driver import compile
 
         with busy(f"compiling {path}"):
             return compile(path, shapes=shapes, **keywords)  # type: ignore[arg-type]

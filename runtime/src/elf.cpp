@@ -1,11 +1,13 @@
 #include "elf.hpp"
 
+#include <ar.h>
 #include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include "error.hpp"
@@ -52,17 +54,21 @@ bool needs_stub(uint32_t type) {
 
 class Loader {
  public:
-  Loader(Object &object, const uint8_t *bytes, size_t size) : object_(object), bytes_(bytes), size_(size) {}
+  Loader(Object &object, const uint8_t *bytes, size_t size) : object_(object) { add_units(bytes, size); }
 
   void load() {
-    read_headers();
-    read_symbols();
-    scan_relocations();
-    resolve_externals();
+    for (auto &unit : units_) {
+      read_headers(unit);
+      read_symbols(unit);
+      scan_relocations(unit);
+    }
+    resolve();
     lay_out();
-    copy_sections();
-    for (const auto &section : sections_)
-      if (section.sh_type == SHT_RELA) relocate(section);
+    for (auto &unit : units_) {
+      copy_sections(unit);
+      for (const auto &section : unit.sections)
+        if (section.sh_type == SHT_RELA) relocate(unit, section);
+    }
     protect();
     publish();
     run_constructors();
@@ -76,30 +82,66 @@ class Loader {
     bool loaded = false, unusable = false;
     uint64_t got_offset = 0, stub_offset = 0, common_offset = 0;
     uint64_t address = 0;
+    const Symbol *definition = nullptr;  // in another object
   };
 
-  // Copies one record out: the object need not be aligned.
-  template <typename T>
-  T read(uint64_t offset) const {
-    if (!inside(offset, sizeof(T), size_)) bad("truncated");
-    T value;
-    std::memcpy(&value, bytes_ + offset, sizeof(T));
-    return value;
+  // One relocatable object.
+  struct Unit {
+    const uint8_t *bytes;
+    size_t size;
+    std::vector<Elf64_Shdr> sections;
+    std::vector<uint64_t> offsets;  // of each loaded section in the image
+    std::vector<Symbol> symbols;
+    size_t symtab = 0;
+
+    // Copies one record out: the object need not be aligned.
+    template <typename T>
+    T read(uint64_t offset) const {
+      if (!inside(offset, sizeof(T), size)) bad("truncated");
+      T value;
+      std::memcpy(&value, bytes + offset, sizeof(T));
+      return value;
+    }
+  };
+
+  // The members of an `ar` archive, or the one object there is.
+  void add_units(const uint8_t *bytes, size_t size) {
+    if (size < SARMAG || std::memcmp(bytes, ARMAG, SARMAG) != 0) {
+      units_.push_back(Unit{bytes, size, {}, {}, {}, 0});
+      return;
+    }
+    for (size_t at = SARMAG; at < size;) {
+      ar_hdr header;
+      if (!inside(at, sizeof header, size)) bad("truncated archive");
+      std::memcpy(&header, bytes + at, sizeof header);
+      at += sizeof header;
+      uint64_t length = 0;
+      for (const char digit : header.ar_size) {
+        if (digit == ' ') break;
+        if (digit < '0' || digit > '9') bad("malformed archive");
+        length = length * 10 + static_cast<uint64_t>(digit - '0');
+      }
+      if (std::memcmp(header.ar_fmag, ARFMAG, 2) != 0) bad("malformed archive");
+      if (!inside(at, length, size)) bad("truncated archive");
+      units_.push_back(Unit{bytes + at, length, {}, {}, {}, 0});
+      at += length + length % 2;
+    }
+    if (units_.empty()) bad("empty archive");
   }
 
-  void read_headers() {
-    if (size_ < sizeof(Elf64_Ehdr) || std::memcmp(bytes_, ELFMAG, SELFMAG) != 0) bad("not an ELF file");
-    const auto header = read<Elf64_Ehdr>(0);
+  static void read_headers(Unit &unit) {
+    if (unit.size < sizeof(Elf64_Ehdr) || std::memcmp(unit.bytes, ELFMAG, SELFMAG) != 0) bad("not an ELF file");
+    const auto header = unit.read<Elf64_Ehdr>(0);
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
         header.e_machine != EM_X86_64)
       bad("not for x86-64 (machine " + std::to_string(header.e_machine) + ")");
     if (header.e_type != ET_REL) bad("not a relocatable object (type " + std::to_string(header.e_type) + ")");
     if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) bad("no section table");
-    if (!inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), size_)) bad("truncated section table");
+    if (!inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), unit.size)) bad("truncated section table");
     for (unsigned i = 0; i < header.e_shnum; ++i) {
-      auto section = read<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
+      auto section = unit.read<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
       if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL &&
-          !inside(section.sh_offset, section.sh_size, size_))
+          !inside(section.sh_offset, section.sh_size, unit.size))
         bad("section " + std::to_string(i) + " is truncated");
       if (section.sh_flags & SHF_ALLOC) {
         if (section.sh_size > kMaxImage) bad("section " + std::to_string(i) + " is larger than 1 GiB");
@@ -107,61 +149,61 @@ class Loader {
           bad("section " + std::to_string(i) + " has alignment " + std::to_string(section.sh_addralign));
         if (section.sh_flags & SHF_TLS) bad("thread-local variables are not supported");
       }
-      sections_.push_back(section);
+      unit.sections.push_back(section);
     }
   }
 
-  void read_symbols() {
-    for (size_t i = 0; i < sections_.size(); ++i) {
-      if (sections_[i].sh_type != SHT_SYMTAB) continue;
-      if (symtab_ != 0) bad("two symbol tables");
-      symtab_ = i;
+  static void read_symbols(Unit &unit) {
+    for (size_t i = 0; i < unit.sections.size(); ++i) {
+      if (unit.sections[i].sh_type != SHT_SYMTAB) continue;
+      if (unit.symtab != 0) bad("two symbol tables");
+      unit.symtab = i;
     }
-    if (symtab_ == 0) bad("no symbol table");
-    const auto &table = sections_[symtab_];
-    if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= sections_.size() ||
-        sections_[table.sh_link].sh_type != SHT_STRTAB)
+    if (unit.symtab == 0) bad("no symbol table");
+    const auto &table = unit.sections[unit.symtab];
+    if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= unit.sections.size() ||
+        unit.sections[table.sh_link].sh_type != SHT_STRTAB)
       bad("malformed symbol table");
-    const auto &strings = sections_[table.sh_link];
+    const auto &strings = unit.sections[table.sh_link];
     const uint64_t count = table.sh_size / sizeof(Elf64_Sym);
     for (uint64_t i = 0; i < count; ++i) {
       Symbol symbol;
-      symbol.elf = read<Elf64_Sym>(table.sh_offset + i * sizeof(Elf64_Sym));
+      symbol.elf = unit.read<Elf64_Sym>(table.sh_offset + i * sizeof(Elf64_Sym));
       const uint64_t at = symbol.elf.st_name;
       if (at >= strings.sh_size) {
         if (at != 0) bad("symbol " + std::to_string(i) + " has no name");
       } else {
-        const char *text = reinterpret_cast<const char *>(bytes_ + strings.sh_offset + at);
+        const char *text = reinterpret_cast<const char *>(unit.bytes + strings.sh_offset + at);
         symbol.name.assign(text, strnlen(text, strings.sh_size - at));
       }
-      symbols_.push_back(std::move(symbol));
+      unit.symbols.push_back(std::move(symbol));
     }
   }
 
   // A relocation section matters when it patches a section that is loaded.
-  bool is_loaded(const Elf64_Shdr &rela) const {
-    return rela.sh_info < sections_.size() && (sections_[rela.sh_info].sh_flags & SHF_ALLOC) != 0;
+  static bool is_loaded(const Unit &unit, const Elf64_Shdr &rela) {
+    return rela.sh_info < unit.sections.size() && (unit.sections[rela.sh_info].sh_flags & SHF_ALLOC) != 0;
   }
 
   template <typename Visit>
-  void for_each_relocation(const Elf64_Shdr &rela, Visit visit) {
-    if (rela.sh_info >= sections_.size()) bad("relocations of a section that is not there");
-    if (!is_loaded(rela)) return;
-    if (rela.sh_entsize != sizeof(Elf64_Rela) || rela.sh_link != symtab_) bad("malformed relocation section");
+  static void for_each_relocation(Unit &unit, const Elf64_Shdr &rela, Visit visit) {
+    if (rela.sh_info >= unit.sections.size()) bad("relocations of a section that is not there");
+    if (!is_loaded(unit, rela)) return;
+    if (rela.sh_entsize != sizeof(Elf64_Rela) || rela.sh_link != unit.symtab) bad("malformed relocation section");
     for (uint64_t i = 0; i < rela.sh_size / sizeof(Elf64_Rela); ++i) {
-      const auto entry = read<Elf64_Rela>(rela.sh_offset + i * sizeof(Elf64_Rela));
+      const auto entry = unit.read<Elf64_Rela>(rela.sh_offset + i * sizeof(Elf64_Rela));
       const uint64_t index = ELF64_R_SYM(entry.r_info);
-      if (index >= symbols_.size()) bad("relocation with symbol " + std::to_string(index));
-      visit(entry, symbols_[index], static_cast<uint32_t>(ELF64_R_TYPE(entry.r_info)));
+      if (index >= unit.symbols.size()) bad("relocation with symbol " + std::to_string(index));
+      visit(entry, unit.symbols[index], static_cast<uint32_t>(ELF64_R_TYPE(entry.r_info)));
     }
   }
 
   // Finds which symbols need a GOT slot or a call stub, and whether the image must lie in the low 2 GiB.
-  void scan_relocations() {
-    for (const auto &section : sections_) {
-      if (section.sh_type == SHT_REL && is_loaded(section)) bad("relocations without addends are not supported");
+  void scan_relocations(Unit &unit) {
+    for (const auto &section : unit.sections) {
+      if (section.sh_type == SHT_REL && is_loaded(unit, section)) bad("relocations without addends are not supported");
       if (section.sh_type != SHT_RELA) continue;
-      for_each_relocation(section, [this](const Elf64_Rela &, Symbol &symbol, uint32_t type) {
+      for_each_relocation(unit, section, [this](const Elf64_Rela &, Symbol &symbol, uint32_t type) {
         symbol.used = true;
         symbol.got |= needs_got(type);
         symbol.stub |= needs_stub(type) && symbol.elf.st_shndx == SHN_UNDEF;
@@ -170,16 +212,37 @@ class Loader {
     }
   }
 
-  void resolve_externals() {
-    std::string missing;
-    for (auto &symbol : symbols_) {
-      if (!symbol.used || symbol.elf.st_shndx != SHN_UNDEF || symbol.name.empty()) continue;
-      if (symbol.name == "_GLOBAL_OFFSET_TABLE_" || symbol.name == "__dso_handle") continue;  // set by lay_out
-      symbol.address = reinterpret_cast<uint64_t>(runtime_symbol(symbol.name));
-      if (symbol.address != 0 || ELF64_ST_BIND(symbol.elf.st_info) == STB_WEAK) continue;
-      missing += (missing.empty() ? "" : ", ") + symbol.name;
+  // Gives every undefined symbol its definition: in another object, or in the runtime.
+  void resolve() {
+    std::unordered_map<std::string, const Symbol *> defined;
+    for (const auto &unit : units_) {
+      for (const auto &symbol : unit.symbols) {
+        const auto binding = ELF64_ST_BIND(symbol.elf.st_info);
+        if (symbol.elf.st_shndx == SHN_UNDEF || binding == STB_LOCAL || symbol.name.empty()) continue;
+        const auto [place, is_new] = defined.emplace(symbol.name, &symbol);
+        if (is_new || binding == STB_WEAK) continue;
+        if (ELF64_ST_BIND(place->second->elf.st_info) != STB_WEAK) bad("symbol " + symbol.name + " is defined twice");
+        place->second = &symbol;
+      }
     }
-    if (!missing.empty()) bad("needs symbols that the runtime does not have: " + missing);
+    std::set<std::string> missing;
+    for (auto &unit : units_) {
+      for (auto &symbol : unit.symbols) {
+        if (!symbol.used || symbol.elf.st_shndx != SHN_UNDEF || symbol.name.empty()) continue;
+        if (symbol.name == "_GLOBAL_OFFSET_TABLE_" || symbol.name == "__dso_handle") continue;  // set by lay_out
+        const auto found = defined.find(symbol.name);
+        if (found != defined.end()) {
+          symbol.definition = found->second;
+          symbol.stub = false;  // one image: never too far
+          continue;
+        }
+        symbol.address = reinterpret_cast<uint64_t>(runtime_symbol(symbol.name));
+        if (symbol.address == 0 && ELF64_ST_BIND(symbol.elf.st_info) != STB_WEAK) missing.insert(symbol.name);
+      }
+    }
+    std::string listed;
+    for (const auto &name : missing) listed += (listed.empty() ? "" : ", ") + name;
+    if (!listed.empty()) bad("needs symbols that the runtime does not have: " + listed);
   }
 
   static Group group_of(const Elf64_Shdr &section) {
@@ -198,31 +261,28 @@ class Loader {
 
   void lay_out() {
     const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    offsets_.assign(sections_.size(), 0);
+    for (auto &unit : units_) unit.offsets.assign(unit.sections.size(), 0);
     for (int group = 0; group < kGroups; ++group) {
       group_begin_[group] = cursor_ = align_up(cursor_, page);
-      for (size_t i = 0; i < sections_.size(); ++i) {
-        const auto &section = sections_[i];
-        if (!(section.sh_flags & SHF_ALLOC) || section.sh_type == SHT_NULL || group_of(section) != group) continue;
-        if (group == kCode && section.sh_type == SHT_NOBITS) bad("code section without contents");
-        offsets_[i] = place(section.sh_size, section.sh_addralign);
-      }
+      for (auto &unit : units_) place_sections(unit, group);
       if (group == kCode)
-        for (auto &symbol : symbols_)
+        for_each_symbol([this](Symbol &symbol) {
           if (symbol.stub) symbol.stub_offset = place(kStubSize, kStubSize);
+        });
       if (group == kReadOnly) {
         got_ = place(0, 8);
-        for (auto &symbol : symbols_)
+        for_each_symbol([this](Symbol &symbol) {
           if (symbol.got) symbol.got_offset = place(8, 8);
+        });
       }
       if (group == kZero)
-        for (auto &symbol : symbols_)
-          if (symbol.elf.st_shndx == SHN_COMMON) {
-            const uint64_t alignment = symbol.elf.st_value;
-            if (alignment > 4096 || (alignment & (alignment - 1)) != 0 || symbol.elf.st_size > kMaxImage)
-              bad("malformed common symbol " + symbol.name);
-            symbol.common_offset = place(symbol.elf.st_size, alignment);
-          }
+        for_each_symbol([this](Symbol &symbol) {
+          if (symbol.elf.st_shndx != SHN_COMMON) return;
+          const uint64_t alignment = symbol.elf.st_value;
+          if (alignment > 4096 || (alignment & (alignment - 1)) != 0 || symbol.elf.st_size > kMaxImage)
+            bad("malformed common symbol " + symbol.name);
+          symbol.common_offset = place(symbol.elf.st_size, alignment);
+        });
     }
     const uint64_t total = align_up(cursor_ + 1, page);
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | (low_ ? MAP_32BIT : 0);
@@ -231,10 +291,27 @@ class Loader {
     object_.base_ = base_ = static_cast<uint8_t *>(memory);
     object_.size_ = total;
     object_.code_size_ = group_begin_[kReadOnly];
-    for (auto &symbol : symbols_) assign(symbol);
+    for (auto &unit : units_)
+      for (auto &symbol : unit.symbols) assign(unit, symbol);
+    for_each_symbol([this](Symbol &symbol) { link(symbol); });
   }
 
-  void assign(Symbol &symbol) {
+  void place_sections(Unit &unit, int group) {
+    for (size_t i = 0; i < unit.sections.size(); ++i) {
+      const auto &section = unit.sections[i];
+      if (!(section.sh_flags & SHF_ALLOC) || section.sh_type == SHT_NULL || group_of(section) != group) continue;
+      if (group == kCode && section.sh_type == SHT_NOBITS) bad("code section without contents");
+      unit.offsets[i] = place(section.sh_size, section.sh_addralign);
+    }
+  }
+
+  template <typename Visit>
+  void for_each_symbol(Visit visit) {
+    for (auto &unit : units_)
+      for (auto &symbol : unit.symbols) visit(symbol);
+  }
+
+  void assign(const Unit &unit, Symbol &symbol) {
     const auto &elf = symbol.elf;
     const auto base = reinterpret_cast<uint64_t>(base_);
     const int type = ELF64_ST_TYPE(elf.st_info);
@@ -247,11 +324,11 @@ class Loader {
       symbol.address = elf.st_value;
     } else if (elf.st_shndx == SHN_COMMON) {
       symbol.address = base + symbol.common_offset;
-    } else if (elf.st_shndx < sections_.size()) {
-      const auto &section = sections_[elf.st_shndx];
+    } else if (elf.st_shndx < unit.sections.size()) {
+      const auto &section = unit.sections[elf.st_shndx];
       if (section.sh_flags & SHF_ALLOC) {
         if (elf.st_value > section.sh_size) bad("symbol " + symbol.name + " lies outside its section");
-        symbol.address = base + offsets_[elf.st_shndx] + elf.st_value;
+        symbol.address = base + unit.offsets[elf.st_shndx] + elf.st_value;
         symbol.loaded = true;
       } else if (symbol.used && type != STT_SECTION) {
         symbol.unusable = true;  // only debug sections, which are not loaded, refer to it
@@ -259,6 +336,11 @@ class Loader {
     } else {
       bad("symbol " + symbol.name + " is in section " + std::to_string(elf.st_shndx) + ", which is not there");
     }
+  }
+
+  // When every definition has its address.
+  void link(Symbol &symbol) {
+    if (symbol.definition != nullptr) symbol.address = symbol.definition->address;
     if (symbol.stub) {
       uint8_t *stub = base_ + symbol.stub_offset;
       const uint8_t jump[8] = {0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc};  // jmp *2(%rip)
@@ -268,17 +350,17 @@ class Loader {
     if (symbol.got) std::memcpy(base_ + symbol.got_offset, &symbol.address, 8);
   }
 
-  void copy_sections() {
-    for (size_t i = 0; i < sections_.size(); ++i) {
-      const auto &section = sections_[i];
+  void copy_sections(const Unit &unit) {
+    for (size_t i = 0; i < unit.sections.size(); ++i) {
+      const auto &section = unit.sections[i];
       if ((section.sh_flags & SHF_ALLOC) && section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL)
-        std::memcpy(base_ + offsets_[i], bytes_ + section.sh_offset, section.sh_size);
+        std::memcpy(base_ + unit.offsets[i], unit.bytes + section.sh_offset, section.sh_size);
     }
   }
 
-  void relocate(const Elf64_Shdr &rela) {
-    for_each_relocation(rela, [&](const Elf64_Rela &entry, Symbol &symbol, uint32_t type) {
-      const auto &target = sections_[rela.sh_info];
+  void relocate(Unit &unit, const Elf64_Shdr &rela) {
+    for_each_relocation(unit, rela, [&](const Elf64_Rela &entry, Symbol &symbol, uint32_t type) {
+      const auto &target = unit.sections[rela.sh_info];
       if (target.sh_type == SHT_NOBITS) bad("relocation in a section without contents");
       if (symbol.unusable) bad("loaded code refers to " + symbol.name + ", which is not loaded");
       const auto base = reinterpret_cast<uint64_t>(base_);
@@ -286,7 +368,7 @@ class Loader {
       const uint64_t got = base + got_, g = base + symbol.got_offset;
       // Where a displacement to an external function points: its stub, as the function may be further than 2 GiB.
       const uint64_t near = symbol.stub ? base + symbol.stub_offset : s;
-      const uint64_t at = entry.r_offset, p = base + offsets_[rela.sh_info] + at;
+      const uint64_t at = entry.r_offset, p = base + unit.offsets[rela.sh_info] + at;
       uint64_t value = 0;
       enum { kWord64, kSigned32, kUnsigned32 } width = kSigned32;
       switch (type) {
@@ -315,7 +397,7 @@ class Loader {
       if ((width == kSigned32 && signed_value != static_cast<int32_t>(signed_value)) ||
           (width == kUnsigned32 && value > std::numeric_limits<uint32_t>::max()))
         bad("relocation of type " + std::to_string(type) + " against '" + symbol.name + "' is out of range");
-      std::memcpy(base_ + offsets_[rela.sh_info] + at, &value, width == kWord64 ? 8 : 4);
+      std::memcpy(base_ + unit.offsets[rela.sh_info] + at, &value, width == kWord64 ? 8 : 4);
     });
   }
 
@@ -329,32 +411,30 @@ class Loader {
   }
 
   void publish() {
-    for (const auto &symbol : symbols_)
+    for_each_symbol([this](const Symbol &symbol) {
       if (symbol.loaded && ELF64_ST_BIND(symbol.elf.st_info) != STB_LOCAL && !symbol.name.empty())
         object_.symbols_.emplace(symbol.name, reinterpret_cast<void *>(symbol.address));
+    });
   }
 
   void run_constructors() {
-    for (size_t i = 0; i < sections_.size(); ++i) {
-      const auto &section = sections_[i];
-      if (section.sh_type != SHT_INIT_ARRAY || !(section.sh_flags & SHF_ALLOC)) continue;
-      for (uint64_t k = 0; k < section.sh_size / 8; ++k) {
-        uint64_t address;
-        std::memcpy(&address, base_ + offsets_[i] + 8 * k, 8);
-        auto *constructor = reinterpret_cast<void (*)()>(address);
-        if (!object_.is_code(reinterpret_cast<void *>(address))) bad("constructor outside the code");
-        constructor();
+    for (const auto &unit : units_) {
+      for (size_t i = 0; i < unit.sections.size(); ++i) {
+        const auto &section = unit.sections[i];
+        if (section.sh_type != SHT_INIT_ARRAY || !(section.sh_flags & SHF_ALLOC)) continue;
+        for (uint64_t k = 0; k < section.sh_size / 8; ++k) {
+          uint64_t address;
+          std::memcpy(&address, base_ + unit.offsets[i] + 8 * k, 8);
+          auto *constructor = reinterpret_cast<void (*)()>(address);
+          if (!object_.is_code(reinterpret_cast<void *>(address))) bad("constructor outside the code");
+          constructor();
+        }
       }
     }
   }
 
   Object &object_;
-  const uint8_t *bytes_;
-  size_t size_;
-  std::vector<Elf64_Shdr> sections_;
-  std::vector<uint64_t> offsets_;  // of each loaded section in the image
-  std::vector<Symbol> symbols_;
-  size_t symtab_ = 0;
+  std::vector<Unit> units_;
   bool low_ = false;
   uint64_t cursor_ = 0, got_ = 0;
   uint64_t group_begin_[kGroups] = {};

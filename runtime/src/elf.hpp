@@ -1,4 +1,4 @@
-// Loads a relocatable x86-64 ELF object (ET_REL) from memory: what `ld` and `dlopen` would do, without either.
+// Loads relocatable x86-64 ELF objects (ET_REL) from memory: what `ld` and `dlopen` would do, without either.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@ namespace numc {
 
 class Object {
  public:
-  // Throws Error on anything malformed, unsupported or undefined. `bytes` is not needed afterwards.
+  // From one object, or an `ar` archive of several that may refer to each other. Throws Error on anything malformed,
+  // unsupported or undefined. `bytes` is not needed afterwards.
   Object(const uint8_t *bytes, size_t size);
   ~Object();
   Object(const Object &) = delete;

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
-    from numc.compiler.compile import compile as compile
     from numc.compiler.compile import lower as lower
+    from numc.compiler.driver import compile as compile
     from numc.compiler.errors import CompilerBug as CompilerBug
     from numc.compiler.errors import NumcError as NumcError
     from numc.compiler.fma import FMAS as fmas  # noqa: F401, N811
@@ -34,7 +34,7 @@ _PUBLIC = {
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
     "Program": ("numc.runtime.program", "Program"),
-    "compile": ("numc.compiler.compile", "compile"),
+    "compile": ("numc.compiler.driver", "compile"),
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.fma", "FMAS"),
     "formats": ("numc.compiler.formats", "FORMATS"),

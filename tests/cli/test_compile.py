@@ -99,14 +99,14 @@ def test_errors_are_one_line(numc_run, folder, arguments, text):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_an_unwritable_folder_is_found_before_compiling(numc_run, folder, monkeypatch):
     Path("locked").mkdir(mode=0o500)
-    monkeypatch.setattr("numc.compiler.compile.compile", None)
+    monkeypatch.setattr("numc.compiler.driver.contents", None)
     assert numc_run("compile", folder / "matmul.mlir", "-o", "locked/m.numc").error == (
         "locked/m.numc: cannot write: permission denied: choose another place for the output"
     )
 
 
 def test_unwritable_output_is_found_before_compiling(numc_run, folder, monkeypatch):
-    monkeypatch.setattr("numc.compiler.compile.compile", None)
+    monkeypatch.setattr("numc.compiler.driver.contents", None)
     assert "there is no folder gone" in numc_run("compile", folder / "matmul.mlir", "-o", "gone/m.numc").error
 
 
@@ -121,3 +121,35 @@ def test_a_compiled_model_computes_what_the_python_function_does(numc_run, folde
     x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
     here = numc.compile(DIGITS / "mlp.onnx", fma="bf16_1_2")
     np.testing.assert_array_equal(numc.load(folder / "mlp.numc")(x), here(x))
+
+
+def test_the_second_time_comes_from_the_cache(numc_run, folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMC_CACHE_DIR", str(tmp_path / "cache"))
+    first = numc_run("compile", folder / "matmul.mlir", "-o", "a.numc")
+    second = numc_run("compile", folder / "matmul.mlir", "-o", "b.numc")
+    assert not first.out.endswith(", cached\n")
+    assert second.out.endswith(" s, cached\n")
+    assert Path("a.numc").read_bytes() == Path("b.numc").read_bytes()
+    for option, cached in (("--json", True), ("--no-cache", False), ("--dump-dir=dump", False)):
+        done = numc_run("compile", folder / "matmul.mlir", "--json", option, "-o", "c.numc")
+        assert json.loads(done.out)["cached"] is cached
+        assert Path("c.numc").read_bytes() == Path("a.numc").read_bytes()
+
+
+def test_cache_info_and_clear(numc_run, folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMC_CACHE_DIR", str(tmp_path / "cache"))
+    assert json.loads(numc_run("cache", "info", "--json").out)["programs"] == []
+    numc_run("compile", folder / "matmul.mlir", "--fma", "mp", "-o", "a.numc")
+    (row,) = json.loads(numc_run("cache", "info", "--json").out)["programs"]
+    assert (row["model"], row["fma"]) == (str(folder / "matmul.mlir"), "mp")
+    table = numc_run("cache", "info")
+    assert table.out.splitlines()[0] == "model\tfma\tops\ttarget\tbytes\tused"
+    assert table.err.startswith(f"{tmp_path / 'cache'}: 1 programs, ")
+    cleared = numc_run("cache", "clear").out
+    assert cleared.startswith("removed 1 programs, ")
+    assert cleared.endswith(f" from {tmp_path / 'cache'}\n")
+    assert numc_run("cache", "clear").out.startswith("removed 0 programs, 0 bytes")
+    monkeypatch.setenv("NUMC_CACHE_SIZE", "-1")
+    assert numc_run("cache", "info").error == (
+        "NUMC_CACHE_SIZE: got '-1', want a number of bytes such as 500M or 2G, or 0 for no cache"
+    )

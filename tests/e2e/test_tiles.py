@@ -9,7 +9,7 @@ import pytest
 
 import arithmetic_vectorised as reference
 from numc.compiler import targets
-from numc.compiler.compile import compile
+from numc.compiler.driver import compile
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 from numc.passes.kernels import Tile

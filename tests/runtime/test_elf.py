@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import runtime_programs as programs
+from numc.runtime.archive import archive
 from numc.runtime.library import ErrorText, library
 
 CC = shutil.which("cc")
@@ -276,3 +277,31 @@ def test_many_call_targets_far_away(tmp_path):
     for half in (0, 1):
         want = [6, 7, 6, 6, 6, 7, 6, root[half], 2.5, 4, 6.5, 32.5]
         assert out[12 * half : 12 * half + 12].tolist() == want
+
+
+@needs_cc
+def test_objects_of_an_archive_refer_to_each_other(tmp_path):
+    first = build(
+        tmp_path, "extern long shared; long second(long); void first(void **a) { *(long *)a[0] = second(shared); }"
+    )
+    second = build(
+        tmp_path, "long shared = 20; static long two(void) { return 2; } long second(long x) { return x + two(); }"
+    )
+    for objects in ([first, second], [second, first]):
+        with LoadedObject(archive(objects)) as loaded:
+            value = ctypes.c_long(0)
+            assert loaded.call("first", ctypes.addressof(value)) == (0, "")
+            assert value.value == 22
+    weak = build(tmp_path, "long shared = 20; __attribute__((weak)) long second(long x) { return x; }", "-fno-common")
+    assert "symbol shared is defined twice" in load_text(archive([first, second, weak]))
+    assert "runtime does not have: second, shared" in load_text(archive([first]))
+
+
+def test_damaged_archives_are_refused():
+    whole = bytes(archive([programs.add().code]))
+    assert load_text(whole) == ""
+    assert load_text(whole[:8]) == "object code: empty archive"
+    assert load_text(whole[:40]) == "object code: truncated archive"
+    assert load_text(whole[:-10]) == "object code: truncated archive"
+    assert load_text(whole.replace(b"`\n", b"xx", 1)) == "object code: malformed archive"
+    assert load_text(archive([b"no object"])) == "object code: not an ELF file"

@@ -1,0 +1,220 @@
+"""The cache of compiled programs: a folder of program files, each named by a hash of all that it was made from.
+
+Processes share it without locks: files appear whole, by a rename, and equal keys have equal contents. Whatever is wrong
+with the folder or a file in it (damaged, not writable, full) makes a compilation slower, never an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numc
+from numc.compiler.errors import NumcError
+from numc.compiler.options import Options
+from numc.frontends.imported import Imported
+from numc.runtime.container import VERSION, Contents, read_program, write_program
+
+_DEFAULT_SIZE = 2 << 30
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_NAME = re.compile(r"[0-9a-f]{64}\.(numc|json)")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.(numc|json)\..*\.tmp")
+_ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
+
+
+def folder() -> Path | None:
+    """Return NUMC_CACHE_DIR, else ``numc`` in the user's cache folder (XDG); None if there is no home."""
+    if given := os.environ.get("NUMC_CACHE_DIR"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # the XDG specification: a relative path is to be ignored
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base, "numc") if os.path.isabs(base) else None
+
+
+def limit() -> int:
+    """Return how many bytes the cache may take: NUMC_CACHE_SIZE, else 2 GiB; 0 is off. Raises NumcError."""
+    text = os.environ.get("NUMC_CACHE_SIZE", "").strip()
+    if not text:
+        return _DEFAULT_SIZE
+    match = re.fullmatch(r"(\d+)([KMGT]?)", text.upper(), re.ASCII)
+    if match is None:
+        raise NumcError(f"NUMC_CACHE_SIZE: got {text!r}, want a number of bytes such as 500M or 2G, or 0 for no cache")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The place of one program: ``KEY.numc``, and ``KEY.json`` with its checksum and the files beside the model."""
+
+    program: Path
+
+    @property
+    def about(self) -> Path:
+        return self.program.with_suffix(".json")
+
+    def load(self) -> Contents | None:
+        """Return the program, or None if it is not there. What is damaged is removed."""
+        try:
+            about = json.loads(self.about.read_text(encoding="utf-8"))
+            if any(_file_hash(Path(name)) != digest for name, digest in about["files"].items()):
+                return None  # a file of weights beside the model is another one now
+            if _file_hash(self.program) != about["sha256"]:
+                raise ValueError("damaged")
+            found = read_program(self.program)
+            with contextlib.suppress(OSError):  # a read-only cache
+                os.utime(self.program)
+            return found
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, NumcError):
+            _remove([self.about, self.program])
+            return None
+
+    def store(self, contents: Contents) -> None:
+        """Keep a program, and remove those unused for longest until all fit; does nothing where it cannot."""
+        try:
+            self.program.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The model itself is in the key.
+            files = {name: _file_hash(Path(name)) for name in contents.manifest["sources"][1:]}
+            write_program(self.program, contents)
+            about = {"sha256": _file_hash(self.program), "files": files}
+            for name in ("sources", "fma", "ops", "target"):
+                about[name] = contents.manifest[name]
+            temporary = self.about.with_name(f".{self.about.name}.{os.getpid()}.tmp")
+            temporary.write_text(json.dumps(about), encoding="utf-8")
+            os.replace(temporary, self.about)
+            _evict(self.program.parent, limit())
+        except (OSError, NumcError):
+            _remove([self.about, self.program])
+
+
+def entry(
+    source: str | os.PathLike[str] | Imported, options: Options, shapes: Mapping[str, tuple[int, ...]] | None
+) -> Entry | None:
+    """Return the entry of a model (a file) or of MLIR text under these options; None where nothing is to be cached.
+
+    Raises NumcError for unknown options and a bad NUMC_CACHE_SIZE.
+    """
+    place = folder()
+    if limit() == 0 or place is None:
+        return None
+    fma, ops, target = options.resolved()
+    hashed = hashlib.sha256()
+    if isinstance(source, Imported):
+        if source.weights or source.inputs or source.outputs:
+            return None
+        what = [source.mlir, *source.sources]
+    else:
+        what = [os.fspath(source)]
+        try:
+            what.append(_file_hash(Path(source)))
+        except OSError:
+            return None  # whoever reads the model says what is wrong
+    fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
+    made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
+    hashed.update(json.dumps([what, str(fma), str(ops), target.name, options.fast, fixed, made_by]).encode())
+    return Entry(place / f"{hashed.hexdigest()}.numc")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+@functools.cache
+def _own_sources() -> str:
+    """A hash of numc's own Python files: an edited pass makes another compiler."""
+    hashed = hashlib.sha256()
+    root = os.path.dirname(os.path.abspath(numc.__file__))
+    for where, folders, names in os.walk(root, followlinks=True):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(".py"):
+                path = os.path.join(where, name)
+                hashed.update(os.path.relpath(path, root).encode() + b"\0")
+                with open(path, "rb") as file:
+                    hashed.update(hashlib.sha256(file.read()).digest())
+    return hashed.hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    hashed = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            hashed.update(block)
+    return hashed.hexdigest()
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The files of numc in the cache, those that vanish meanwhile left out."""
+    with contextlib.suppress(OSError), os.scandir(place) as listing:
+        for item in listing:
+            if _NAME.fullmatch(item.name) or _TEMPORARY.fullmatch(item.name):
+                with contextlib.suppress(OSError):
+                    yield Path(item.path), item.stat()
+
+
+def _evict(place: Path, most: int) -> None:
+    files = list(_files(place))
+    _remove(p for p, stat in files if p.name[0] == "." and stat.st_mtime < time.time() - _ABANDONED)
+    # A process that has a program mapped keeps it: the file is only gone when nobody has it open.
+    total = sum(stat.st_size for _, stat in files)
+    programs = ((stat.st_mtime_ns, path, stat.st_size) for path, stat in files if path.suffix == ".numc")
+    for _, path, size in sorted(programs):
+        if total <= most:
+            break
+        _remove([path.with_suffix(".json"), path])
+        total -= size
+
+
+def info() -> dict[str, Any]:
+    """Return the folder, its limit, its size in bytes, and its programs, the one used last first."""
+    place = folder()
+    files = list(_files(place)) if place is not None else []
+    rows = []
+    for path, stat in files:
+        if path.suffix != ".numc":
+            continue
+        try:
+            about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            row = {"model": about["sources"][0], "fma": about["fma"], "ops": about["ops"], "target": about["target"]}
+        except (OSError, ValueError, KeyError, IndexError, TypeError):
+            continue
+        rows.append({**row, "bytes": stat.st_size, "used": stat.st_mtime})
+    rows.sort(key=lambda row: -row["used"])
+    return {
+        "folder": None if place is None else str(place),
+        "limit": limit(),
+        "bytes": sum(stat.st_size for _, stat in files),
+        "programs": rows,
+    }
+
+
+def clear() -> tuple[int, int]:
+    """Remove every program; return how many, and how many bytes became free. Raises NumcError if some stay."""
+    place = folder()
+    files = list(_files(place)) if place is not None else []
+    _remove(path for path, _ in files)
+    left = [path for path, _ in files if path.exists()]
+    if left:
+        raise NumcError(f"{place}: cannot remove {len(left)} files: permission denied: remove the folder yourself")
+    return sum(path.suffix == ".numc" for path, _ in files), sum(stat.st_size for _, stat in files)

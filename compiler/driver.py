@@ -1,0 +1,58 @@
+"""Compiling through the cache: MLIR and ONNX are imported for what is not in it only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from numc.compiler import cache as programs
+from numc.compiler.options import Options
+from numc.frontends.imported import Imported
+from numc.runtime.container import Contents
+from numc.runtime.program import Program
+
+
+def compile(
+    source: str | os.PathLike[str] | Imported,
+    *,
+    fma: str = "fp32",
+    ops: str = "fp32",
+    target: str = "host",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    fast: bool = True,
+    cache: bool = True,
+    dump_dir: str | os.PathLike[str] | None = None,
+) -> Program:
+    """Compile an ONNX model or linalg MLIR text to a program that computes in the arithmetic named.
+
+    fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
+    target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
+    keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
+    fast: False leaves the cheap rounding sequences out; no bit may depend on it.
+    Raises NumcError for bad input, or if this processor cannot run the target.
+    """
+    return Program(contents(source, Options(fma, ops, target, fast), shapes, cache=cache, dump_dir=dump_dir)[0])
+
+
+def contents(
+    source: str | os.PathLike[str] | Imported,
+    options: Options,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    cache: bool = True,
+    dump_dir: str | os.PathLike[str] | None = None,
+) -> tuple[Contents, bool]:
+    """Return what the program file holds, without loading its code, and whether that came from the cache.
+
+    Raises NumcError for bad input.
+    """
+    entry = programs.entry(source, options, shapes) if cache and dump_dir is None else None
+    if entry is not None and (found := entry.load()) is not None:
+        return found, True
+    from numc.compiler.compile import build, load_source
+
+    imported = source if isinstance(source, Imported) else load_source(source, shapes)
+    built = build(imported, options, dump_dir)
+    if entry is not None:
+        entry.store(built)
+    return built, False

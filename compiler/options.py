@@ -1,0 +1,29 @@
+"""How a model is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numc.compiler.fma import Fma
+from numc.compiler.formats import Conversion
+from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.targets import Target, resolve
+from numc.runtime.library import cpu_features
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: the FMA operator, the format of other float operations, the target machine.
+
+    `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
+    """
+
+    fma: str = "fp32"
+    ops: str = "fp32"
+    target: str = "host"
+    fast: bool = True
+
+    def resolved(self) -> tuple[Fma, Conversion, Target]:
+        """Parse the texts. Raises NumcError for unknown names."""
+        host = cpu_features() if self.target == "host" else frozenset()
+        return parse_fma(self.fma), parse_conversion(self.ops), resolve(self.target, host)

@@ -1,0 +1,200 @@
+"""The cache of compiled programs: what makes a key, what survives damage, crowds and a full folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numc
+from numc.compiler import cache, driver
+from numc.compiler.options import Options
+
+MODEL = """
+func.func @main(%a: tensor<?x4xf32>, %b: tensor<4x3xf32>, %c: tensor<?x3xf32>) -> tensor<?x3xf32> {
+  %r = linalg.matmul ins(%a, %b : tensor<?x4xf32>, tensor<4x3xf32>) outs(%c : tensor<?x3xf32>) -> tensor<?x3xf32>
+  return %r : tensor<?x3xf32>
+}
+"""
+ONES = (np.ones((2, 4), np.float32), np.ones((4, 3), np.float32), np.zeros((2, 3), np.float32))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty cache, and the working folder with model.mlir."""
+    monkeypatch.setenv("NUMC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(MODEL)
+    return tmp_path / "cache"
+
+
+def compiled(fma="fp32", **options):
+    """The contents and whether they came from the cache."""
+    return driver.contents("model.mlir", Options(fma, **options))
+
+
+def programs(place):
+    return sorted(place.glob("*.numc"))
+
+
+def test_the_second_compilation_is_the_first_ones_file(place):
+    contents, cached = compiled()
+    again, found = compiled()
+    assert (cached, found) == (False, True)
+    assert (again.code, again.manifest, again.ir, again.abi) == (
+        contents.code,
+        contents.manifest,
+        contents.ir,
+        contents.abi,
+    )
+    np.testing.assert_array_equal(numc.compile("model.mlir")(*ONES), np.full((2, 3), 4, np.float32))
+    assert len(programs(place)) == 1
+
+
+@pytest.mark.parametrize("options", [{"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}])
+def test_every_option_that_changes_code_changes_the_key(place, options):
+    usual = cache.entry("model.mlir", Options(target="x86-64-v4"), None)
+    assert cache.entry("model.mlir", Options(**{"target": "x86-64-v4", **options}), None) != usual
+
+
+def test_the_models_bytes_its_shapes_and_numc_itself_change_the_key(place, monkeypatch):
+    keys = {cache.entry("model.mlir", Options(), None)}
+    keys.add(cache.entry("model.mlir", Options(), {"x": (1, 2)}))
+    Path("model.mlir").write_text(MODEL + "\n")
+    keys.add(cache.entry("model.mlir", Options(), None))
+    package = shutil.copytree(Path(numc.__file__).parent, "other", symlinks=False)
+    monkeypatch.setattr(numc, "__file__", str(Path(package, "__init__.py").resolve()))
+    cache._own_sources.cache_clear()
+    same = cache.entry("model.mlir", Options(), None)
+    assert same in keys
+    with open(Path(package, "passes", "outline.py"), "a") as file:
+        file.write("# edited\n")
+    cache._own_sources.cache_clear()
+    keys.add(cache.entry("model.mlir", Options(), None))
+    cache._own_sources.cache_clear()
+    assert len(keys) == 4
+
+
+def test_weights_in_a_file_beside_the_model_count(place):
+    onnx = pytest.importorskip("onnx")
+    weight = np.arange(256, dtype=np.float32).reshape(16, 16)
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 16]) for n in "xy")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [onnx.numpy_helper.from_array(weight, "w")]
+    )
+    onnx.save(onnx.helper.make_model(graph), "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    one = np.ones((1, 16), np.float32)
+    np.testing.assert_array_equal(numc.compile("m.onnx")(one), one @ weight)
+    assert driver.contents("m.onnx", Options())[1]
+    (2 * weight).tofile("w.bin")
+    assert not driver.contents("m.onnx", Options())[1]
+    np.testing.assert_array_equal(numc.compile("m.onnx")(one), 2 * one @ weight)
+
+
+@pytest.mark.parametrize("damage", ["program", "cut", "about"])
+def test_a_damaged_entry_is_a_miss_and_is_replaced(place, damage):
+    compiled()
+    (program,) = programs(place)
+    if damage == "about":
+        program.with_suffix(".json").write_text("[]")
+    else:
+        data = bytearray(program.read_bytes())
+        data[-1] ^= 1
+        program.write_bytes(data[: len(data) // 2] if damage == "cut" else data)
+    assert not compiled()[1]
+    assert compiled()[1]
+
+
+def test_the_least_recently_used_goes_first(place, monkeypatch):
+    for number, fma in enumerate(("fp32", "bf16_1_1")):
+        compiled(fma)
+        newest = max(programs(place), key=lambda p: p.stat().st_mtime_ns)
+        os.utime(newest, (1000 + number, 1000 + number))
+    assert compiled("fp32")[1]  # now used after bf16_1_1, which is larger than mp
+    size = sum(p.stat().st_size for p in place.iterdir())
+    monkeypatch.setenv("NUMC_CACHE_SIZE", str(size))
+    compiled("mp")
+    assert sum(p.stat().st_size for p in place.iterdir()) <= size
+    assert {row["fma"] for row in cache.info()["programs"]} == {"fp32", "mp"}
+    assert [compiled(fma)[1] for fma in ("fp32", "mp")] == [True, True]
+
+
+def test_a_program_that_is_removed_while_in_use_goes_on(place):
+    compiled()
+    program = numc.compile("model.mlir")
+    assert cache.clear()[0] == 1
+    np.testing.assert_array_equal(program(*ONES), np.full((2, 3), 4, np.float32))
+
+
+def test_abandoned_temporary_files_are_removed_and_foreign_files_stay(place):
+    place.mkdir()
+    old = place / f".{'0' * 64}.numc.abc.tmp"
+    for file in (old, place / "mine.txt"):
+        file.write_text("x")
+        os.utime(file, (time.time() - 7200,) * 2)
+    compiled()
+    assert not old.exists()
+    cache.clear()
+    assert [p.name for p in place.iterdir()] == ["mine.txt"]
+
+
+def test_off_and_unusable(place, monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMC_CACHE_SIZE", "0")
+    assert [compiled()[1] for _ in range(2)] == [False, False]
+    assert not place.exists()
+    monkeypatch.delenv("NUMC_CACHE_SIZE")
+    (tmp_path / "file").write_text("")
+    for impossible in (tmp_path / "file", Path("/proc/none")):
+        monkeypatch.setenv("NUMC_CACHE_DIR", str(impossible))
+        assert not compiled()[1]
+    numc.compile("model.mlir", cache=False)
+
+
+def test_the_folder_and_the_size(monkeypatch):
+    monkeypatch.delenv("NUMC_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache.folder() == Path("/x/numc")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/h")
+    assert cache.folder() == Path("/h/.cache/numc")
+    for text, size in (("", 2 << 30), ("500M", 500 << 20), ("2g", 2 << 30), ("7", 7)):
+        monkeypatch.setenv("NUMC_CACHE_SIZE", text)
+        assert cache.limit() == size
+    monkeypatch.setenv("NUMC_CACHE_SIZE", "much")
+    with pytest.raises(numc.NumcError, match="NUMC_CACHE_SIZE: got 'much', want a number of bytes such as 500M or 2G"):
+        cache.limit()
+
+
+def test_processes_that_compile_the_same_at_once(place):
+    code = (
+        "import sys, numpy as np, numc\n"
+        "for n in range(4):\n"
+        "    p = numc.compile('model.mlir', fma=['mp', 'fp32'][n % 2])\n"
+        "    x = np.ones((2, 4), np.float32)\n"
+        "    assert (p(x, np.ones((4, 3), np.float32), np.zeros((2, 3), np.float32)) == 4).all()\n"
+    )
+    # So small a cache that the processes evict what others read.
+    env = {**os.environ, "NUMC_CACHE_SIZE": "20K", "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = [subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.PIPE) for _ in range(3)]
+    for process in running:
+        _, error = process.communicate(timeout=300)
+        assert (process.returncode, error) == (0, b"")
+    for program in programs(place):
+        about = json.loads(program.with_suffix(".json").read_text())
+        assert cache.Entry(program).load() is not None, about
+
+
+def test_a_hit_imports_neither_mlir_nor_onnx(place):
+    compiled()
+    code = (
+        "import sys, numc; numc.compile('model.mlir'); assert not {'torch_mlir', 'onnx'} & set(sys.modules), 'imported'"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)

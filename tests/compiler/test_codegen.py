@@ -1,0 +1,101 @@
+"""The parts of a module: the same for any number of threads, and one program when linked."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import numc
+from numc.compiler import codegen, driver, partition
+from numc.compiler.options import Options
+
+CHAIN = "\n".join(
+    f"""  %r{n + 1} = linalg.matmul ins(%r{n}, %b : tensor<?x{k}xf32>, tensor<{k}x{k}xf32>)
+    outs(%c : tensor<?x{k}xf32>) -> tensor<?x{k}xf32>"""
+    for n, k in enumerate([5] * 6)
+)
+MODEL = f"""
+func.func @main(%r0: tensor<?x5xf32>, %b: tensor<5x5xf32>, %c: tensor<?x5xf32>) -> tensor<?x5xf32> {{
+{CHAIN}
+  return %r6 : tensor<?x5xf32>
+}}"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "model.mlir").write_text(MODEL)
+    return tmp_path / "model.mlir"
+
+
+def code(model):
+    return driver.contents(model, Options("bf16_1_2"), cache=False)[0].code
+
+
+def test_code_does_not_depend_on_the_number_of_threads(model, monkeypatch):
+    monkeypatch.setattr(partition, "_OPERATIONS", 300)
+    monkeypatch.setenv("NUMC_NUM_THREADS", "1")
+    one = code(model)
+    monkeypatch.setenv("NUMC_NUM_THREADS", "3")
+    assert one[:8] == b"!<arch>\n"
+    assert code(model) == one
+
+
+@pytest.mark.parametrize("operations", [50, 300, 10**9])
+@pytest.mark.parametrize("entry", [0, 10**9])
+def test_every_split_gives_the_same_bits(model, monkeypatch, operations, entry):
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(s).astype(np.float32) for s in ((3, 5), (5, 5), (3, 5))]
+    want = numc.compile(model, fma="bf16_1_2")(*inputs)
+    monkeypatch.setattr(partition, "_OPERATIONS", operations)
+    monkeypatch.setattr(partition, "_LARGE_ENTRY", entry)
+    np.testing.assert_array_equal(numc.compile(model, fma="bf16_1_2", cache=False)(*inputs), want)
+
+
+PARTS = """
+llvm.mlir.global internal constant @table(7 : i64) : i64
+llvm.mlir.global internal @counter(0 : i64) : i64
+llvm.func @numc_parallel(!llvm.ptr)
+llvm.func @leaf() { llvm.return }
+llvm.func @uses_table() -> i64 {
+  %0 = llvm.mlir.addressof @table : !llvm.ptr
+  %1 = llvm.load %0 : !llvm.ptr -> i64
+  llvm.call @leaf() : () -> ()
+  llvm.return %1 : i64
+}
+llvm.func @counts() {
+  %0 = llvm.mlir.addressof @counter : !llvm.ptr
+  llvm.call @numc_parallel(%0) : (!llvm.ptr) -> ()
+  llvm.return
+}
+llvm.func @reads() -> i64 {
+  %0 = llvm.mlir.addressof @counter : !llvm.ptr
+  %1 = llvm.load %0 : !llvm.ptr -> i64
+  llvm.return %1 : i64
+}
+llvm.func @numc_entry(%args: !llvm.ptr) {
+  %0 = llvm.call @uses_table() : () -> i64
+  llvm.call @counts() : () -> ()
+  %1 = llvm.call @reads() : () -> i64
+  %2 = llvm.mlir.addressof @table : !llvm.ptr
+  llvm.return
+}
+"""
+
+
+def test_what_goes_together(monkeypatch):
+    from torch_mlir import ir
+
+    monkeypatch.setattr(partition, "_OPERATIONS", 5)
+    with ir.Context():
+        module = ir.Module.parse(PARTS)
+        parts = {p.exported: p for p in partition.partition(module, "numc_entry")}
+    assert set(parts) == {("numc_entry",), ("uses_table",), ("counts", "reads")}  # a variable is in one part only
+    assert parts["numc_entry",].needed == ("uses_table", "counts", "reads")
+    assert parts["uses_table",].needed == ()  # leaf has one caller and is with it
+    assert parts["counts", "reads"].needed == ("numc_parallel",)
+    assert b"table" in parts["numc_entry",].bytecode  # a constant is wherever it is used
+    assert b"table" in parts["uses_table",].bytecode
+    assert isinstance(codegen._compiled(parts["uses_table",]), bytes)
+    assert io.BytesIO(codegen._compiled(parts["numc_entry",])).read(4) == b"\x7fELF"
