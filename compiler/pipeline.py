@@ -26,6 +26,7 @@ from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.outline import outline
 from numc.passes.packed_entry import packed_entry
+from numc.passes.parallel_loops import parallel_loops
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.separate_buffers import separate_buffers
 from numc.passes.tidy_conversions import tidy_conversions
@@ -105,6 +106,11 @@ def _lower_math(module: ir.Module, _: State) -> None:
     lower_math(module.operation, None)
 
 
+def _parallel_loops(module: ir.Module, _: State) -> None:
+    if not disabled("parallel-loops"):
+        parallel_loops(module.operation)
+
+
 def _outline(module: ir.Module, _: State) -> None:
     outline(module.operation)
 
@@ -143,6 +149,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
         "inline": upstream("inline{default-pipeline=}"),
         "copies-to-loops": upstream("func.func(refback-munge-memref-copy)"),  # copies are outlined like any loop
+        "parallel-loops": _parallel_loops,
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {

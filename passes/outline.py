@@ -22,7 +22,7 @@ def outline(module: ir.Operation) -> None:
         for op in [
             op for op in walk.operations(module) if op.name.startswith("linalg.") and op.regions and not op.results
         ]:
-            constants, captured = _captured(op)
+            constants, captured = walk.captured(op)
             arguments = list(dict.fromkeys([*op.operands, *captured]))
             function = _function(block, op, arguments, constants)
             text = function.get_asm(assume_verified=True, use_local_scope=True)
@@ -37,29 +37,13 @@ def outline(module: ir.Operation) -> None:
                 )
             op.erase()
         for op in block.operations:
-            if isinstance(op, func.FuncOp) and op.name.value == "main" and len(known) > _LARGEST_MAIN // 2:
+            if isinstance(op, func.FuncOp) and op.name.value == "main" and _calls(op.operation) > _LARGEST_MAIN:
                 op.attributes["llvm.no_inline"] = ir.UnitAttr.get()
                 op.attributes["llvm.optimize_none"] = ir.UnitAttr.get()
 
 
-def _captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """What the body uses from outside: constants, to be cloned, and other values, to become arguments."""
-    inside = set(walk.operations(op))
-    constants: list[ir.Operation] = []
-    values: list[ir.Value] = []
-    for inner in walk.operations(op):
-        if inner == op:
-            continue
-        for value in inner.operands:
-            if isinstance(value.owner, ir.Block):
-                if value.owner.owner not in inside:
-                    values.append(value)
-            elif value.owner.operation not in inside:
-                if value.owner.name == "arith.constant":
-                    constants.append(value.owner.operation)
-                else:
-                    values.append(value)
-    return list(dict.fromkeys(constants)), values
+def _calls(function: ir.Operation) -> int:
+    return sum(1 for _ in walk.operations(function, "func.call"))
 
 
 def _function(
