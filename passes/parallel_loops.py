@@ -67,7 +67,7 @@ def parallel_loops(module: ir.Operation) -> None:
 
 def _replace(module: ir.Operation, generic: ir.Operation, nest: _Nest, known: dict[str, str]) -> None:
     text = nest.text()
-    key = text + "".join(str(op) for op in nest.constants) + _body_text(generic, nest.captured)
+    key = text + _body_text(generic, nest.captured)
     block = module.regions[0].blocks[0]
     if key not in known:
         name = known[key] = f"loops_{len(known)}"
