@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def _lower(
 ) -> tuple[ir.Module, pipeline.State]:
     fma, ops, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
-    state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights))
+    state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights), _runs_here())
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
@@ -134,12 +135,10 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     inputs, outputs = _signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
     module, state = _lower(imported, options, "llvm", dump)
-    weights = []
-    for position, (_, value) in sorted(imported.weights.items()):
-        conversion = state.weight_conversions.get(position)
-        weights.append(value if conversion is None else _converted(value, conversion))
     names = {position: name for position, (name, _) in imported.weights.items()}
-    described = [Weight(names[p], w.dtype.name, w.shape) for p, w in zip(sorted(names), weights, strict=True)]
+    tensors = _weights(imported, state, options)
+    stored = {name for name, _ in tensors}  # not those that nothing but a folded constant needed
+    described = [Weight(name, w.dtype.name, w.shape) for name, w in tensors]
     abi = Abi(ENTRY, (*inputs, *described), outputs, frozenset(state.target.features), state.target.name)
     manifest = {
         "fma": str(state.fma),
@@ -148,10 +147,46 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "sources": list(imported.sources),
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
         "contractions": [asdict(c) for c in state.contractions],
-        "converted_weights": {names[p]: c for p, c in state.weight_conversions.items()},
+        "converted_weights": {
+            n: state.weight_conversions[p] for p, n in names.items() if p in state.weight_conversions and n in stored
+        },
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
     }
-    return Contents(abi, object_code(module, state.target), tuple(weights), manifest, state.numc_ir)
+    return Contents(abi, object_code(module, state.target), tuple(w for _, w in tensors), manifest, state.numc_ir)
+
+
+def _runs_here() -> bool:
+    try:
+        return bool(resolve("host", cpu_features()))
+    except NumcError:
+        return False
+
+
+def _weights(imported: Imported, state: pipeline.State, options: Options) -> list[tuple[str, np.ndarray]]:
+    """The weights that the code takes, by name and in order: converted, then those that were folded out of them."""
+    values = {}
+    for position, (_, value) in sorted(imported.weights.items()):
+        conversion = state.weight_conversions.get(position)
+        values[position] = value if conversion is None else _converted(value, conversion)
+    folded = state.folded
+    if folded is None:
+        return [(imported.weights[p][0], w) for p, w in values.items()]
+    kept = [(imported.weights[p][0], w) for p, w in values.items() if p not in folded.dropped]
+    taken = {name for name, _ in imported.weights.values()}
+    made = _run(folded.module, [values[p] for p in folded.arguments], options)
+    fresh = (name for name in map("folded_{}".format, itertools.count()) if name not in taken)
+    return [*kept, *zip(fresh, made, strict=False)]
+
+
+def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[np.ndarray]:
+    """The results of ``@main`` of a module of the numc stage on this machine."""
+    described, results = _signature_of(module, "<constants>")
+    fma, ops, target = replace(options, target="host").resolved()
+    state = pipeline.State(fma, ops, target, options.fast)
+    pipeline.run(module, state, after="numc")
+    abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
+    made = Program(Contents(abi, object_code(module, target), (), {}))(*inputs, threads=1)
+    return list(made.values()) if isinstance(made, dict) else [made]
 
 
 def _version(package: str) -> str:
@@ -175,7 +210,11 @@ def _signature(imported: Imported) -> tuple[tuple[Input, ...], tuple[TensorSpec,
             tuple(TensorSpec(a.name, a.dtype, _dims(a)) for a in imported.outputs),
         )
     source = imported.sources[0] if imported.sources else "<text>"
-    module = parse_module(imported.mlir, source)
+    return _signature_of(parse_module(imported.mlir, source), source)
+
+
+def _signature_of(module: ir.Module, source: str) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:
+    """The inputs and outputs of ``@main``, nameless. Raises NumcError."""
     with module.context:
         for op in module.body.operations:
             if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":

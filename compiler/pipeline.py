@@ -20,6 +20,7 @@ from numc.compiler.targets import Target
 from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
+from numc.passes.fold_constants import Folded, fold_constants
 from numc.passes.free_early import free_early
 from numc.passes.fuse_elementwise import fuse_elementwise
 from numc.passes.lower_numc import lower_numc
@@ -41,9 +42,11 @@ class State:
     target: Target
     fast: bool = True
     weights: frozenset[int] = frozenset()
+    fold: bool = True  # only where this machine can run what it compiles
     contractions: list[Contraction] = field(default_factory=list)
     weight_conversions: dict[int, str] = field(default_factory=dict)
     numc_ir: str = ""
+    folded: Folded | None = None
 
 
 Pass = Callable[[ir.Module, State], None]
@@ -84,6 +87,11 @@ def _drop_unused_results(module: ir.Module, _: State) -> None:
 def _fuse_elementwise(module: ir.Module, _: State) -> None:
     if not disabled("fuse-elementwise"):
         fuse_elementwise(module.operation)
+
+
+def _fold_constants(module: ir.Module, state: State) -> None:
+    if state.fold and state.weights and not disabled("fold-constants"):
+        state.folded = fold_constants(module.operation, state.weights)
 
 
 def _separate_buffers(module: ir.Module, _: State) -> None:
@@ -135,6 +143,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "vector": {
         "drop-unused-results": _drop_unused_results,
         "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
+        "fold-constants": _fold_constants,  # after fusion: what became an index map needs no constant
         "read-only-arguments": _read_only_arguments,
         "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
         "bufferize": upstream(

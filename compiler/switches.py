@@ -9,7 +9,7 @@ import os
 
 from numc.compiler.errors import NumcError, did_you_mean
 
-SWITCHES = ("fuse-elementwise", "parallel-loops")
+SWITCHES = ("fold-constants", "fuse-elementwise", "parallel-loops")
 
 
 def disabled(name: str) -> bool:

@@ -125,6 +125,16 @@ def generic_like(
     return new, new.regions[0].blocks.append(*arguments, arg_locs=[old.location] * len(arguments))
 
 
+def copy(op: ir.Operation, at: ir.InsertionPoint, values: dict[ir.Value, ir.Value]) -> None:
+    """Copy `op` to `at` with `values` replaced in it and in its regions; `values` gains its results."""
+    new = op.clone(at)
+    for inner in operations(new.operation):
+        for n, operand in enumerate(inner.operands):
+            if operand in values:
+                inner.operands[n] = values[operand]
+    values.update(zip(op.results, new.operation.results, strict=True))
+
+
 def copy_body(source: ir.Block, at: ir.InsertionPoint, values: dict[ir.Value, ir.Value]) -> list[ir.Value]:
     """Copy `source` without its terminator to `at`, `values` replaced; returns what it would yield.
 
@@ -134,12 +144,7 @@ def copy_body(source: ir.Block, at: ir.InsertionPoint, values: dict[ir.Value, ir
     for op in ops:
         if op.results and all(r in values for r in op.results):
             continue
-        copy = op.clone(at)
-        for inner in operations(copy.operation):
-            for n, operand in enumerate(inner.operands):
-                if operand in values:
-                    inner.operands[n] = values[operand]
-        values.update(zip(op.results, copy.operation.results, strict=True))
+        copy(op, at, values)
     return [values.get(v, v) for v in terminator.operands]
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.compile import load_source
+from numc.compiler.compile import Options, build, load_source
 from numc.compiler.switches import SWITCHES
+
+from numc.frontends.imported import Argument, Imported
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"
 
@@ -153,3 +155,46 @@ def test_no_bit_of_a_model_depends_on_a_switch(name: str, switch: str, monkeypat
     assert all_bits(program, inputs, 3) == expected
     monkeypatch.setenv("NUMC_DISABLE", switch)
     assert all_bits(numc.compile(model, fma="bf16_1_2", ops="bf16"), inputs, 2) == expected
+
+
+NORMALIZATION = """
+func.func @main(%x: tensor<?x64xf32>, %mean: tensor<64xf32>, %var: tensor<64xf32>) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %eps = arith.constant 1.0e-3 : f32
+  %n = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %e = tensor.empty() : tensor<64xf32>
+  %f = tensor.empty(%n) : tensor<?x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%var : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %eps : f32
+    %y = math.rsqrt %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %mean, %r : tensor<?x64xf32>, tensor<64xf32>, tensor<64xf32>) outs(%f : tensor<?x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %o: f32):
+    %d = arith.subf %a, %b : f32
+    %p = arith.mulf %d, %c : f32
+    linalg.yield %p : f32
+  } -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+"""
+
+
+def test_what_depends_on_weights_alone_is_in_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    mean, var = rng.standard_normal(64).astype(np.float32), rng.random(64).astype(np.float32)
+    x = Argument("x", "float32", (-1, 64))
+    weights = {1: ("mean", mean), 2: ("var", var)}
+    source = Imported(NORMALIZATION, (x,), (Argument("y", "float32", (-1, 64)),), weights)
+    monkeypatch.delenv("NUMC_DISABLE", raising=False)
+    contents = build(source, Options(ops="bf16", target="x86-64-v3"))
+    assert [w.name for w in contents.abi.weights] == ["mean", "folded_0"]
+    assert contents.manifest["converted_weights"].keys() <= {"mean"}  # "var" itself is not in the program
+    sum_ = numc.round(numc.round(var, "bf16") + numc.round(np.float32([1e-3]), "bf16"), "bf16")
+    exact = 1 / np.sqrt(sum_.astype(np.float64))
+    np.testing.assert_array_equal(contents.weights[1], numc.round(exact.astype(np.float32), "bf16"))
+    values = rng.standard_normal((5, 64)).astype(np.float32)
+    expected = all_bits(numc.compile(source, ops="bf16"), [values], 1)
+    monkeypatch.setenv("NUMC_DISABLE", "fold-constants")
+    assert all_bits(numc.compile(source, ops="bf16"), [values], 1) == expected
