@@ -11,7 +11,6 @@ import pytest
 import numc
 from numc.compiler.compile import Options, build, load_source
 from numc.compiler.switches import SWITCHES
-
 from numc.frontends.imported import Argument, Imported
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"
