@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from numc.compiler import dialect, pipeline
 from numc.compiler.codegen import object_code
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.options import Options
+from numc.compiler.targets import resolve
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
 from numc.passes.packed_entry import ENTRY
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
+from numc.runtime.library import cpu_features
+from numc.runtime.program import Program
 
 DTYPES = {
     "f32": "float32",
@@ -77,7 +81,7 @@ def _lower(
 ) -> tuple[ir.Module, pipeline.State]:
     fma, ops, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
-    state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights))
+    state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights), _runs_here())
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
@@ -90,7 +94,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     inputs, outputs = _signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
     module, state = _lower(imported, options, "llvm", dump)
-    weights = _weights(imported, state)
+    weights = _weights(imported, state, options)
     described = [Weight(name, w.dtype.name, w.shape) for name, w in weights]
     abi = Abi(ENTRY, (*inputs, *described), outputs, frozenset(state.target.features), state.target.name)
     manifest = {
@@ -106,18 +110,44 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, state.numc_ir)
 
 
-def _weights(imported: Imported, state: pipeline.State) -> list[tuple[str, np.ndarray]]:
-    """The arguments of the entry that the program holds, with names: the model's, then those packed for a contraction."""
+def _runs_here() -> bool:
+    try:
+        return bool(resolve("host", cpu_features()))
+    except NumcError:
+        return False
+
+
+def _weights(imported: Imported, state: pipeline.State, options: Options) -> list[tuple[str, np.ndarray]]:
+    """The arguments of the entry that the program holds, by name and in order.
+
+    The model's weights come first, then what was computed from them, then those packed for a contraction.
+    """
     weights = {}
     for position, (name, value) in imported.weights.items():
         conversion = state.weight_conversions.get(position)
         weights[position] = name, value if conversion is None else _converted(value, conversion)
+    if state.folded is not None:
+        values = _run(state.folded.module, [weights[p][1] for p in state.folded.arguments], options)
+        taken = {name for name, _ in weights.values()}
+        fresh = (name for name in map("folded_{}".format, itertools.count()) if name not in taken)
+        weights |= zip(state.folded.results, zip(fresh, values, strict=False), strict=True)
     for position, packing in state.packings.items():
         name, value = weights[packing.weight]
         weights[position] = f"{name} (packed)", packing(value)
     for position in state.unused_weights:
         weights[position] = weights[position][0], np.zeros(0, np.float32)
     return [weight for _, weight in sorted(weights.items())]
+
+
+def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[np.ndarray]:
+    """The results of ``@main`` of a module of the numc stage on this machine."""
+    described, results = _signature_of(module, "<constants>")
+    fma, ops, target = replace(options, target="host").resolved()
+    state = pipeline.State(fma, ops, target, options.fast)
+    pipeline.run(module, state, after="numc")
+    abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
+    made = Program(Contents(abi, object_code(module, target), (), {}))(*inputs, threads=1)
+    return list(made.values()) if isinstance(made, dict) else [made]
 
 
 def _version(package: str) -> str:
@@ -141,7 +171,11 @@ def _signature(imported: Imported) -> tuple[tuple[Input, ...], tuple[TensorSpec,
             tuple(TensorSpec(a.name, a.dtype, _dims(a)) for a in imported.outputs),
         )
     source = imported.sources[0] if imported.sources else "<text>"
-    module = parse_module(imported.mlir, source)
+    return _signature_of(parse_module(imported.mlir, source), source)
+
+
+def _signature_of(module: ir.Module, source: str) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:
+    """The inputs and outputs of ``@main``, nameless. Raises NumcError."""
     with module.context:
         for op in module.body.operations:
             if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":

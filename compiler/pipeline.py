@@ -20,12 +20,14 @@ from numc.compiler.targets import Target
 from numc.passes.contractions import Contraction, Packing, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
+from numc.passes.fold_constants import Folded, fold_constants
 from numc.passes.free_early import free_early
 from numc.passes.fuse_elementwise import fuse_elementwise
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.outline import outline
 from numc.passes.packed_entry import packed_entry
+from numc.passes.parallel_loops import parallel_loops
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.separate_buffers import separate_buffers
 from numc.passes.tidy_conversions import tidy_conversions
@@ -41,11 +43,13 @@ class State:
     target: Target
     fast: bool = True
     weights: frozenset[int] = frozenset()
+    fold: bool = True  # only where this machine can run what it compiles
     contractions: list[Contraction] = field(default_factory=list)
     weight_conversions: dict[int, str] = field(default_factory=dict)
     packings: dict[int, Packing] = field(default_factory=dict)
     unused_weights: set[int] = field(default_factory=set)
     numc_ir: str = ""
+    folded: Folded | None = None
 
 
 Pass = Callable[[ir.Module, State], None]
@@ -91,6 +95,13 @@ def _fuse_elementwise(module: ir.Module, _: State) -> None:
         fuse_elementwise(module.operation)
 
 
+def _fold_constants(module: ir.Module, state: State) -> None:
+    if state.fold and state.weights and not disabled("fold-constants"):
+        state.folded = fold_constants(module.operation, state.weights)
+        if state.folded is not None:
+            state.weights |= set(state.folded.results)
+
+
 def _separate_buffers(module: ir.Module, _: State) -> None:
     separate_buffers(module.operation)
 
@@ -111,6 +122,11 @@ def _lower_numc(module: ir.Module, _: State) -> None:
 
 def _lower_math(module: ir.Module, _: State) -> None:
     lower_math(module.operation, None)
+
+
+def _parallel_loops(module: ir.Module, _: State) -> None:
+    if not disabled("parallel-loops"):
+        parallel_loops(module.operation)
 
 
 def _outline(module: ir.Module, _: State) -> None:
@@ -142,6 +158,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "vector": {
         "drop-unused-results": _drop_unused_results,
         "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
+        "fold-constants": _fold_constants,  # after fusion: what became an index map needs no constant
         "read-only-arguments": _read_only_arguments,
         "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
         "bufferize": upstream(
@@ -156,6 +173,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
         "inline": upstream("inline{default-pipeline=}"),
         "copies": upstream("func.func(refback-munge-memref-copy)"),  # as linalg.generic, to be outlined like the rest
+        "parallel-loops": _parallel_loops,
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {

@@ -246,9 +246,9 @@ class _Lowering:
 
     def finish(self) -> None:
         """Add the functions to the module."""
+        self._drop_unused_weights()
         if not self.table:
             return
-        self._drop_unused_weights()
         parts = [_EXTERNALS, PROBE_TEXT]
         for text, name in self._drivers.items():
             parts.append(text.replace("@driver", f"@{name}"))
@@ -259,7 +259,6 @@ class _Lowering:
         source = ir.Module.parse("\n".join(parts), self.module.context)
         for op in source.body.operations:
             self.module.regions[0].blocks[0].append(op.operation.clone())
-
 
     def _drop_unused_weights(self) -> None:
         """A weight that is used in packed form only becomes an empty argument."""

@@ -44,7 +44,7 @@ def _keep(generic: ir.Operation, kept: list[int]) -> None:
         generic, [generic.operands[n] for n in operands], [maps[n] for n in operands], types, results
     )
     values = {old.arguments[n]: block.arguments[place] for place, n in enumerate(operands)}
-    yielded = walk.copy_body(old, block, values)
+    yielded = walk.copy_body(old, ir.InsertionPoint(block), values)
     with ir.InsertionPoint(block), generic.location:
         ir.Operation.create("linalg.yield", operands=[yielded[n] for n in kept])
     dead = [op.operation for op in block.operations][:-1]

@@ -131,9 +131,9 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
         consumer, [o for _, o, _ in parts], all_maps, [a.type for a in arguments], [r.type for r in consumer.results]
     )
     values = dict(zip(arguments, block.arguments, strict=True))
-    made_value = walk.copy_body(first, block, values)[0]
+    made_value = walk.copy_body(first, ir.InsertionPoint(block), values)[0]
     values.update({old.arguments[n]: made_value for n in replaced})
-    yielded = walk.copy_body(old, block, values)
+    yielded = walk.copy_body(old, ir.InsertionPoint(block), values)
     with ir.InsertionPoint(block), consumer.location:
         ir.Operation.create("linalg.yield", operands=yielded)
     for result, new in zip(consumer.results, joined.results, strict=True):

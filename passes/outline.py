@@ -20,7 +20,7 @@ def outline(module: ir.Operation) -> None:
         for op in [
             op for op in walk.operations(module) if op.name.startswith("linalg.") and op.regions and not op.results
         ]:
-            constants, captured = _captured(op)
+            constants, captured = walk.captured(op)
             arguments = list(dict.fromkeys([*op.operands, *captured]))
             function = _function(block, op, arguments, constants)
             text = function.get_asm(assume_verified=True, use_local_scope=True)
@@ -34,26 +34,6 @@ def outline(module: ir.Operation) -> None:
                     "func.call", operands=arguments, attributes={"callee": ir.FlatSymbolRefAttr.get(known[text])}
                 )
             op.erase()
-
-
-def _captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """What the body uses from outside: constants, to be cloned, and other values, to become arguments."""
-    inside = set(walk.operations(op))
-    constants: list[ir.Operation] = []
-    values: list[ir.Value] = []
-    for inner in walk.operations(op):
-        if inner == op:
-            continue
-        for value in inner.operands:
-            if isinstance(value.owner, ir.Block):
-                if value.owner.owner not in inside:
-                    values.append(value)
-            elif value.owner.operation not in inside:
-                if value.owner.name == "arith.constant":
-                    constants.append(value.owner.operation)
-                else:
-                    values.append(value)
-    return list(dict.fromkeys(constants)), values
 
 
 def _function(

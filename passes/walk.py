@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
+Linear = tuple[dict[int, int], int]
+
 
 def operations(root: ir.Operation, name: str | None = None) -> Iterator[ir.Operation]:
     """Yield every operation below `root` (inner ones before outer ones), or those called `name`; erasure is safe."""
@@ -60,6 +62,46 @@ def loop_sizes(generic: ir.Operation) -> list[int | None]:
     return [sizes.get(d) for d in range(len(iterator_types(generic)))]
 
 
+def captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
+    """What a body uses from outside: constants, which can be cloned, and other values."""
+    inside = set(operations(op))
+    constants: list[ir.Operation] = []
+    values: list[ir.Value] = []
+    for inner in operations(op):
+        if inner == op:
+            continue
+        for value in inner.operands:
+            if isinstance(value.owner, ir.Block):
+                if value.owner.owner not in inside:
+                    values.append(value)
+            elif value.owner.operation not in inside:
+                if value.owner.name == "arith.constant":
+                    constants.append(value.owner.operation)
+                else:
+                    values.append(value)
+    return list(dict.fromkeys(constants)), list(dict.fromkeys(values))
+
+
+def linear(expr: ir.AffineExpr) -> Linear | None:
+    """Return the coefficients and the constant of a linear affine expression."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position: 1}, 0
+    if isinstance(expr, ir.AffineConstantExpr):
+        return {}, expr.value
+    if isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
+        left, right = linear(expr.lhs), linear(expr.rhs)
+        if left is None or right is None:
+            return None
+        if isinstance(expr, ir.AffineAddExpr):
+            dims = {d: left[0].get(d, 0) + right[0].get(d, 0) for d in {*left[0], *right[0]}}
+            return dims, left[1] + right[1]
+        if left[0] and right[0]:
+            return None
+        (scaled, factor) = (left, right[1]) if not right[0] else (right, left[1])
+        return {d: n * factor for d, n in scaled[0].items()}, scaled[1] * factor
+    return None
+
+
 def generic_like(
     old: ir.Operation,
     operands: list[ir.Value],
@@ -83,16 +125,26 @@ def generic_like(
     return new, new.regions[0].blocks.append(*arguments, arg_locs=[old.location] * len(arguments))
 
 
-def copy_body(source: ir.Block, to: ir.Block, values: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """Append a copy of `source` without its terminator to `to`, `values` replaced; returns what it would yield."""
+def copy(op: ir.Operation, at: ir.InsertionPoint, values: dict[ir.Value, ir.Value]) -> None:
+    """Copy `op` to `at` with `values` replaced in it and in its regions; `values` gains its results."""
+    new = op.clone(at)
+    for inner in operations(new.operation):
+        for n, operand in enumerate(inner.operands):
+            if operand in values:
+                inner.operands[n] = values[operand]
+    values.update(zip(op.results, new.operation.results, strict=True))
+
+
+def copy_body(source: ir.Block, at: ir.InsertionPoint, values: dict[ir.Value, ir.Value]) -> list[ir.Value]:
+    """Copy `source` without its terminator to `at`, `values` replaced; returns what it would yield.
+
+    Operations whose results are in `values` already are left out.
+    """
     *ops, terminator = [op.operation for op in source.operations]
     for op in ops:
-        copy = op.clone(ir.InsertionPoint(to))
-        for inner in operations(copy.operation):
-            for n, operand in enumerate(inner.operands):
-                if operand in values:
-                    inner.operands[n] = values[operand]
-        values.update(zip(op.results, copy.operation.results, strict=True))
+        if op.results and all(r in values for r in op.results):
+            continue
+        copy(op, at, values)
     return [values.get(v, v) for v in terminator.operands]
 
 

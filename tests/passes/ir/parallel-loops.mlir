@@ -1,0 +1,55 @@
+// Contiguous dimensions are one loop, whose tasks the thread pool shares; equal loops share a function.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2:  call @loops_0
+// CHECK:         call @loops_1
+// CHECK:         call @loops_2
+// CHECK:       func.func private @loops_0
+// CHECK:         llvm.call @numc_parallel
+// CHECK:       llvm.func @loops_0_task
+// CHECK:         scf.for
+// CHECK-NOT:     scf.for
+// CHECK:         arith.negf
+//
+// Too little work for a task: a plain call. The sum of a row is in order, in a register.
+// CHECK:       func.func private @loops_1
+// CHECK:         llvm.call @loops_1_task
+// CHECK:       llvm.func @loops_1_task
+// CHECK:         scf.for
+// CHECK:         scf.for {{.*}} iter_args
+// CHECK-COUNT-8: arith.addf
+//
+// A window slides over neighbours: the loop over them is innermost.
+// CHECK:       llvm.func @loops_2_task
+// CHECK-COUNT-4: scf.for
+// CHECK-NOT:     iter_args
+// CHECK:         arith.maximumf
+#id = affine_map<(i, j, k) -> (i, j, k)>
+#row = affine_map<(i, j) -> (i, j)>
+#sum = affine_map<(i, j) -> (i)>
+#in = affine_map<(c, x, y, u, v) -> (c, x * 2 + u, y * 2 + v)>
+#window = affine_map<(c, x, y, u, v) -> (u, v)>
+#out = affine_map<(c, x, y, u, v) -> (c, x, y)>
+func.func @main(%a: memref<8x128x256xf32>, %b: memref<8x128x256xf32>, %s: memref<16xf32>, %m: memref<16x8xf32>,
+    %w: memref<3x3xf32>, %p: memref<4x9x9xf32>, %q: memref<4x4x4xf32>) {
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : memref<8x128x256xf32>) outs(%b : memref<8x128x256xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.negf %x : f32
+    linalg.yield %y : f32
+  }
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%b : memref<8x128x256xf32>) outs(%a : memref<8x128x256xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.negf %x : f32
+    linalg.yield %y : f32
+  }
+  linalg.generic {indexing_maps = [#row, #sum], iterator_types = ["parallel", "reduction"]} ins(%m : memref<16x8xf32>) outs(%s : memref<16xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %o : f32
+    linalg.yield %y : f32
+  }
+  linalg.generic {indexing_maps = [#in, #window, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%p, %w : memref<4x9x9xf32>, memref<3x3xf32>) outs(%q : memref<4x4x4xf32>) {
+  ^bb0(%x: f32, %z: f32, %o: f32):
+    %y = arith.maximumf %x, %o : f32
+    linalg.yield %y : f32
+  }
+  return
+}
