@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import torch
 
 import numc
 from benchmarks import graphs, native
-from benchmarks.cases import FEW, GEMM_SHAPES, OPERATORS, PRODUCTS, SKINNY_FACTOR, SQUARES, THREADS_SPEEDUP
+from benchmarks.cases import FEW, GEMM_SHAPES, OPERATORS, PRODUCTS, SKINNY_FACTOR, SQUARES, THREADS_SPEEDUP, Product
 from benchmarks.measure import Call, in_turns, ratio
+from benchmarks.peers import onnxruntime_call
 
 Row = dict[str, Any]
 PAUSE = 0.005  # seconds, with more than one thread
@@ -26,21 +26,27 @@ def operators(seconds: float, quick: bool) -> list[Row]:
     """Each operator at each shape, one thread; the peak of the vector units in the same turns."""
     torch.set_num_threads(1)
     rows = []
-    for m, n, k in GEMM_SHAPES[:1] if quick else GEMM_SHAPES:
-        a, b = _operands(m, n, k)
-        shape = f"{m}x{n}x{k}"
-        ours = {fma: lambda f=fma: numc.matmul(a, b, fma=f, threads=1) for fma in OPERATORS}
-        for fma, call in ours.items():
-            bar = OPERATORS[fma]
-            row = _against_sgemm(call, a, b, seconds)
-            rows.append(
-                {"shape": shape, "operator": fma, **row, "must": bar and bar.must, "aim": bar and bar.aim}
-            )
-        half = torch.from_numpy(a).bfloat16(), torch.from_numpy(b).bfloat16()
-        rows.append(
-            {"shape": shape, "operator": "torch bf16", **_against_sgemm(lambda x=half: x[0] @ x[1], a, b, seconds)}
-        )
+    with graphs.folder() as folder:
+        for m, n, k in GEMM_SHAPES[:1] if quick else GEMM_SHAPES:
+            a, b = _operands(m, n, k)
+            calls = {fma: _matmul(a, b, fma) for fma in OPERATORS}
+            calls["torch bf16"] = _torch_bf16(a, b)
+            model, _, _ = graphs.matmul(Product(m, n, k), folder)
+            calls["onnxruntime fp32"] = onnxruntime_call(model, {"a": a, "b": b})
+            for name, call in calls.items():
+                bar = OPERATORS.get(name)
+                row = {"shape": f"{m}x{n}x{k}", "operator": name, **_against_sgemm(call, a, b, seconds)}
+                rows.append({**row, "must": bar and bar.must, "aim": bar and bar.aim})
     return rows
+
+
+def _matmul(a: np.ndarray, b: np.ndarray, fma: str, threads: int = 1) -> Call:
+    return lambda: numc.matmul(a, b, fma=fma, threads=threads)
+
+
+def _torch_bf16(a: np.ndarray, b: np.ndarray) -> Call:
+    x, y = torch.from_numpy(a).bfloat16(), torch.from_numpy(b).bfloat16()
+    return lambda: x @ y
 
 
 def _against_sgemm(call: Call, a: np.ndarray, b: np.ndarray, seconds: float) -> Row:
@@ -65,8 +71,7 @@ def sizes(seconds: float, quick: bool) -> list[Row]:
     for size in SQUARES[1:5:2] if quick else SQUARES:
         a, b = _operands(size, size, size)
         for fma in ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{4}"):
-            call = lambda f=fma: numc.matmul(a, b, fma=f, threads=1)  # noqa: E731
-            rows.append({"size": size, "operator": fma, **_against_sgemm(call, a, b, seconds)})
+            rows.append({"size": size, "operator": fma, **_against_sgemm(_matmul(a, b, fma), a, b, seconds)})
     return rows
 
 
@@ -86,7 +91,7 @@ def threads(seconds: float, quick: bool) -> list[Row]:
             if fma == "torch sgemm":
                 calls[str(count)] = lambda c=count: sgemm(c)
             else:
-                calls[str(count)] = lambda c=count, f=fma: numc.matmul(a, b, fma=f, threads=c)
+                calls[str(count)] = _matmul(a, b, fma, count)
         timings = in_turns(calls, seconds=seconds, rounds=5, pause=PAUSE)
         bar = None if fma == "torch sgemm" else THREADS_SPEEDUP
         best = {f"seconds_{count}": timings[count].best for count in calls}
@@ -104,7 +109,7 @@ def skinny(seconds: float, quick: bool) -> list[Row]:
             model, feeds, weight = graphs.matmul(product, folder)
             x = torch.from_numpy(feeds["a"])
             y = torch.from_numpy(weight if weight is not None else feeds["b"])
-            for fma in _with_bars(FEW):
+            for fma in FEW:
                 program = numc.compile(model, fma=fma)
                 arrays = list(feeds.values())
                 timings = in_turns(
@@ -128,7 +133,3 @@ def _call_overhead(seconds: float, folder: Any) -> Row:
     timings = in_turns({"numc": lambda: program(*arrays, threads=1), "torch": lambda: x + y}, seconds=seconds)
     best = {"seconds": timings["numc"].best, "torch_seconds": timings["torch"].best}
     return {"shape": "call overhead", "operator": "1 + 1", **best, "slowdown": ratio(timings, "numc", "torch")}
-
-
-def _with_bars(names: Sequence[str]) -> list[str]:
-    return [name for name in names if OPERATORS[name] is not None]

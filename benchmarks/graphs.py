@@ -55,6 +55,7 @@ class Graph:
 
     def save(self, path: str | Path, output: str) -> tuple[Path, Feeds]:
         """Write the model with static shapes; returns its file and inputs."""
+
         def value(name: str, shape: Sequence[int] | None) -> Any:
             return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
 

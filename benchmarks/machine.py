@@ -29,11 +29,14 @@ def describe() -> dict[str, object]:
 
 
 def commit() -> str:
-    """Return the commit that is measured, marked when files differ from it."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
+    """Return the commit that is measured, with a + when files other than the results differ from it."""
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    name = git("rev-parse", "--short", "HEAD").stdout.strip() or "unknown"
+    changed = git("diff", "--quiet", "HEAD", "--", ".", ":!benchmarks/results.json", ":!docs").returncode
+    return name + "+" * bool(changed)
 
 
 def _version(package: str) -> str:

@@ -1,27 +1,39 @@
 // What a user would write without numc: one rounding per multiply-add, one after the other; and the machine's peak.
-#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 namespace {
+
+inline uint32_t bits_of(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+inline float float_of(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
 
 // Rounds to nearest even, to `mantissa` fraction bits and normal exponents down to `emin`, with subnormals: the usual
 // routine of emulation libraries, for any format inside binary32. Overflow goes to infinity.
 inline float round_to(float x, int mantissa, int emin, float largest) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x), sign = bits & 0x80000000u, magnitude = bits ^ sign;
+  const uint32_t bits = bits_of(x), sign = bits & 0x80000000u, magnitude = bits ^ sign;
   const int exponent = static_cast<int>(magnitude >> 23) - 127;
   if (exponent == 128) return x;
   float r;
   if (exponent < emin) {
     const float quantum = std::ldexp(1.0f, emin - mantissa);
-    r = std::nearbyint(std::bit_cast<float>(magnitude) / quantum) * quantum;
+    r = std::nearbyint(float_of(magnitude) / quantum) * quantum;
   } else {
     const int drop = 23 - mantissa;
     const uint32_t half = (1u << (drop - 1)) - 1 + (magnitude >> drop & 1);
-    r = std::bit_cast<float>((magnitude + half) >> drop << drop);
+    r = float_of((magnitude + half) >> drop << drop);
   }
   if (r > largest) r = INFINITY;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(r) | sign);
+  return float_of(bits_of(r) | sign);
 }
 
 }  // namespace
@@ -46,8 +58,8 @@ extern "C" void vectorised_matmul_bf16(const float *a, const float *b, float *c,
     for (long t = 0; t < k; ++t) {
       const float x = a[i * k + t];
       for (long j = 0; j < n; ++j) {
-        const uint32_t bits = std::bit_cast<uint32_t>(std::fma(x, b[t * n + j], row[j]));
-        row[j] = std::bit_cast<float>((bits + 0x7FFFu + (bits >> 16 & 1)) & 0xFFFF0000u);
+        const uint32_t bits = bits_of(std::fma(x, b[t * n + j], row[j]));
+        row[j] = float_of((bits + 0x7FFFu + (bits >> 16 & 1)) & 0xFFFF0000u);
       }
     }
   }

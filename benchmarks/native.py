@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numc.compiler.formats import Format
 
 SOURCE = Path(__file__).with_name("native.cpp")
-FLAGS = ("-std=c++20", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 F32Array = npt.NDArray[np.float32]
 
 
@@ -38,7 +38,7 @@ def peak(steps: int = 20000) -> float:
 
 
 def naive_matmul(a: F32Array, b: F32Array, fmt: Format) -> F32Array:
-    """Return ``a @ b`` with one rounding per multiply-add; `a` and `b` are in the format `fmt` already, and contiguous."""
+    """Return ``a @ b`` with one rounding per multiply-add; `a` and `b` are contiguous, in format `fmt`."""
     (m, k), n = a.shape, b.shape[1]
     c = np.empty((m, n), np.float32)
     largest = float(fmt.max_finite)

@@ -28,7 +28,9 @@ def models(seconds: float, quick: bool) -> list[Row]:
     return rows
 
 
-def _model(name: str, path: Path, feeds: graphs.Feeds, batch: int, seconds: float, threads: tuple[int, ...]) -> list[Row]:
+def _model(
+    name: str, path: Path, feeds: graphs.Feeds, batch: int, seconds: float, threads: tuple[int, ...]
+) -> list[Row]:
     rows = []
     programs = {fma: numc.compile(path, fma=fma) for fma in FEW}
     for count in threads:

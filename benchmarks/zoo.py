@@ -50,7 +50,9 @@ def mobilenet(batch: int, where: str) -> tuple[Path, Feeds]:
     graph = Graph(f"mobilenet_{batch}")
     zero, six = graph.constant(0), graph.constant(6)
 
-    def conv(x: str, channels: int, filters: int, size: int, *, stride: int = 1, group: int = 1, clip: bool = True) -> str:
+    def conv(
+        x: str, channels: int, filters: int, size: int, *, stride: int = 1, group: int = 1, clip: bool = True
+    ) -> str:
         weight = graph.weight((filters, channels // group, size, size), channels // group * size * size)
         bias = graph.weight((filters,), 100)
         x = graph.op("Conv", x, weight, bias, strides=[stride] * 2, pads=[size // 2] * 4, group=group)
