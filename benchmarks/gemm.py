@@ -14,7 +14,6 @@ from benchmarks.measure import Call, in_turns, ratio
 from benchmarks.peers import onnxruntime_call
 
 Row = dict[str, Any]
-PAUSE = 0.005  # seconds, with more than one thread
 
 
 def _operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +91,7 @@ def threads(seconds: float, quick: bool) -> list[Row]:
                 calls[str(count)] = lambda c=count: sgemm(c)
             else:
                 calls[str(count)] = _matmul(a, b, fma, count)
-        timings = in_turns(calls, seconds=seconds, rounds=5, pause=PAUSE)
+        timings = in_turns(calls, seconds=seconds, rounds=5, threads=2)
         bar = None if fma == "torch sgemm" else THREADS_SPEEDUP
         best = {f"seconds_{count}": timings[count].best for count in calls}
         rows.append({"operator": fma, **best, "speedup": ratio(timings, "1", "2"), "must": bar})

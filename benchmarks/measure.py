@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 Call = Callable[[], object]
 
+PAUSE = 0.005  # seconds before a turn on more than one thread
 SAMPLE = 2e-4  # seconds: shorter calls are repeated within a sample, so that the clock's resolution does not matter
 SHORT = 0.02  # seconds: before a sample, shorter calls run once untimed, because the others emptied the caches
 
@@ -27,16 +28,18 @@ def summary(samples: Sequence[float]) -> Timing:
     return Timing(min(samples), statistics.median(samples), len(samples))
 
 
-def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, pause: float = 0.0) -> dict[str, Timing]:
+def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, threads: int = 1) -> dict[str, Timing]:
     """Time each of `calls` once a round, for `seconds` and at least `rounds` rounds.
 
-    pause: seconds of sleep before each turn. Thread pools spin for a while after their work; at two threads on two
-    cores they would take the next turn's core.
+    On one thread the time is CPU time of this process: what other processes take does not count. On more it is wall
+    time, and a pause comes before each turn: thread pools spin for a while after their work, and would take the next
+    turn's core.
     """
+    clock, pause = (time.process_time, 0.0) if threads == 1 else (time.perf_counter, PAUSE)
     counts = {}
     for name, call in calls.items():
         call()  # the first call may compile, allocate, start threads
-        counts[name] = max(1, round(SAMPLE / max(_once(call, 1), 1e-9)))
+        counts[name] = max(1, round(SAMPLE / max(_once(call, 1, clock), 1e-9)))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds
     done = 0
@@ -46,18 +49,18 @@ def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, paus
                 time.sleep(pause)
             if not samples[name] or min(samples[name]) < SHORT:
                 call()
-            samples[name].append(_once(call, counts[name]))
+            samples[name].append(_once(call, counts[name], clock))
         done += 1
     return {name: summary(values) for name, values in samples.items()}
-
-
-def _once(call: Call, count: int) -> float:
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - start) / count
 
 
 def ratio(timings: Mapping[str, Timing], over: str, under: str) -> float:
     """Return how many times longer `over` took than `under`: the ratio of the best times of one run."""
     return timings[over].best / timings[under].best
+
+
+def _once(call: Call, count: int, clock: Callable[[], float]) -> float:
+    start = clock()
+    for _ in range(count):
+        call()
+    return (clock() - start) / count

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import numc
+import numc.runtime
 from benchmarks import graphs
 from benchmarks.cases import CONVS, FEW, model_bar
 from benchmarks.measure import Call, in_turns, ratio
@@ -15,7 +21,6 @@ from benchmarks.peers import onnxruntime_call
 from benchmarks.zoo import MODELS, transformer_in_torch
 
 Row = dict[str, Any]
-PAUSE = 0.005  # seconds, with more than one thread
 
 
 def models(seconds: float, quick: bool) -> list[Row]:
@@ -32,21 +37,33 @@ def _model(
     name: str, path: Path, feeds: graphs.Feeds, batch: int, seconds: float, threads: tuple[int, ...]
 ) -> list[Row]:
     rows = []
-    programs = {fma: numc.compile(path, fma=fma) for fma in FEW}
+    programs = compiled(path, FEW)
     for count in threads:
         theirs = onnxruntime_call(path, feeds, count)
         ours: dict[str, Call] = {fma: lambda p=p: p(feeds, threads=count) for fma, p in programs.items()}  # noqa: B023
         if name == "transformer encoder":
             ours["torch.compile"] = _torch_call(feeds, count, theirs)
         for fma, call in ours.items():
-            pause = PAUSE if count > 1 else 0
-            timings = in_turns({"ours": call, "onnxruntime": theirs}, seconds=seconds, pause=pause)
+            timings = in_turns({"ours": call, "onnxruntime": theirs}, seconds=seconds, threads=count)
             bar = model_bar(fma) if fma in FEW else None
             row = {"model": name, "batch": batch, "threads": count, "operator": fma}
             row |= {"seconds": timings["ours"].best, "onnxruntime_seconds": timings["onnxruntime"].best}
             row |= {"ratio": ratio(timings, "ours", "onnxruntime")}
             rows.append({**row, "must": bar and bar.must, "aim": bar and bar.aim})
     return rows
+
+
+def compiled(path: Path, fmas: Sequence[str]) -> dict[str, numc.runtime.Program]:
+    """Compile one model under several operators, as many at a time as there are CPUs; the files go beside the model."""
+
+    def one(numbered: tuple[int, str]) -> numc.runtime.Program:
+        program = path.with_suffix(f".{numbered[0]}.numc")
+        command = (sys.executable, "-m", "numc", "compile", path, "--fma", numbered[1], "-o", program)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return numc.load(program)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return dict(zip(fmas, pool.map(one, enumerate(fmas)), strict=True))
 
 
 def _torch_call(feeds: graphs.Feeds, threads: int, onnxruntime: Call) -> Call:

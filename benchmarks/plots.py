@@ -109,7 +109,7 @@ def emulators(rows: Rows, ax: Any) -> None:
     colours = {None: COLOURS[0], True: COLOURS[1], False: COLOURS[5]}
     ax.barh([b[0] for b in bars], [b[1] for b in bars], color=[colours[b[2]] for b in bars])
     ax.set_xscale("log")
-    ax.set_xlabel("seconds of a 1024x1024x1024 product, one thread (log); grey: rounds operands only")
+    ax.set_xlabel("seconds of a 1024x1024x1024 product, one thread (log)\ngrey: rounds operands only")
     ax.tick_params(axis="y", labelsize=7)
 
 

@@ -10,6 +10,7 @@ from benchmarks.report import TABLES, bars
 from benchmarks.tables import markdown
 
 Results = Mapping[str, Any]
+FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "fma")  # those that decide what code runs
 BLOCK = re.compile(r"(<!-- benchmarks: (\S+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 
 
@@ -41,6 +42,7 @@ def machine(results: Results) -> str:
     """Return one paragraph about what the results depend on."""
     m = results["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
+    features = [name for name in m["features"] if name in FEATURES or name.startswith("amx")]
     kind = "virtual machine" if m["virtual"] else "machine"
     measured = list(results["sections"].values())
     dates = sorted({section["date"] for section in measured})
@@ -49,7 +51,7 @@ def machine(results: Results) -> str:
     load = max(section["load"] for section in measured)
     quick = " Quick run: few repetitions." if any(section["quick"] for section in measured) else ""
     return (
-        f"{m['processor']}, {m['cpus']} CPUs of a shared {kind}, with {', '.join(m['features'])}. {versions}. "
+        f"{m['processor']}, {m['cpus']} CPUs of a shared {kind}, with {', '.join(features)}. {versions}. "
         f"Measured {when} at {', '.join(commits)}; the load average was up to {load:.1f} when a section began, the "
         f"benchmark itself included.{quick}"
     )
