@@ -94,8 +94,8 @@ EMULATORS = (
     Emulator("APyTypes", "mac(bf16)", 128, apytypes),
     Emulator("C++ loop per output", "bf16_1_1", 256, loop("bf16_1_1")),
     Emulator("C++ loop per output", "fmac(e6m9)", 256, loop("fmac(e6m9)")),
-    Emulator("C++ loop, vectorised by the compiler", "bf16_1_1", 512, native.vectorised_matmul_bf16),
-    Emulator("torch operations, loop over k", "bf16_1_1", 512, torch_loop),
+    Emulator("C++ loop, vectorised by the compiler", "bf16_1_1", 1024, native.vectorised_matmul_bf16),
+    Emulator("torch operations, loop over k", "bf16_1_1", 1024, torch_loop),
     Emulator("torch fake quantisation, bf16", "mp", 1024, fake_bf16, exact=False),
     Emulator("torch fake quantisation, MXFP8", "", 1024, fake_mxfp8, exact=False),
 )

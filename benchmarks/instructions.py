@@ -31,6 +31,7 @@ from numc.frontends.imported import Imported
 
 Row = dict[str, Any]
 MATRIX = Product(128, 128, 128)
+RUNS = ("MobileNetV2", "transformer encoder", "LSTM")  # models small enough for callgrind
 # Operations that become no instruction, or a memory operand of one.
 FREE = ("arith.constant", "arith.bitcast", "vector.load", "vector.broadcast", "vector.bitcast", "vector.shape_cast")
 
@@ -171,7 +172,7 @@ def instructions(seconds: float, quick: bool) -> list[Row]:
                 row |= machine_loop(_disassembled(imported, fma, folder), loop) or {}
             run = _executed(path, fma, folder, runner)
             rows.append({**row, "executed_per_fma": run and run / (MATRIX.m * MATRIX.n * MATRIX.k)})
-        for name in () if quick else ("MobileNetV2", "transformer encoder", "LSTM"):
+        for name in RUNS[-1:] if quick else RUNS:
             model, _ = MODELS[name](1, folder)
             rows.append(
                 {"case": name, "operator": "bf16_1_1", "executed": _executed(model, "bf16_1_1", folder, runner)}
