@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo test lint install-test exhaustive clean
+.PHONY: demo test lint install-test bench exhaustive clean
 .DEFAULT_GOAL := demo
 
 $(RUN)/python:
@@ -25,6 +25,12 @@ lint: install-test
 
 test: lint
 	$(RUN)/python -m pytest -q -m 'not slow' -n 2 --dist loadfile
+
+# Speed next to its peers: benchmarks/results.json, then the tables and plots of docs/performance.md.
+bench: $(RUN)/python
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	$(RUN)/python -m benchmarks run
+	$(RUN)/python -m benchmarks render
 
 # Every float32 input of every conversion and function: hours.
 exhaustive: install-test

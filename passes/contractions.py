@@ -18,7 +18,7 @@ from numc.compiler.dialect import fma_of
 from numc.compiler.fma import Fma
 from numc.compiler.switches import disabled
 from numc.passes import walk
-from numc.passes.code import Code, Function
+from numc.passes.code import Function
 from numc.passes.driver import LANES_PACKED, PROBE_TEXT, ROWS_PACKED, Driver, Stream, driver_text
 from numc.passes.kernels import Kernel, Tile, kernel_text
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
@@ -106,10 +106,11 @@ class _Operand:
         """The contraction's dimensions that address it."""
         return {d for coefficients, _ in self.places for d in coefficients}
 
-
     def spread(self, units: set[int]) -> _Operand:
         """The same without dimensions of size one: an operand that only they address is one value for all."""
-        places = [({d: n for d, n in coefficients.items() if d not in units}, start) for coefficients, start in self.places]
+        places = [
+            ({d: n for d, n in coefficients.items() if d not in units}, start) for coefficients, start in self.places
+        ]
         return _Operand(self.value, tuple(places))
 
 
@@ -182,7 +183,9 @@ class _Lowering:
         first = None if disabled("fuse-first") else producer(generic, buffer)
         last = None if disabled("fuse-last") else consumer(generic, buffer, first)
         units = {d for d, size in _sizes(found).items() if size == 1}
-        first_streams = [found.out] if first is None else [_moved(o, first, found).spread(units) for o in first.operands]
+        first_streams = (
+            [found.out] if first is None else [_moved(o, first, found).spread(units) for o in first.operands]
+        )
         last_streams = [] if last is None else [_moved(o, last, found).spread(units) for o in last.operands]
         out = found.out if last is None else _moved(last.output, last, found)
         kernel = Kernel(found.fma, *_tile(self.tile, found), found.swap, self.fast)
@@ -255,7 +258,12 @@ class _Lowering:
         for text, name in self._calls.items():
             parts.append(text.replace("@contraction(", f"@{name}("))
         for kernel in self._kernels.values():
-            parts += [kernel_text(kernel), pack_text(kernel, "rows"), pack_text(kernel, "lanes"), pack_dense_text(kernel)]
+            parts += [
+                kernel_text(kernel),
+                pack_text(kernel, "rows"),
+                pack_text(kernel, "lanes"),
+                pack_dense_text(kernel),
+            ]
         source = ir.Module.parse("\n".join(parts), self.module.context)
         for op in source.body.operations:
             self.module.regions[0].blocks[0].append(op.operation.clone())

@@ -69,7 +69,9 @@ _EDGE_ARGUMENTS = {
 }
 
 
-def _edge_text(name: str, driver: Driver, streams: dict[int, Stream], body: Callable[[Code, list[str], str], None]) -> str:
+def _edge_text(
+    name: str, driver: Driver, streams: dict[int, Stream], body: Callable[[Code, list[str], str], None]
+) -> str:
     """A loop over the rows of a tile and, along each, over runs of adjacent lanes; `streams` by their numbers.
 
     `body` appends the code for one vector; it gets the address of each stream, last that in the tile, and the mask for
@@ -80,9 +82,7 @@ def _edge_text(name: str, driver: Driver, streams: dict[int, Stream], body: Call
     (lane_run,) = _context(f, "lane_run")
     bases = {}
     for number in streams:
-        data, batches, rows, lanes = (
-            f.fetch("%context", len(CONTEXT) + 4 * number + n, "!llvm.ptr") for n in range(4)
-        )
+        data, batches, rows, lanes = (f.fetch("%context", len(CONTEXT) + 4 * number + n, "!llvm.ptr") for n in range(4))
         bases[number] = (f.at(data, f.fetch(batches, "%batch")), rows, lanes)
 
     def vector(lines: dict[int, str], tile_row: str, lane: str, step: int | str, mask: str) -> None:
@@ -233,7 +233,9 @@ def _task_text(driver: Driver) -> str:
                 with f.loop(i0, i_end, t.rows) as i:
                     panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
                     count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
-                    limits = _pack_rows(f, kernel, f.at(a, a0), i, count, k0, kc, f.at(row_buffer, f.i64("muli", panel, row_words)))
+                    limits = _pack_rows(
+                        f, kernel, f.at(a, a0), i, count, k0, kc, f.at(row_buffer, f.i64("muli", panel, row_words))
+                    )
                     for word, limit in enumerate(limits):
                         place = f.at(ranges, f.i64("addi", f.i64("addi", panel, panel), word), "i32")
                         f.line(f"llvm.store {limit}, {place} : i32, !llvm.ptr")
@@ -256,16 +258,20 @@ def _task_text(driver: Driver) -> str:
                         twice = f.i64("addi", panel, panel)
                         row_range = [f.fetch(ranges, twice, "i32"), f.fetch(ranges, f.i64("addi", twice, 1), "i32")]
                     # With one block of k no tile has to be kept.
-                    number = f.i64("minui", f.i64("addi", f.i64("muli", panel, lane_panels), column), f.i64("muli", last_block, 1 << 40))
+                    number = f.i64(
+                        "minui",
+                        f.i64("addi", f.i64("muli", panel, lane_panels), column),
+                        f.i64("muli", last_block, 1 << 40),
+                    )
                     tile = f.at(tiles, f.i64("muli", number, t.rows * t.lanes))
                     edge = ("%context", tile, batch, i, count, j, lane_count)
                     edge_types = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
 
                     def watch(phase: int) -> None:
                         with f.when(observed):
-                            numbers = (f.number(phase), batch, batches, i, count, m, j, lane_count, n)  # noqa: B023
+                            numbers = (f.number(phase), batch, batches, i, count, m, j, lane_count, n)
                             types = "!llvm.ptr" + ", i64" * len(numbers) + ", !llvm.ptr, i64"
-                            f.call("numc_probe", probe, *numbers, tile, f.number(t.lanes), types=types)  # noqa: B023
+                            f.call("numc_probe", probe, *numbers, tile, f.number(t.lanes), types=types)
 
                     with f.when(is_first):
                         _fill(f, driver, tile)
@@ -303,13 +309,25 @@ def _pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0:
     offsets, first, segment, mask = _context(f, "a_row", "k_first", "k_segment", "k_mask")
     width = kernel.tile.width
     first = f.at(first, f.i64("divui", k0, width), "i64")
-    arguments = (data, f.at(offsets, row, "i64"), count, f.number(kernel.tile.rows), first, segment, mask, f.i64("ceildivui", kc, width), to)
+    arguments = (
+        data,
+        f.at(offsets, row, "i64"),
+        count,
+        f.number(kernel.tile.rows),
+        first,
+        segment,
+        mask,
+        f.i64("ceildivui", kc, width),
+        to,
+    )
     found = f.call(f"{kernel.name}_pack_rows", *arguments, types=_PACK_TYPES, results="i32, i32")
     return [found + "#0", found + "#1"]
 
 
 def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc: str, to: str) -> list[str]:
-    offsets, first, segment, mask, dense = _context(f, "b_k", *(f"lane_{n}" for n in ("first", "segment", "mask", "dense")))
+    offsets, first, segment, mask, dense = _context(
+        f, "b_k", *(f"lane_{n}" for n in ("first", "segment", "mask", "dense"))
+    )
     vectors = kernel.tile.vectors
     offsets = f.at(offsets, k0, "i64")
     even = f.i64("addi", kc, f.i64("andi", kc, 1))
@@ -323,7 +341,9 @@ def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc:
     f.line(f"scf.yield {slow}#0, {slow}#1 : i32, i32")
     f.line("} else {")
     types = "!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr"
-    fast = f.call(f"{kernel.name}_pack_dense", f.at(data, origin), offsets, kc, even, to, types=types, results="i32, i32")
+    fast = f.call(
+        f"{kernel.name}_pack_dense", f.at(data, origin), offsets, kc, even, to, types=types, results="i32, i32"
+    )
     f.line(f"scf.yield {fast}#0, {fast}#1 : i32, i32")
     f.line("}")
     return [found + "#0", found + "#1"]

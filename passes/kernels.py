@@ -17,6 +17,7 @@ from numc.passes.code import APART, Code
 from numc.passes.fast import Guard, emit_fast_fma, guard
 from numc.passes.operators import emit_fma
 
+
 @dataclass(frozen=True)
 class Tile:
     """Sizes of the blocked loops, in elements; none of them can change a result.
@@ -149,9 +150,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
     {acc}_in = llvm.load {acc}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"""
         for acc, place in zip(names, places, strict=True)
     )
-    store = "\n".join(
-        f"    llvm.store {acc}_out, {acc}_at {{alignment = 4 : i64}} : {vec}, !llvm.ptr" for acc in names
-    )
+    store = "\n".join(f"    llvm.store {acc}_out, {acc}_at {{alignment = 4 : i64}} : {vec}, !llvm.ptr" for acc in names)
     types = ", ".join([vec] * len(names))
     if kernel.fma.datapath == "amx_bf16":
         loop = _amx_loop(kernel, rows, names, vec)
@@ -179,7 +178,9 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
     scalar = Code(0, code.prefix + "x")
     within = scalar.binary("andi", k, scalar.int(t.width - 1, "i64"), "i64")
     chunk = scalar.binary("subi", k, within, "i64")
-    row_at = scalar.binary("addi", scalar.binary("muli", chunk, scalar.int(t.rows * row_parts, "i64"), "i64"), within, "i64")
+    row_at = scalar.binary(
+        "addi", scalar.binary("muli", chunk, scalar.int(t.rows * row_parts, "i64"), "i64"), within, "i64"
+    )
     lane_at = scalar.binary("muli", k, scalar.int(t.lanes * lane_parts, "i64"), "i64")
     code.lines += scalar.lines
     row_base, lane_base = code.address("%rows", row_at), code.address("%lanes", lane_at)

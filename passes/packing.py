@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.formats import Conversion
 from numc.passes.code import APART, Code, Function
 from numc.passes.kernels import Kernel, magnitude_range
 from numc.passes.rounding import emit_parts, emit_round
@@ -66,7 +65,9 @@ class Layout:
         base = batch * self.batch_words(size, depth) + place // self.extent * self.panel_words(depth)
         k, inside = np.arange(depth), place % self.extent
         if self.side == "rows":
-            return np.asarray(base + k // self.width * self.step_words + inside * self.parts * self.width + k % self.width)
+            return np.asarray(
+                base + k // self.width * self.step_words + inside * self.parts * self.width + k % self.width
+            )
         vector = inside // self.width * self.parts * self.width
         return np.asarray(base + k * self.step_words + vector + inside % self.width)
 
@@ -228,7 +229,9 @@ def pack_dense_text(kernel: Kernel) -> str:
     code = Code(to.width, "q")
     low, high = code.int(0xFFFFFFFF), code.int(0)
     f.lines += code.lines
-    result = f.op(f"scf.for %u = {f.number(0)} to %count step {f.number(1)} iter_args(%low = {low}, %high = {high}) -> ({ivec}, {ivec}) : i64 {{")
+    result = f.op(
+        f"scf.for %u = {f.number(0)} to %count step {f.number(1)} iter_args(%low = {low}, %high = {high}) -> ({ivec}, {ivec}) : i64 {{"
+    )
     f.lines[-1] = f.lines[-1].replace(f"{result} =", f"{result}:2 =")
     source, place = f.at("%src", f.fetch("%offsets", "%u")), f.at("%panel", f.i64("muli", "%u", to.step_words))
     code = Code(to.width, "p")

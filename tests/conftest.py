@@ -1,10 +1,14 @@
-"""No test touches the user's cache, or finds there what another run left; within a run, equal programs compile once."""
+"""Options of the test suite. No test touches the user's cache; within a run, equal programs compile once."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,98 @@
+"""``python -m benchmarks run`` measures, ``python -m benchmarks render`` writes the tables and plots of the pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from benchmarks import machine
+from benchmarks.render import render
+from benchmarks.report import TABLES
+from benchmarks.tables import rich
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results.json"
+PAGE = ROOT / "docs" / "performance.md"
+PLOTS = ROOT / "docs" / "performance"
+
+Section = Callable[[float, bool], list[dict[str, Any]]]
+
+
+def _sections() -> dict[str, tuple[Section, float]]:
+    """Section -> its function, and how many seconds it spends on one pair of calls that take turns."""
+    from benchmarks import emulators, gemm, instructions, networks, processes
+
+    return {
+        "gemm": (gemm.operators, 0.8),
+        "sizes": (gemm.sizes, 0.4),
+        "threads": (gemm.threads, 1.0),
+        "skinny": (gemm.skinny, 0.1),
+        "models": (networks.models, 0.4),
+        "convs": (networks.convs, 0.15),
+        "emulators": (emulators.emulators, 0.5),
+        "compile": (processes.compile_times, 0),
+        "startup": (processes.startup, 0),
+        "memory": (processes.memory, 0),
+        "instructions": (instructions.instructions, 0),
+    }
+
+
+@click.group()
+def main() -> None:
+    """What numc's arithmetic costs, next to what a user would otherwise take."""
+
+
+@main.command()
+@click.argument("sections", nargs=-1)
+@click.option("--quick", is_flag=True, help="Fewer cases, fewer repetitions: to see that everything runs.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=RESULTS, help="Results; other sections in it are kept."
+)
+def run(sections: Sequence[str], quick: bool, output: Path) -> None:
+    """Measure SECTIONS (all of them if none is named), print tables, write the results as JSON."""
+    known = _sections()
+    if unknown := set(sections) - set(known):
+        raise click.UsageError(f"no section {', '.join(sorted(unknown))}: choose from {', '.join(known)}")
+    here = machine.describe()
+    results: dict[str, Any] = {"machine": here, "sections": {}}
+    if sections and output.exists():
+        results = json.loads(output.read_text())
+        if results["machine"] != here:
+            raise click.UsageError(f"{output}: comes from another machine or other versions: name another file with -o")
+    console = Console(width=None if Console().is_terminal else 160)
+    for name in sections or known:
+        function, seconds = known[name]
+        start, load = time.perf_counter(), os.getloadavg()[0]
+        rows = function(seconds / 4 if quick else seconds, quick)
+        took = time.perf_counter() - start
+        record: dict[str, Any] = {"date": str(date.today()), "commit": machine.commit(), "quick": quick}
+        record |= {"load": load, "took": round(took), "rows": rows}
+        results["sections"][name] = record
+        for section, table, title in TABLES.values():
+            if section == name:
+                console.print(rich(title, table(rows)))
+        output.write_text(json.dumps(results, indent=1) + "\n")  # after each section: an interrupt loses one
+
+
+@main.command(name="render")
+@click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
+def render_command(results: Path) -> None:
+    """Write the marked blocks of docs/performance.md, and the plots beside it, from RESULTS."""
+    from benchmarks.plots import draw
+
+    content = json.loads(results.read_text())
+    PAGE.write_text(render(PAGE.read_text(), content))
+    for file in (PAGE, *draw(content["sections"], PLOTS)):
+        click.echo(file.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What is measured, and the bars: data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Slowdown against torch's sgemm in the same run: what a release must keep, and what we aim at."""
+
+    must: float
+    aim: float
+
+
+BF16_EXACT = "fma(a=bf16,acc=bf16,datapath=exact)"
+BF16X2_EXACT = "fma(a=bf16,acc=bf16x2,datapath=exact)"
+
+#: Every operator with a bar; None: measured and explained, no bar. amx_bf16 is emulated: there is no AMX code path.
+OPERATORS: Mapping[str, Bar | None] = {
+    "fp32": Bar(1.3, 1.0),
+    "mp": Bar(1.3, 1.0),
+    "bf16_1_3": Bar(1.3, 1.0),
+    "bf16_1_1": Bar(3.0, 2.4),
+    "bf16_1_2": Bar(5.5, 4.7),
+    "bf16_2_2{3}": Bar(9, 7.2),
+    "bf16_2_2{4}": Bar(10, 8),
+    "bf16_3_3{6}": Bar(7.5, 6),
+    "bf16_3_3{9}": Bar(10, 8.2),
+    "fmac(e6m9)": Bar(5.5, 4.1),
+    "fmac(e6m9n)": Bar(4, 3.3),
+    "fmac(fp8_e5m2)": Bar(5.5, 4.1),
+    "amx_bf16": Bar(1.6, 1.2),
+    BF16_EXACT: Bar(30, 10),
+    BF16X2_EXACT: Bar(30, 10),
+    "fma(a=bf16x2,acc=bf16x2,datapath=exact)": None,
+}
+
+#: The operators of whole models and of every table that is not about operators.
+FEW = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{4}", "fmac(e6m9)")
+
+#: m, n, k: two squares, and a 3x3 convolution of 64 to 64 channels over 56 x 56 pixels as a matrix product.
+GEMM_SHAPES = ((512, 512, 512), (1024, 1024, 1024), (3136, 64, 576))
+
+SQUARES = (32, 64, 128, 256, 512, 1024, 2048)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product ``(batch, m, k) @ (batch, k, n)``; `constant`: the right operand is a weight of the model."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    constant: bool = False
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        shape = f"{self.m}x{self.n}x{self.k}"
+        return (f"{self.batch} x " if self.batch > 1 else "") + shape + (", weight" if self.constant else "")
+
+
+#: Small and skinny products. One row of inference meets a constant weight; attention meets two activations.
+PRODUCTS = (
+    Product(1, 1024, 1024, constant=True),
+    Product(1, 1024, 1024),
+    Product(1, 1024, 4096, constant=True),
+    Product(1, 1024, 4096),
+    Product(128, 128, 64, batch=8),
+    Product(64, 64, 64),
+    Product(128, 128, 64),
+    Product(8, 256, 64, constant=True),
+    Product(8, 256, 64),
+)
+
+
+@dataclass(frozen=True)
+class Conv:
+    """One convolution layer, NCHW, square images and kernels."""
+
+    name: str
+    channels: int
+    filters: int
+    size: int
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    group: int = 1
+    transposed: bool = False
+
+    @property
+    def padding(self) -> int:
+        """Keeps the size of the image at stride 1."""
+        return self.dilation * (self.kernel - 1) // 2
+
+
+CONVS = (
+    Conv("1x1", 128, 128, 28, 1),
+    Conv("3x3", 64, 64, 56, 3),
+    Conv("3x3, stride 2", 64, 128, 56, 3, stride=2),
+    Conv("3x3, dilation 2", 64, 64, 56, 3, dilation=2),
+    Conv("3x3, 32 groups", 128, 128, 56, 3, group=32),
+    Conv("3x3 depthwise", 144, 144, 56, 3, group=144),
+    Conv("3x3 depthwise, stride 2", 144, 144, 56, 3, stride=2, group=144),
+    Conv("7x7, stride 2", 3, 64, 224, 7, stride=2),
+    Conv("4x4 transposed, stride 2", 64, 32, 28, 4, stride=2, transposed=True),
+)
+
+#: A model under an emulated operator may take the operator's bar times this, times onnxruntime's fp32.
+MODEL_FACTOR = 1.3
+#: fp32 itself: against onnxruntime.
+MODEL_FP32 = Bar(1.5, 1.0)
+#: Small shapes may take the bar times this.
+SKINNY_FACTOR = 2.0
+THREADS_SPEEDUP = 1.85
+MEMORY_FACTOR = 1.3
+COMPILE_SECONDS = {"cold": Bar(15, 5), "again": Bar(1.5, 1.5)}
+STARTUP_SECONDS = {"numc run": 0.35, "C program": 0.02}
+
+
+def model_bar(operator: str) -> Bar | None:
+    """Return the bar of a whole model against onnxruntime's fp32."""
+    if operator == "fp32":
+        return MODEL_FP32
+    bar = OPERATORS[operator]
+    return bar and Bar(bar.must * MODEL_FACTOR, bar.aim * MODEL_FACTOR)

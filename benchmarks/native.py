@@ -1,0 +1,58 @@
+"""native.cpp, compiled for this machine when it is first needed."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.formats import Format
+
+SOURCE = Path(__file__).with_name("native.cpp")
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
+F32Array = npt.NDArray[np.float32]
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "native.so"
+        subprocess.run(["g++", *FLAGS, str(SOURCE), "-o", str(built)], check=True)
+        library = ctypes.CDLL(str(built))  # stays mapped when the file goes
+    library.fma_peak.restype, library.fma_peak.argtypes = ctypes.c_double, [ctypes.c_long]
+    shape = [ctypes.c_void_p] * 3 + [ctypes.c_long] * 3
+    library.naive_matmul.restype = library.vectorised_matmul_bf16.restype = None
+    library.naive_matmul.argtypes = [*shape, ctypes.c_int, ctypes.c_int, ctypes.c_float]
+    library.vectorised_matmul_bf16.argtypes = shape
+    return library
+
+
+def peak(steps: int = 20000) -> float:
+    """Run multiply-adds at the rate of the vector units; returns how many floating-point operations that were."""
+    return float(_library().fma_peak(steps))
+
+
+def naive_matmul(a: F32Array, b: F32Array, fmt: Format) -> F32Array:
+    """Return ``a @ b`` with one rounding per multiply-add; `a` and `b` are contiguous, in format `fmt`."""
+    (m, k), n = a.shape, b.shape[1]
+    c = np.empty((m, n), np.float32)
+    largest = float(fmt.max_finite)
+    _library().naive_matmul(*_addresses(a, b, c), m, n, k, fmt.significand_bits, fmt.emin, largest)
+    return c
+
+
+def vectorised_matmul_bf16(a: F32Array, b: F32Array) -> F32Array:
+    """Return the same for bf16, from a loop that the C++ compiler can vectorise."""
+    (m, k), n = a.shape, b.shape[1]
+    c = np.empty((m, n), np.float32)
+    _library().vectorised_matmul_bf16(*_addresses(a, b, c), m, n, k)
+    return c
+
+
+def _addresses(*arrays: F32Array) -> tuple[int, ...]:
+    return tuple(array.ctypes.data for array in arrays)

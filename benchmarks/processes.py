@@ -1,0 +1,110 @@
+"""What only a process of its own shows: compile time, start-up, peak memory."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import numc.runtime
+from benchmarks import graphs
+from benchmarks.cases import COMPILE_SECONDS, MEMORY_FACTOR, STARTUP_SECONDS
+from benchmarks.zoo import MODELS
+
+Row = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[1]
+DIGITS = ROOT / "examples/digits/mlp.onnx"
+NUMC = (sys.executable, "-m", "numc")
+
+
+def _run(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> float:
+    """Return the seconds of a command that has to succeed."""
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+    return time.perf_counter() - start
+
+
+def compile_times(seconds: float, quick: bool) -> list[Row]:
+    """``numc compile`` as a process: with an empty cache, and the same model again."""
+    rows = []
+    with graphs.folder() as folder:
+        for name in ("light_resnet50",) if quick else MODELS:
+            path, _ = MODELS[name](1, folder)
+            with tempfile.TemporaryDirectory() as cache:
+                where = {"XDG_CACHE_HOME": cache, "NUMC_CACHE_DIR": cache}
+                command = (*NUMC, "compile", path, "--fma", "bf16_1_2", "-o", f"{folder}/out.numc")
+                for state, bar in COMPILE_SECONDS.items():
+                    bars = {"must": bar.must, "aim": bar.aim} if name == "light_resnet50" else {}
+                    rows.append({"model": name, "cache": state, "seconds": _run(command, where), **bars})
+    return rows
+
+
+def startup(seconds: float, quick: bool) -> list[Row]:
+    """A compiled small program: from the command line, and from C."""
+    with graphs.folder() as folder:
+        program, output = f"{folder}/mlp.numc", f"{folder}/y.npz"
+        _run((*NUMC, "compile", DIGITS, "--fma", "bf16_1_1", "-o", program))
+        commands: dict[str, Sequence[str | Path]] = {
+            "numc run": (*NUMC, "run", program, "--random-input", "0", "--output", output),
+            "C program": (c_program(folder), program),
+            "python -c 'import numpy'": (sys.executable, "-c", "import numpy"),
+        }
+        rows = []
+        for name, command in commands.items():
+            times = [_run(command) for _ in range(5 if quick else 20)]
+            row = {"command": name, "seconds": min(times), "median_seconds": statistics.median(times)}
+            rows.append({**row, "must": STARTUP_SECONDS.get(name)})
+    return rows
+
+
+def c_program(folder: str) -> Path:
+    """Build examples/c/run.c against the runtime in use; returns the executable."""
+    library, built = numc.runtime.library_folder(), Path(folder) / "run"
+    flags = (f"-I{numc.runtime.include_folder()}", f"-L{library}", "-lnumc_runtime", f"-Wl,-rpath,{library}")
+    _run(("cc", "-O2", ROOT / "examples/c/run.c", *flags, "-o", built))
+    return built
+
+
+# Prints the peak memory of its process in KiB. Not getrusage: its maximum includes the parent's memory at the fork.
+_PEAK = "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+_CHILDREN = {
+    "numpy": "",
+    "numc": "import numc.runtime; p = numc.runtime.load(sys.argv[1]); [p(x, threads=1) for _ in range(3)]",
+    "onnxruntime": """
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads, options.log_severity_level = 1, 4
+session = onnxruntime.InferenceSession(sys.argv[2], options, providers=["CPUExecutionProvider"])
+[session.run(None, x) for _ in range(3)]""",
+}
+
+
+def memory(seconds: float, quick: bool) -> list[Row]:
+    """Peak resident memory of a process that loads a model and runs it three times, one thread."""
+    rows = []
+    with graphs.folder() as folder:
+        for name in ("transformer encoder",) if quick else MODELS:
+            for batch in (1,) if quick else (1, 8):
+                path, feeds = MODELS[name](batch, folder)
+                _run((*NUMC, "compile", path, "-o", f"{folder}/model.numc"))
+                np.savez(f"{folder}/x.npz", **feeds)
+                peak = {what: _peak_mib(code, folder, path) for what, code in _CHILDREN.items()}
+                row = {"model": name, "batch": batch, "mib": peak["numc"], "onnxruntime_mib": peak["onnxruntime"]}
+                row |= {"numpy_mib": peak["numpy"], "ratio": peak["numc"] / peak["onnxruntime"], "must": MEMORY_FACTOR}
+                rows.append(row)
+    return rows
+
+
+def _peak_mib(code: str, folder: str, model: Path) -> float:
+    text = f"import sys, numpy as np; x = dict(np.load(sys.argv[3]))\n{code}\n{_PEAK}"
+    command = (sys.executable, "-c", text, f"{folder}/model.numc", str(model), f"{folder}/x.npz")
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(done.stdout) / 1024

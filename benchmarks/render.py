@@ -1,0 +1,57 @@
+"""Pages get their tables from a results file: nothing in a marked block is typed by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.report import TABLES, bars
+from benchmarks.tables import markdown
+
+Results = Mapping[str, Any]
+FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "fma")  # those that decide what code runs
+BLOCK = re.compile(r"(<!-- benchmarks: (\S+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
+
+
+def render(page: str, results: Results) -> str:
+    """Return `page` with every block ``<!-- benchmarks: NAME --> ... <!-- end -->`` filled from `results`.
+
+    Raises KeyError for a name that is no table, nor "machine" or "bars". A block
+    of a section that was not measured says so.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        return f"{match[1]}{block(match[2], results)}\n{match[3]}"
+
+    return BLOCK.sub(fill, page)
+
+
+def block(name: str, results: Results) -> str:
+    """Return the text of one block."""
+    if name == "machine":
+        return machine(results)
+    if name == "bars":
+        return markdown(bars(results["sections"]))
+    section, table, _ = TABLES[name]
+    measured = results["sections"].get(section)
+    return markdown(table(measured["rows"])) if measured else "Not measured."
+
+
+def machine(results: Results) -> str:
+    """Return one paragraph about what the results depend on."""
+    m = results["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
+    features = [name for name in m["features"] if name in FEATURES or name.startswith("amx")]
+    kind = "virtual machine" if m["virtual"] else "machine"
+    measured = list(results["sections"].values())
+    dates = sorted({section["date"] for section in measured})
+    commits = sorted({section["commit"] for section in measured})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    load = max(section["load"] for section in measured)
+    quick = " Quick run: few repetitions." if any(section["quick"] for section in measured) else ""
+    return (
+        f"{m['processor']}, {m['cpus']} CPUs of a shared {kind}, with {', '.join(features)}. {versions}. "
+        f"Measured {when} at {', '.join(commits)}; the load average was up to {load:.1f} when a section began, the "
+        f"benchmark itself included.{quick}"
+    )

@@ -1,0 +1,236 @@
+"""Each section of the results as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.cases import OPERATORS, SKINNY_FACTOR, model_bar
+from benchmarks.tables import Row, Table, against, duration, number, pivot, short
+
+Rows = Sequence[Row]
+
+
+def gemm(rows: Rows) -> Table:
+    """Slowdown against sgemm by operator and shape, with the bars."""
+    shapes = list(dict.fromkeys(row["shape"] for row in rows))
+    fp32 = _largest({row["shape"]: row for row in rows if row["operator"] == "fp32"}, "times_peak")
+    body = []
+    for operator in dict.fromkeys(row["operator"] for row in rows):
+        mine = {row["shape"]: row for row in rows if row["operator"] == operator}
+        first = next(iter(mine.values()))
+        cells = [against(mine[s]["slowdown"], mine[s].get("must")) if s in mine else "" for s in shapes]
+        bars = [number(first.get(key)) for key in ("must", "aim")]
+        peak = _largest(mine, "times_peak")
+        body.append((short(operator), *cells, *bars, number(peak / fp32), number(peak)))
+    return Table(("operator", *shapes, "must", "aim", "time / numc fp32", "time / peak"), tuple(body))
+
+
+def _largest(mine: Mapping[str, Row], key: str) -> float:
+    """The value of `key` at the shape with the most work."""
+    return float(max(mine.values(), key=lambda row: row["sgemm_seconds"])[key])
+
+
+def sizes(rows: Rows) -> Table:
+    """GFLOP/s by size."""
+    table = pivot(rows, ("size",), "operator", lambda r: number(2 * r["size"] ** 3 / r["seconds"] / 1e9), short)
+    sgemm = {str(r["size"]): number(2 * r["size"] ** 3 / r["sgemm_seconds"] / 1e9) for r in rows}
+    body = tuple((*row, sgemm[row[0]]) for row in table.rows)
+    return Table((*table.columns, "torch sgemm"), body)
+
+
+def threads(rows: Rows) -> Table:
+    """Speed-up of two threads."""
+    body = [
+        (
+            short(r["operator"]),
+            duration(r["seconds_1"]),
+            duration(r["seconds_2"]),
+            number(r["speedup"]) + (" ✗" if r["must"] and r["speedup"] < r["must"] else ""),
+            number(r["must"]),
+        )
+        for r in rows
+    ]
+    return Table(("operator", "1 thread", "2 threads", "speed-up", "at least"), tuple(body))
+
+
+def skinny(rows: Rows) -> Table:
+    """Slowdown against torch by shape and operator."""
+    table = pivot(
+        [r for r in rows if r["shape"] != "call overhead"],
+        ("shape",),
+        "operator",
+        lambda r: against(r["slowdown"], r["must"]),
+        short,
+    )
+    bars = ("at most", *(_bar(name, SKINNY_FACTOR) for name in table.columns[1:]))
+    torch = {r["shape"]: duration(r["torch_seconds"]) for r in rows}
+    body = [(*row, torch[row[0]]) for row in table.rows]
+    return Table((*table.columns, "torch"), (*body, (*bars, "")))
+
+
+def _bar(shown: str, factor: float) -> str:
+    bar = OPERATORS.get(shown.strip("`"))
+    return number(bar.must * factor) if bar else ""
+
+
+def overhead(rows: Rows) -> Table:
+    """What a call costs."""
+    (row,) = [r for r in rows if r["shape"] == "call overhead"]
+    body = (("numc program", duration(row["seconds"])), ("torch operation", duration(row["torch_seconds"])))
+    return Table(("adding two numbers", "time"), body)
+
+
+def models(rows: Rows) -> Table:
+    """Time over onnxruntime's by model, batch and threads, and operator."""
+    table = pivot(rows, ("model", "batch", "threads"), "operator", lambda r: against(r["ratio"], r["must"]), short)
+    theirs = {tuple(str(r[k]) for k in ("model", "batch", "threads")): duration(r["onnxruntime_seconds"]) for r in rows}
+    body = [(*row, theirs[row[:3]]) for row in table.rows]
+    return _with_model_bars(Table((*table.columns, "onnxruntime"), tuple(body), 3))
+
+
+def convs(rows: Rows) -> Table:
+    """Time over onnxruntime's by kind of convolution and operator."""
+    table = pivot(rows, ("conv",), "operator", lambda r: against(r["ratio"], r["must"]), short)
+    theirs = {r["conv"]: duration(r["onnxruntime_seconds"]) for r in rows}
+    body = [(*row, theirs[row[0]]) for row in table.rows]
+    return _with_model_bars(Table((*table.columns, "onnxruntime"), tuple(body)))
+
+
+def _with_model_bars(table: Table) -> Table:
+    cells = []
+    for name in table.columns[table.left :]:
+        known = name.strip("`") in OPERATORS
+        bar = model_bar(name.strip("`")) if known else None
+        cells.append(number(bar.must) if bar else "")
+    return Table(table.columns, (*table.rows, ("at most", *[""] * (table.left - 1), *cells)), table.left)
+
+
+def emulators(rows: Rows) -> Table:
+    """Time of a product at 1024^3 by emulator."""
+    body = [
+        (
+            r["emulator"],
+            short(r["operator"]) if r["operator"] != "MXFP8 operands" else r["operator"],
+            "every partial sum" if r["exact"] else "operands only",
+            str(r["size"]),
+            number(r["ns_per_fma"]),
+            duration(r["seconds_1024"]),
+            duration(r.get("numc_seconds_1024")),
+            number(r.get("ratio")),
+        )
+        for r in rows
+    ]
+    head = ("emulator", "arithmetic", "rounds", "measured at", "ns / FMA", "1024x1024x1024", "numc", "emulator / numc")
+    return Table(head, tuple(body), 3)
+
+
+def compile(rows: Rows) -> Table:
+    """Wall time of numc compile."""
+    return pivot(rows, ("model",), "cache", lambda r: _seconds(r), lambda name: f"{name} (s)")
+
+
+def _seconds(row: Row) -> str:
+    return against(row["seconds"], row.get("must"))
+
+
+def startup(rows: Rows) -> Table:
+    """Wall time of small commands."""
+    body = []
+    for r in rows:
+        missed = r["must"] is not None and r["seconds"] > r["must"]
+        best = duration(r["seconds"]) + (" ✗" if missed else "")
+        body.append((r["command"], best, duration(r["median_seconds"]), duration(r["must"])))
+    return Table(("command", "best", "median", "at most"), tuple(body))
+
+
+def memory(rows: Rows) -> Table:
+    """Peak memory."""
+    body = [
+        (
+            r["model"],
+            str(r["batch"]),
+            number(r["mib"]),
+            number(r["onnxruntime_mib"]),
+            number(r["numpy_mib"]),
+            against(r["ratio"], r["must"]),
+        )
+        for r in rows
+    ]
+    return Table(("model", "batch", "numc (MiB)", "onnxruntime (MiB)", "Python with numpy (MiB)", "ratio"), tuple(body))
+
+
+def instructions(rows: Rows) -> Table:
+    """Vector operations, machine instructions and stack accesses per multiply-add."""
+    body = [
+        (
+            short(r["operator"]),
+            number(r["fmas"]),
+            number(r["others"]),
+            number(r.get("vector_instructions")),
+            number(r.get("instructions")),
+            number(r.get("stack_accesses")),
+            number(r.get("executed_per_fma")),
+        )
+        for r in rows
+        if "fmas" in r
+    ]
+    head = ("operator", "FMAs", "other operations", "vector instructions", "all instructions", "stack accesses")
+    return Table((*head, "executed per FMA (AVX2)"), tuple(body))
+
+
+def executed(rows: Rows) -> Table:
+    """Instructions of a whole run."""
+    millions = [(r["case"], short(r["operator"]), number(r["executed"] / 1e6)) for r in rows if r.get("executed")]
+    return Table(("model", "operator", "million instructions (AVX2)"), tuple(millions), 2)
+
+
+#: Section -> what is compared with "must", and what names a row.
+MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "gemm": ("slowdown", ("operator", "shape")),
+    "threads": ("speedup", ("operator",)),
+    "skinny": ("slowdown", ("operator", "shape")),
+    "models": ("ratio", ("operator", "model", "batch", "threads")),
+    "convs": ("ratio", ("operator", "conv")),
+    "compile": ("seconds", ("model", "cache")),
+    "startup": ("seconds", ("command",)),
+    "memory": ("ratio", ("model", "batch")),
+}
+
+
+def bars(sections: Mapping[str, Row]) -> Table:
+    """How many rows of each section meet their bar, and which is furthest from it."""
+    body = []
+    for name, (measure, keys) in MEASURES.items():
+        rows = [r for r in sections.get(name, {}).get("rows", ()) if r.get("must")]
+        if not rows:
+            continue
+        share = {n: r[measure] / r["must"] for n, r in enumerate(rows)}
+        if measure == "speedup":  # the only bar to exceed
+            share = {n: 1 / value for n, value in share.items()}
+        met = sum(value <= 1 for value in share.values())
+        worst = max(share, key=lambda n: share[n])
+        what = [short(rows[worst][key]) if key == "operator" else _named(key, rows[worst][key]) for key in keys]
+        body.append((name, str(len(rows)), str(met), ", ".join(what), number(share[worst])))
+    return Table(("section", "bars", "met", "furthest", "of its bar"), tuple(body))
+
+
+def _named(key: str, value: object) -> str:
+    return f"{key} {value}" if isinstance(value, int) else str(value)
+
+
+#: Block of a page -> section of the results, how it becomes a table, title on the terminal.
+TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
+    "gemm": ("gemm", gemm, "Slowdown against torch sgemm, one thread"),
+    "sizes": ("sizes", sizes, "GFLOP/s of square products, one thread"),
+    "threads": ("threads", threads, "Two threads, 1024x1024x1024"),
+    "skinny": ("skinny", skinny, "Small products: slowdown against torch, one thread"),
+    "overhead": ("skinny", overhead, "A call from Python"),
+    "models": ("models", models, "Whole models: time / onnxruntime fp32"),
+    "convs": ("convs", convs, "Convolution layers: time / onnxruntime fp32, one thread"),
+    "emulators": ("emulators", emulators, "Other emulators, one thread"),
+    "compile": ("compile", compile, "numc compile"),
+    "startup": ("startup", startup, "Start-up"),
+    "memory": ("memory", memory, "Peak memory"),
+    "instructions": ("instructions", instructions, "Per multiply-add of one vector, inner loop, AVX-512"),
+    "executed": ("instructions", executed, "Instructions of one run"),
+}

@@ -1,0 +1,61 @@
+"""The inner loop of every operator has the vector operations of the golden file, no more: no clock is needed to see it.
+
+A change that is meant: ``pytest tests/benchmarks/test_inner_loops.py --update-golden``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.cases import OPERATORS
+from benchmarks.instructions import MATRIX, machine_loop, product_loop
+
+from benchmarks import graphs
+from numc.compiler.compile import load_source
+from numc.compiler.targets import TARGETS
+
+GOLDEN = Path(__file__).with_name("inner_loops.json")
+
+
+def test_vector_operations_per_multiply_add(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    product = load_source(graphs.matmul(MATRIX, str(tmp_path))[0])
+    found = {}
+    for fma in OPERATORS:
+        for target in TARGETS:
+            loop = product_loop(product, fma, target)
+            found[f"{fma}, {target}"] = {"fmas": loop.fmas, "others": loop.others}
+    if request.config.getoption("--update-golden"):
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+    assert found == json.loads(GOLDEN.read_text())
+
+
+def test_a_plain_fma_is_one_operation(tmp_path: Path) -> None:
+    product = load_source(graphs.matmul(MATRIX, str(tmp_path))[0])
+    loop = product_loop(product, "fp32", "x86-64-v4")
+    assert (loop.fmas, loop.others) == (1, 0)
+
+
+def test_the_longest_innermost_loop_of_the_function_is_counted() -> None:
+    from benchmarks.instructions import Loop
+
+    code = """
+0000000000000000 <other>:
+   0:	vaddps %zmm0,%zmm1,%zmm2
+   4:	jne    0 <other>
+
+0000000000000010 <f_fast>:
+  10:	vmovups (%rax),%zmm1
+  14:	vfmadd231ps %zmm1,%zmm2,%zmm3
+  18:	vmovups 0x10(%rsp),%zmm4
+  1c:	vfmadd231ps %zmm1,%zmm2,%zmm5
+  20:	add    $0x40,%rax
+  24:	jne    10 <f_fast>
+  28:	vaddps %zmm0,%zmm1,%zmm2
+  2c:	jne    28 <f_fast+0x18>
+  30:	ret
+"""
+    counts = machine_loop(code, Loop("f_fast", steps=2, fmas=1.0, others=0.0))
+    assert counts == {"instructions": 3.0, "vector_instructions": 1.0, "stack_accesses": 0.5}
+    assert machine_loop(code, Loop("absent", 2, 1.0, 0.0)) is None

@@ -1,0 +1,104 @@
+"""Statistics, tables and the pages that are made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.measure import in_turns, ratio, summary
+from benchmarks.render import render
+from benchmarks.report import bars
+from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
+
+import numc
+from benchmarks import native
+from numc.compiler.grammar import parse_fma
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_calls_take_turns() -> None:
+    order: list[str] = []
+    timings = in_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, seconds=0, rounds=4)
+    turns = [name for n, name in enumerate(order) if n == 0 or order[n - 1] != name]
+    assert turns == ["a", "b"] * (len(turns) // 2)
+    assert len(turns) == 2 * (4 + 1)  # the first turn finds out how often a sample repeats the call
+    assert timings["a"].rounds == timings["b"].rounds == 4
+
+
+def test_summary_and_ratio() -> None:
+    timings = {"ours": summary([4.0, 3.0, 9.0]), "theirs": summary([2.0, 1.5])}
+    assert (timings["ours"].best, timings["ours"].median) == (3.0, 4.0)
+    assert ratio(timings, "ours", "theirs") == 2.0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.00"),
+        (0.0333, "0.0333"),
+        (0.5, "0.500"),
+        (9.996, "10.0"),
+        (12.34, "12.3"),
+        (123.4, "123"),
+        (4321.0, "4321"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_cells() -> None:
+    assert (against(1.2, 1.3), against(1.4, 1.3), against(9.0, None)) == ("1.20", "1.40 ✗", "9.00")
+    assert (duration(2.5), duration(0.0025), duration(2.5e-6), duration(None)) == ("2.50 s", "2.50 ms", "2.50 µs", "")
+    assert short("fma(a=bf16,acc=bf16x2,datapath=exact)") == "exact `bf16_1_2`"
+    assert short("fmac(e6m9)") == "`fmac(e6m9)`"
+
+
+def test_pivot_leaves_holes_empty() -> None:
+    rows = [{"case": "x", "op": "a", "v": 1}, {"case": "x", "op": "b", "v": 2}, {"case": "y", "op": "b", "v": 3}]
+    table = pivot(rows, ("case",), "op", lambda r: str(r["v"]))
+    assert table == Table(("case", "a", "b"), (("x", "1", "2"), ("y", "", "3")))
+    assert markdown(table).splitlines() == [
+        "| case | a | b |",
+        "| --- | ---: | ---: |",
+        "| x | 1 | 2 |",
+        "| y |  | 3 |",
+    ]
+
+
+def test_bars_count_what_is_met() -> None:
+    rows = [
+        {"operator": "fp32", "shape": "s", "slowdown": 1.0, "must": 1.3},
+        {"operator": "mp", "shape": "s", "slowdown": 2.6, "must": 1.3},
+        {"operator": "torch bf16", "shape": "s", "slowdown": 9.0, "must": None},
+    ]
+    speed = [{"operator": "fp32", "speedup": 1.85, "must": 1.85}, {"operator": "mp", "speedup": 1.0, "must": 2.0}]
+    table = bars({"gemm": {"rows": rows}, "threads": {"rows": speed}})
+    assert table.rows == (("gemm", "2", "1", "`mp`, s", "2.00"), ("threads", "2", "1", "`mp`", "2.00"))
+
+
+def test_unknown_block_and_unmeasured_section() -> None:
+    page = "a\n<!-- benchmarks: gemm -->\nold\n<!-- end -->\nb"
+    assert render(page, {"sections": {}}) == "a\n<!-- benchmarks: gemm -->\nNot measured.\n<!-- end -->\nb"
+    with pytest.raises(KeyError, match="nothing"):
+        render(page.replace("gemm", "nothing"), {"sections": {}})
+
+
+def test_the_page_says_what_the_results_say() -> None:
+    """No figure of the page was typed: rendering the committed results changes nothing."""
+    page = (ROOT / "docs/performance.md").read_text()
+    assert render(page, json.loads((ROOT / "benchmarks/results.json").read_text())) == page
+
+
+@pytest.mark.parametrize("fma", ["bf16_1_1", "fmac(e6m9)", "fmac(fp8_e5m2)"])
+def test_the_loop_in_cpp_agrees_with_numc(fma: str) -> None:
+    rng = np.random.default_rng(3)
+    operator = parse_fma(fma)
+    a, b = (numc.round(rng.standard_normal((33, 33)).astype(np.float32), str(operator.a)) for _ in range(2))
+    expected = numc.matmul(a, b, fma=fma)
+    assert np.array_equal(native.naive_matmul(a, b, operator.acc.format), expected)
+    if fma == "bf16_1_1":
+        assert np.array_equal(native.vectorised_matmul_bf16(a, b), expected)
