@@ -22,6 +22,7 @@ from typing import Any
 import numc
 from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
+from numc.compiler.switches import switched_off
 from numc.frontends.imported import Imported
 from numc.runtime.container import VERSION, Contents, read_program, write_program
 
@@ -104,7 +105,7 @@ def entry(
 ) -> Entry | None:
     """Return the entry of a model (a file) or of MLIR text under these options; None where nothing is to be cached.
 
-    Raises NumcError for unknown options and a bad NUMC_CACHE_SIZE.
+    Raises NumcError for unknown options, a bad NUMC_CACHE_SIZE, and a bad NUMC_DISABLE.
     """
     place = folder()
     if limit() == 0 or place is None:
@@ -123,7 +124,8 @@ def entry(
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
-    hashed.update(json.dumps([what, str(fma), str(ops), target.name, options.fast, fixed, made_by]).encode())
+    chosen = [str(fma), str(ops), target.name, options.fast, sorted(switched_off()), fixed]
+    hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")
 
 

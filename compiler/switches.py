@@ -20,12 +20,16 @@ SWITCHES = {
 }
 
 
+def switched_off() -> frozenset[str]:
+    """What the environment switches off. Raises NumcError for a name that is not one of SWITCHES."""
+    listed = frozenset(part.strip() for part in os.environ.get("NUMC_DISABLE", "").split(",") if part.strip())
+    for part in sorted(listed - SWITCHES.keys()):
+        near = did_you_mean(part, SWITCHES)
+        raise NumcError(f"NUMC_DISABLE: no such switch {part!r}{near}: choose from {', '.join(SWITCHES)}")
+    return listed
+
+
 def disabled(name: str) -> bool:
-    """Whether the environment switches `name`, one of SWITCHES, off. Raises NumcError for unknown names in the list."""
+    """Whether the environment switches `name`, one of SWITCHES, off. Raises NumcError."""
     assert name in SWITCHES
-    listed = [part.strip() for part in os.environ.get("NUMC_DISABLE", "").split(",") if part.strip()]
-    for part in listed:
-        if part not in SWITCHES:
-            near = did_you_mean(part, SWITCHES)
-            raise NumcError(f"NUMC_DISABLE: no such switch {part!r}{near}: choose from {', '.join(SWITCHES)}")
-    return name in listed
+    return name in switched_off()

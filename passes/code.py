@@ -60,6 +60,12 @@ class Code:
             self._constants[key] = self.op(f"llvm.mlir.constant({value} : {element}) : {element}")
         return self._constants[key]
 
+    def address(self, base: str, index: str | int) -> str:
+        """The address of f32 number `index` (a constant or an i64) from the pointer `base`."""
+        if isinstance(index, int):
+            return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, f32")
+        return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
+
     def int(self, value: int, element: str = "i32") -> str:
         """An integer constant; values above the signed range wrap."""
         bits = int(element[1:])
@@ -88,12 +94,6 @@ class Code:
     def cast(self, name: str, a: str, source: str, target: str) -> str:
         """``arith.name a : source to target`` (bitcast, extf, truncf, ...)."""
         return self.op(f"arith.{name} {a} : {self.ty(source)} to {self.ty(target)}")
-
-    def address(self, base: str, index: str | int) -> str:
-        """The address of f32 number `index` (a constant or an i64) from the pointer `base`."""
-        if isinstance(index, int):
-            return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, f32")
-        return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
 
     def load(self, address: str, mask: str = "") -> str:
         """Load f32 lanes; with a mask, +0 where it is false, and nothing is read there."""

@@ -219,9 +219,8 @@ class _Lowering:
                 operands=[*(o.value for o in operands), id_],
                 attributes={"callee": ir.FlatSymbolRefAttr.get(callee)},
             )
-        for op in (generic, first and first.op, last and last.op):
-            if op is not None:
-                op.erase()
+        for op in (generic, *(n.op for n in (first, last) if n is not None)):
+            op.erase()
         _erase_unused(buffer)
 
     def _named(self, known: dict[str, str], text: str, placeholder: str, stem: str) -> str:
@@ -244,7 +243,9 @@ class _Lowering:
                 self._packed[packing.key] = self._main.add_argument(kind, ir.Location.unknown())
                 self.packings[len(self._main.arguments) - 1] = packing
             packed_operand = _Operand(self._packed[packing.key], operand.places)
-            return side, packing, replace(found, **{side: packed_operand})
+            if side == "rows":
+                return side, packing, replace(found, rows=packed_operand)
+            return side, packing, replace(found, lanes=packed_operand)
         return "", None, found
 
     def finish(self) -> None:

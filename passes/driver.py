@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from numc.passes.code import APART, Code, Function
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
-from numc.passes.rounding import emit_round
 
 # The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
 # ranges: where the guard's data begins in the packed weight, in f32 numbers.
@@ -136,11 +135,11 @@ def _load(code: Code, stream: Stream, address: str, mask: str) -> str:
 
 
 def _first_text(driver: Driver) -> str:
-    """Initial accumulators, converted to the accumulator's format."""
+    """Initial accumulators: already of the accumulator's format (explicit-arithmetic converts them)."""
 
     def body(code: Code, addresses: list[str], mask: str) -> None:
         values = [_load(code, s, a, mask) for s, a in zip(driver.first_inputs, addresses, strict=False)]
-        code.store(emit_round(code, driver.first(code, values), driver.kernel.fma.acc), addresses[-1], mask)
+        code.store(driver.first(code, values), addresses[-1], mask)
 
     if not driver.first_inputs:
         return ""
@@ -294,9 +293,7 @@ def _fill(f: Function, driver: Driver, tile: str) -> None:
     """The initial accumulators if they are a constant, else zeros: lanes beyond the output are computed, too."""
     t = driver.kernel.tile
     code = Code(t.width, "z")
-    value = code.f32(0.0)
-    if not driver.first_inputs:
-        value = emit_round(code, driver.first(code, []), driver.kernel.fma.acc)
+    value = code.f32(0.0) if driver.first_inputs else driver.first(code, [])
     for n in range(t.rows * t.vectors):
         code.store(value, code.address(tile, n * t.width))
     f.lines += code.lines

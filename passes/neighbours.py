@@ -1,4 +1,4 @@
-"""What stands around a contraction and can run inside its kernel: the fill of its output, and the reader of its result."""
+"""What stands around a contraction and can run in its kernel: the fill of its output, the reader of its result."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def consumer(generic: ir.Operation, buffer: ir.Value, first: Neighbour | None) -
 
 
 def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
-    """`op` as a neighbour of the contraction that owns `buffer`, if all its loops are parallel and its body is simple."""
+    """`op` as a neighbour of the contraction that owns `buffer`, if its loops are parallel and its body simple."""
     if op.name == "memref.copy":
         source, target = op.operands
         identity = ir.AffineMap.get_identity(ir.MemRefType(target.type).rank)
@@ -131,7 +131,7 @@ def _permutation(map_: ir.AffineMap) -> bool:
 
 
 def _before(op: ir.Operation) -> Iterable[ir.Operation]:
-    return reversed(_siblings(op)[0])
+    return _siblings(op)[0][::-1]
 
 
 def _after(op: ir.Operation) -> Iterable[ir.Operation]:

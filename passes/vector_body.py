@@ -17,24 +17,7 @@ _BINARY = {
     f"arith.{name}": name for name in ("addf", "subf", "mulf", "divf", "maximumf", "minimumf", "maxnumf", "minnumf")
 }
 _UNARY = ("arith.negf", "math.absf", "math.sqrt")
-_PREDICATES = [
-    "false",
-    "oeq",
-    "ogt",
-    "oge",
-    "olt",
-    "ole",
-    "one",
-    "ord",
-    "ueq",
-    "ugt",
-    "uge",
-    "ult",
-    "ule",
-    "une",
-    "uno",
-    "true",
-]
+_PREDICATES = "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split()  # noqa: SIM905
 
 
 def constant(value: ir.Value) -> float | None:
@@ -67,7 +50,7 @@ def vector_body(generic: ir.Operation) -> Emit | None:
         return None
 
     def emit(code: Code, arguments: list[str]) -> str:
-        names = dict(zip(block.arguments, arguments, strict=True))
+        names: dict[ir.Value, str] = dict(zip(block.arguments, arguments, strict=True))
 
         def lanes(value: ir.Value) -> str:
             if value in names:
@@ -88,7 +71,8 @@ def _lane_op(code: Code, op: ir.Operation, operands: list[str]) -> str:
     if op.name == "numc.round":
         return emit_round(code, operands[0], conversion_of(op))
     if op.name == "arith.cmpf":
-        return code.compare(_PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value], *operands, "f32")
+        predicate = _PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
+        return code.compare(predicate, operands[0], operands[1], "f32")
     if op.name == "arith.select":
         return code.select(operands[0], operands[1], operands[2], str(op.results[0].type))
     if op.name in _UNARY:
