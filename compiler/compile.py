@@ -133,6 +133,8 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
         weights |= zip(state.folded.results, zip(fresh, values, strict=False), strict=True)
     for position, packing in state.packings.items():
         name, value = weights[packing.weight]
+        if packing.conversion:
+            value = _converted(value, packing.conversion)
         weights[position] = f"{name} (packed)", packing(value)
     for position in state.unused_weights:
         weights[position] = weights[position][0], np.zeros(0, np.float32)

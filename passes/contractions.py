@@ -50,7 +50,7 @@ class Packing:
     """How a weight, an argument of main by its number, is packed.
 
     start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. dims: the sizes of
-    the contraction's dimensions, as far as the weight knows them.
+    the contraction's dimensions, as far as the weight knows them. conversion: what its values need first, or nothing.
     """
 
     weight: int
@@ -60,11 +60,12 @@ class Packing:
     k: Directions
     dims: dict[int, int]
     layout: Layout
+    conversion: str
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal keys mean equal packed weights."""
-        return self.weight, self.start, self.batch, self.across, self.k, self.layout
+        return self.weight, self.start, self.batch, self.across, self.k, self.layout, self.conversion
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -73,7 +74,7 @@ class Packing:
         return batch, across, k
 
     def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Pack `weight`, which is in its format already."""
+        """Pack `weight`, converted already."""
         index = np.full((1,), self.start, np.int64)
         for size, stride in (*self.batch, *self.across, *self.k):
             index = (index[:, None] + np.arange(size) * stride).reshape(-1)
@@ -97,10 +98,14 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A memref and, for each of its dimensions, the index as a linear function of the contraction's dimensions."""
+    """A memref and, for each of its dimensions, the index as a linear function of the contraction's dimensions.
+
+    conversion: what the contraction applies to its values, or nothing.
+    """
 
     value: ir.Value
     places: tuple[Linear, ...]
+    conversion: str = ""
 
     def dims(self) -> set[int]:
         """The contraction's dimensions that address it."""
@@ -146,13 +151,13 @@ def contractions_to_kernels(
 
 def _find(generic: ir.Operation) -> _Found | None:
     match = _match(generic)
-    shape = None if match is None else _shape(generic, *match[1:])
+    shape = None if match is None else _shape(generic, *match[1])
     if match is None or shape is None:
         return None
-    fma, *numbers = match
+    fma, numbers, conversions = match
     swap, groups = shape
     maps = walk.indexing_maps(generic)
-    a, b, c = (_Operand(generic.operands[n], _places(maps[n])) for n in numbers)
+    a, b, c = (_Operand(generic.operands[n], _places(maps[n]), to) for n, to in zip(numbers, conversions, strict=True))
     return _Found(generic, fma, swap, groups, *((b, a) if swap else (a, b)), c)
 
 
@@ -242,7 +247,7 @@ class _Lowering:
                 kind = ir.MemRefType.get([packing.layout.words(*packing.shape)], ir.F32Type.get())
                 self._packed[packing.key] = self._main.add_argument(kind, ir.Location.unknown())
                 self.packings[len(self._main.arguments) - 1] = packing
-            packed_operand = _Operand(self._packed[packing.key], operand.places)
+            packed_operand = _Operand(self._packed[packing.key], operand.places, operand.conversion)
             if side == "rows":
                 return side, packing, replace(found, rows=packed_operand)
             return side, packing, replace(found, lanes=packed_operand)
@@ -355,7 +360,7 @@ def _packing(weight: int, operand: _Operand, found: _Found, across: list[int], t
     def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
         return tuple((sizes[d], strides[d]) for d in group)
 
-    return Packing(weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to)
+    return Packing(weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to, operand.conversion)
 
 
 def _main(module: ir.Operation) -> ir.Block:
@@ -389,8 +394,11 @@ def _erase_unused(buffer: ir.Value) -> None:
         buffer.owner.erase()
 
 
-def _match(generic: ir.Operation) -> tuple[Fma, int, int, int] | None:
-    """Return the operator and the operand numbers of A, B, C if the body is [rounds] numc.fma, yield, nothing else."""
+def _match(generic: ir.Operation) -> tuple[Fma, tuple[int, int, int], tuple[str, ...]] | None:
+    """Return the operator, and the operand numbers of A, B, C and the conversions that the body applies to them.
+
+    None if the body is anything but [rounds] numc.fma, yield.
+    """
     if not all(isinstance(operand.type, ir.MemRefType) for operand in generic.operands):
         return None
     if "reduction" not in walk.iterator_types(generic):
@@ -402,8 +410,9 @@ def _match(generic: ir.Operation) -> tuple[Fma, int, int, int] | None:
     if len(ops[-1].operands) != 1 or ops[-1].operands[0] != fmas[0].results[0]:
         return None
     fma = fma_of(fmas[0])
-    arguments = []
+    arguments, conversions = [], []
     for value, expected in zip(fmas[0].operands, (fma.a, fma.b, None), strict=True):
+        conversions.append("" if isinstance(value.owner, ir.Block) else str(expected))
         while not isinstance(value.owner, ir.Block):
             if value.owner.name != "numc.round" or ir.StringAttr(value.owner.attributes["to"]).value != str(expected):
                 return None
@@ -413,7 +422,9 @@ def _match(generic: ir.Operation) -> tuple[Fma, int, int, int] | None:
         arguments.append(ir.BlockArgument(value).arg_number)
     a, b, c = arguments
     inputs = walk.input_count(generic)
-    return (fma, a, b, c) if a < inputs and b < inputs and c >= inputs and len(generic.operands) == inputs + 1 else None
+    if a >= inputs or b >= inputs or c < inputs or len(generic.operands) != inputs + 1:
+        return None
+    return fma, (a, b, c), tuple(conversions)
 
 
 def _linear(expr: ir.AffineExpr) -> Linear | None:

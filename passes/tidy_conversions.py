@@ -13,6 +13,7 @@ from numc.passes import walk
 
 # Operations on a single float operand that return one of the values they were given.
 _KEEPING = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.select")
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
 
 
 def tidy_conversions(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
@@ -53,7 +54,7 @@ def _tensor_is_in(value: ir.Value, to: str, depth: int) -> bool:
     if isinstance(value.owner, ir.Block):
         return False
     owner = value.owner
-    if owner.name in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice"):
+    if owner.name in _VIEWS:
         return _tensor_is_in(owner.operands[0], to, depth + 1)
     if owner.name != "linalg.generic":
         return False
@@ -82,7 +83,7 @@ def _roundings(tensor: ir.Value) -> list[ir.Operation] | None:
     found: list[ir.Operation] = []
     for use in tensor.uses:
         owner = use.owner
-        if owner.name in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"):
+        if owner.name in _VIEWS:
             inner = _roundings(owner.results[0])
         elif owner.name == "linalg.generic" and use.operand_number < walk.input_count(owner.operation):
             inner = _body_roundings(owner.operation, use.operand_number)
