@@ -33,7 +33,7 @@ Row = dict[str, Any]
 MATRIX = Product(128, 128, 128)
 RUNS = ("MobileNetV2", "transformer encoder", "LSTM")  # models small enough for callgrind
 # Operations that become no instruction, or a memory operand of one.
-FREE = ("arith.constant", "arith.bitcast", "vector.load", "vector.broadcast", "vector.bitcast", "vector.shape_cast")
+FREE = ("arith.constant", "arith.bitcast", "llvm.load", "vector.broadcast", "vector.bitcast", "vector.shape_cast")
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
     """Read one scf.for; None unless it carries f32 vectors and reads rows by broadcast and lanes by load."""
     carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) == "f32"]
     body = [o.operation for o in op.regions[0].blocks[0].operations]
-    names = [o.name for o in body]
-    rows, lanes = names.count("vector.broadcast"), names.count("vector.load")
+    rows = sum(o.name == "vector.broadcast" for o in body)
+    lanes = sum(o.name == "llvm.load" and isinstance(o.results[0].type, ir.VectorType) for o in body)
     if len(carried) < 2 or not rows or not lanes:
         return None
     parts = fma.a.format.parts * fma.b.format.parts
