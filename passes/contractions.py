@@ -360,7 +360,9 @@ def _packing(weight: int, operand: _Operand, found: _Found, across: list[int], t
     def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
         return tuple((sizes[d], strides[d]) for d in group)
 
-    return Packing(weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to, operand.conversion)
+    return Packing(
+        weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to, operand.conversion
+    )
 
 
 def _main(module: ir.Operation) -> ir.Block:
