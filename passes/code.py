@@ -199,6 +199,17 @@ class Function(Code):
             yield
 
     @contextmanager
+    def carrying(self, head: str, start: Mapping[str, str], kind: str) -> Iterator[str]:
+        """A loop that carries two values of type `kind`; yields its name: the results are ``name#0`` and ``name#1``."""
+        carried = ", ".join(f"{name} = {value}" for name, value in start.items())
+        found = self.op(f"{head} iter_args({carried}) -> ({kind}, {kind}) : i64 {{")
+        self.lines[-1] = self.lines[-1].replace(f"{found} =", f"{found}:2 =", 1)
+        self._depth += 1
+        yield found
+        self._depth -= 1
+        self.line("}")
+
+    @contextmanager
     def _block(self, head: str) -> Iterator[None]:
         self.line(head)
         self._depth += 1

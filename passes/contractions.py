@@ -304,8 +304,9 @@ def _tile(tile: Tile, found: _Found) -> tuple[Tile]:
         return (replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators))),)
     if rows is not None and rows < tile.rows:
         vectors = accumulators // max(1, rows)
-        if lanes is not None:
-            vectors = min(vectors, -(-lanes // tile.width))
+        if lanes is not None:  # as few panels as that allows, all of them of one size
+            needed = -(-lanes // tile.width)
+            vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return (replace(tile, rows=max(1, rows), vectors=vectors),)
     return (tile,)
 

@@ -8,22 +8,24 @@ lanes:  [batch][panel][k][vector of the panel][part][width along the lanes]
 
 Elements beyond the operand are +0, and the depth of a lane panel is made even. Element addresses are sums of offsets, a
 table for each direction, so every matmul and convolution packs by the same code, whatever its strides, and nothing like
-im2col is ever stored for a whole tensor. Along the vector the table is cut into segments of adjacent elements; each is
-one masked load.
+im2col is ever stored for a whole tensor. Along the vector the table is cut into segments of adjacent elements, or of every
+other one; each is one masked load.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from numc.passes.code import APART, Code, Function
+from numc.passes.code import Code, Function
 from numc.passes.kernels import Kernel, magnitude_range
 from numc.passes.rounding import emit_parts, emit_round
 
 F32Array = npt.NDArray[np.float32]
+EVERY_OTHER = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -131,86 +133,121 @@ def pack_text(kernel: Kernel, side: str) -> str:
     Arguments: the operand; the offsets along the direction that is not vectorised, how many there are and up to how
     many are filled with +0; segments of the vectors (first segment of each vector, offset and mask of each segment);
     the number of vectors; the panel. Returns the smallest non-zero magnitude less one and the largest one, as encodings.
+    The masks of a vector that takes every other element (EVERY_OTHER) have a bit for each element passed.
     """
     to = layout(kernel, side)
     vector, step = to.parts * to.width, to.step_words
     along, across = (step, vector) if side == "rows" else (vector, step)
-    ivec, vec, bits = f"vector<{to.width}xi32>", f"vector<{to.width}xf32>", f"i{to.width}"
-    zero = Code(to.width, "z")
-    for part in range(to.parts):
-        zero.store("%nothing", zero.address("%place", part * to.width))
-    code = Code(to.width, "q")
-    low, high = _convert(kernel, side, code, "%raw", "%place", "%low1", "%high1")
-    body = code.text("          ")
-    loop = f"""scf.for %u = %c0 to %count step %c1 iter_args(%low1 = %low0, %high1 = %high0) -> ({ivec}, {ivec}) : i64 {{
-          %offset_at = llvm.getelementptr %offsets[%u] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-          %offset = llvm.load %offset_at : !llvm.ptr -> i64
-          %shift = arith.muli %u, %across : i64
-          %place = llvm.getelementptr %to[%shift] : (!llvm.ptr, i64) -> !llvm.ptr, f32"""
-    return f"""
-func.func private @{kernel.name}_pack_{side}(%src: !llvm.ptr, %offsets: !llvm.ptr, %count: i64, %size: i64, %first: !llvm.ptr,
-    %segment: !llvm.ptr, %masks: !llvm.ptr, %vectors: i64, %panel: !llvm.ptr) -> (i32, i32) {APART} {{
-    %c0 = arith.constant 0 : i64
-    %c1 = arith.constant 1 : i64
-    %along = arith.constant {along} : i64
-    %across = arith.constant {across} : i64
-    %nothing = arith.constant dense<0.0> : {vec}
-    %ones = arith.constant dense<-1> : {ivec}
-    %none = arith.constant dense<0> : {ivec}
-    %lows, %highs = scf.for %v = %c0 to %vectors step %c1 iter_args(%low0 = %ones, %high0 = %none) -> ({ivec}, {ivec}) : i64 {{
-      %first_at = llvm.getelementptr %first[%v] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-      %s0 = llvm.load %first_at : !llvm.ptr -> i64
-      %last_at = llvm.getelementptr %first_at[1] : (!llvm.ptr) -> !llvm.ptr, i64
-      %s1 = llvm.load %last_at : !llvm.ptr -> i64
-      %base = arith.muli %v, %along : i64
-      %to = llvm.getelementptr %panel[%base] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      %segments = arith.subi %s1, %s0 : i64
-      %single = arith.cmpi eq, %segments, %c1 : i64
-      %low, %high = scf.if %single -> ({ivec}, {ivec}) {{
-        %start_at = llvm.getelementptr %segment[%s0] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-        %start = llvm.load %start_at : !llvm.ptr -> i64
-        %from = llvm.getelementptr %src[%start] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-        %mask_at = llvm.getelementptr %masks[%s0] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-        %mask_bits = llvm.load %mask_at : !llvm.ptr -> i64
-        %mask_word = arith.trunci %mask_bits : i64 to {bits}
-        %mask = llvm.bitcast %mask_word : {bits} to vector<{to.width}xi1>
-        %low2, %high2 = {loop}
-          %at = llvm.getelementptr %from[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-          %raw = llvm.intr.masked.load %at, %mask, %nothing {{alignment = 4 : i32}} : (!llvm.ptr, vector<{to.width}xi1>, {vec}) -> {vec}
-{body}
-          scf.yield {low}, {high} : {ivec}, {ivec}
-        }}
-        scf.yield %low2, %high2 : {ivec}, {ivec}
-      }} else {{
-        %low2, %high2 = {loop}
-          %from = llvm.getelementptr %src[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-          %raw = scf.for %s = %s0 to %s1 step %c1 iter_args(%so_far = %nothing) -> ({vec}) : i64 {{
-            %start_at = llvm.getelementptr %segment[%s] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-            %start = llvm.load %start_at : !llvm.ptr -> i64
-            %at = llvm.getelementptr %from[%start] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-            %mask_at = llvm.getelementptr %masks[%s] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-            %mask_bits = llvm.load %mask_at : !llvm.ptr -> i64
-            %mask_word = arith.trunci %mask_bits : i64 to {bits}
-            %mask = llvm.bitcast %mask_word : {bits} to vector<{to.width}xi1>
-            %more = llvm.intr.masked.load %at, %mask, %so_far {{alignment = 4 : i32}} : (!llvm.ptr, vector<{to.width}xi1>, {vec}) -> {vec}
-            scf.yield %more : {vec}
-          }}
-{body}
-          scf.yield {low}, {high} : {ivec}, {ivec}
-        }}
-        scf.yield %low2, %high2 : {ivec}, {ivec}
-      }}
-      scf.for %u = %count to %size step %c1 : i64 {{
-        %shift = arith.muli %u, %across : i64
-        %place = llvm.getelementptr %to[%shift] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-{zero.text("        ")}
-      }}
-      scf.yield %low, %high : {ivec}, {ivec}
-    }}
-    %min = vector.reduction <minui>, %lows : {ivec} into i32
-    %max = vector.reduction <maxui>, %highs : {ivec} into i32
-    return %min, %max : i32, i32
-}}"""
+    pointers = ("%src", "%offsets", "%first", "%segment", "%masks", "%panel")
+    order = ("%src", "%offsets", "%count", "%size", "%first", "%segment", "%masks", "%vectors", "%panel")
+    arguments = {name: "!llvm.ptr" if name in pointers else "i64" for name in order}
+    f = Function(f"{kernel.name}_pack_{side}", arguments, "i32, i32")
+    ivec = f"vector<{to.width}xi32>"
+    lanes = Code(to.width, "z")
+    zeros, ones, none = lanes.f32(0.0), lanes.int(0xFFFFFFFF), lanes.int(0)
+    f.lines += lanes.lines
+
+    def mask_of(word: str, width: int) -> str:
+        bits = f.cast("trunci", word, "i64", f"i{width}")
+        return f.op(f"llvm.bitcast {bits} : i{width} to vector<{width}xi1>")
+
+    def load(address: str, mask: str, before: str, width: int) -> str:
+        kinds = f"!llvm.ptr, vector<{width}xi1>, vector<{width}xf32>"
+        return f.op(
+            f"llvm.intr.masked.load {address}, {mask}, {before} {{alignment = 4 : i32}} : ({kinds}) -> vector<{width}xf32>"
+        )
+
+    def packed_along(read: Callable[[str], str], low: str, high: str, panel: str) -> str:
+        """All vectors along the other direction; `read` appends the load of one, given the address of its origin."""
+        bounds = f"{f.number(0)} to %count step {f.number(1)}"
+        with f.carrying(f"scf.for %u = {bounds}", {"%low": low, "%high": high}, ivec) as found:
+            raw = read(f.at("%src", f.fetch("%offsets", "%u")))
+            code = Code(to.width, f"p{len(f.lines)}_")
+            place = f.at(panel, f.i64("muli", "%u", across))
+            low, high = _convert(kernel, side, code, raw, place, "%low", "%high")
+            f.lines += code.lines
+            f.line(f"scf.yield {low}, {high} : {ivec}, {ivec}")
+        return found
+
+    def pieces(s0: str, count: str, some: str, most: int, width: int) -> Callable[[str], str]:
+        """A vector of up to `most` segments, each out of `width` elements; `some` is a segment that exists in any case."""
+        starts, masks = [], []
+        for n in range(most):
+            there = f.compare("ugt", count, f.number(n), "i64")
+            s = f.select(there, f.i64("addi", s0, n), some, "i64")
+            starts.append(f.fetch("%segment", s))
+            masks.append(mask_of(f.select(there, f.fetch("%masks", s), f.number(0), "i64"), width))
+
+        def read(origin: str) -> str:
+            wide = f.op(f"arith.constant dense<0.0> : vector<{width}xf32>") if width != to.width else zeros
+            for start, mask in zip(starts, masks, strict=True):
+                wide = load(f.at(origin, start), mask, wide, width)
+            return wide if width == to.width else _every_other(f, wide, width)
+
+        return read
+
+    def one_by_one(s0: str, count: str) -> Callable[[str], str]:
+        s1 = f.i64("addi", s0, count)
+
+        def read(origin: str) -> str:
+            kind = f"vector<{to.width}xf32>"
+            bounds = f"{s0} to {s1} step {f.number(1)}"
+            found = f.op(f"scf.for %s = {bounds} iter_args(%so_far = {zeros}) -> ({kind}) : i64 {{")
+            mask = mask_of(f.fetch("%masks", "%s"), to.width)
+            more = load(f.at(origin, f.fetch("%segment", "%s")), mask, "%so_far", to.width)
+            f.line(f"scf.yield {more} : {kind}")
+            f.line("}")
+            return found
+
+        return read
+
+    bounds = f"{f.number(0)} to %vectors step {f.number(1)}"
+    with f.carrying(f"scf.for %v = {bounds}", {"%low0": ones, "%high0": none}, ivec) as result:
+        s0 = f.fetch("%first", "%v")
+        count = f.i64("subi", f.fetch("%first", f.i64("addi", "%v", 1)), s0)
+        # A load that is masked out entirely is cheap where there is memory, and very slow where there is none.
+        some = f.i64("muli", s0, f.i64("minui", count, 1))
+        word = f.fetch("%masks", some)
+        panel = f.at("%panel", f.i64("muli", "%v", along))
+        every_other = f.compare("uge", word, f.number(EVERY_OTHER), "i64")
+        cases: list[tuple[str, Callable[[], Callable[[str], str]]]] = [
+            (every_other, lambda: pieces(s0, count, some, 3, 2 * to.width)),
+            (f.compare("ule", count, f.number(1), "i64"), lambda: pieces(s0, count, some, 1, to.width)),
+            (f.compare("ule", count, f.number(2), "i64"), lambda: pieces(s0, count, some, 2, to.width)),
+            (f.compare("ule", count, f.number(4), "i64"), lambda: pieces(s0, count, some, 4, to.width)),
+            ("", lambda: one_by_one(s0, count)),
+        ]
+
+        def choose(n: int) -> str:
+            condition, reader = cases[n]
+            if not condition:
+                return packed_along(reader(), "%low0", "%high0", panel)
+            found = f.op(f"scf.if {condition} -> ({ivec}, {ivec}) {{")
+            f.lines[-1] = f.lines[-1].replace(f"{found} =", f"{found}:2 =")
+            inner = packed_along(reader(), "%low0", "%high0", panel)
+            f.line(f"scf.yield {inner}#0, {inner}#1 : {ivec}, {ivec}")
+            f.line("} else {")
+            inner = choose(n + 1)
+            f.line(f"scf.yield {inner}#0, {inner}#1 : {ivec}, {ivec}")
+            f.line("}")
+            return found
+
+        found = choose(0)
+        with f.loop("%count", "%size") as u:
+            place = f.at(panel, f.i64("muli", u, across))
+            code = Code(to.width, "n")
+            for part in range(to.parts):
+                code.store(zeros, code.address(place, part * to.width))
+            f.lines += code.lines
+        f.line(f"scf.yield {found}#0, {found}#1 : {ivec}, {ivec}")
+    smallest = f.op(f"vector.reduction <minui>, {result}#0 : {ivec} into i32")
+    largest = f.op(f"vector.reduction <maxui>, {result}#1 : {ivec} into i32")
+    return f.function(smallest, largest)
+
+
+def _every_other(f: Function, wide: str, width: int) -> str:
+    kept = ", ".join(str(n) for n in range(0, width, 2))
+    return f.op(f"llvm.shufflevector {wide}, {wide} [{kept}] : vector<{width}xf32>")
 
 
 def pack_dense_text(kernel: Kernel) -> str:

@@ -8,6 +8,8 @@
 namespace {
 
 constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kScattered = INT64_MIN;
+// The flag of a mask over every other element, and how many such segments a vector may have.
+constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 128, kRows = 1024;
 
@@ -63,7 +65,15 @@ const int64_t *table(Arena &arena, const Group &group, const int64_t *strides) {
   return out;
 }
 
-// Cuts every vector of a table into segments of adjacent elements; a segment starts where its lane 0 would be.
+// The end of the run that begins at `i`: elements `stride` apart.
+int64_t run_end(const int64_t *offsets, int64_t i, int64_t end, int64_t stride) {
+  int64_t j = i + 1;
+  while (j < end && offsets[j] == offsets[i] + (j - i) * stride) ++j;
+  return j;
+}
+
+// Cuts every vector of a table into segments of adjacent elements; a segment starts where its lane 0 would be. Where far
+// fewer do for every other element (a convolution of stride 2), the mask has a bit for each element passed, and a flag.
 void segments(Arena &arena, const int64_t *offsets, int64_t count, int64_t width, int64_t round, const int64_t *&first,
               const int64_t *&start, const int64_t *&mask) {
   const int64_t vectors = ceil_div(ceil_div(count, width), round) * round;
@@ -73,10 +83,18 @@ void segments(Arena &arena, const int64_t *offsets, int64_t count, int64_t width
   for (int64_t v = 0; v < vectors; ++v) {
     firsts[v] = n;
     const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
+    const auto cuts = [&](int64_t stride) {
+      int64_t found = 0;
+      for (int64_t i = begin; i < end; i = run_end(offsets, i, end, stride)) ++found;
+      return found;
+    };
+    const int64_t stride = cuts(1) > kPieces && cuts(2) <= kPieces ? 2 : 1;
     for (int64_t i = begin, j; i < end; i = j) {
-      for (j = i + 1; j < end && offsets[j] == offsets[i] + (j - i);) ++j;
-      starts[n] = offsets[i] - (i - begin);
-      masks[n++] = ((int64_t{1} << (j - i)) - 1) << (i - begin);
+      j = run_end(offsets, i, end, stride);
+      starts[n] = offsets[i] - (i - begin) * stride;
+      int64_t bits = stride == 2 ? kEveryOther : 0;
+      for (int64_t lane = i - begin; lane < j - begin; ++lane) bits |= int64_t{1} << lane * stride;
+      masks[n++] = bits;
     }
   }
   firsts[vectors] = n;

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import arithmetic_vectorised as reference
 import numc
+from machine import HERE
 from numc.frontends.imported import Imported
 
 OPERATIONS = {
@@ -123,3 +124,25 @@ def test_a_multiply_that_feeds_an_add_is_an_fma(fma: str) -> None:
     a, b, c = reference.operands(1 << 16, 2)
     want = reference.fma(a, b, c, fma)
     assert (found := reference.first_mismatch(np.asarray(program(a, b, c)), want, a, b, c)) is None, found
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("size", [9, 15, 17, 29, 113, 225])
+def test_every_number_of_runs_in_a_vector(size: int, target: str) -> None:
+    """Rows of 4 to 112 outputs two elements apart: vectors of one run, of several, of more than are read at once."""
+    out = (size - 3) // 2 + 1
+    rng = np.random.default_rng(size)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((2, 2, size, size), (5, 2, 3, 3), (2, 5, out, out)))
+    image, kernel, result = (tensor("x".join(map(str, x.shape))) for x in (a, b, c))
+    text = f"""
+    func.func @main(%a: {image}, %b: {kernel}, %c: {result}) -> {result} {{
+      %r = linalg.conv_2d_nchw_fchw {{strides = dense<2> : vector<2xi64>}} ins(%a, %b : {image}, {kernel}) outs(%c : {result}) -> {result}
+      return %r : {result}
+    }}"""  # noqa: E501
+    got = numc.compile(Imported(mlir=text), fma="bf16_2_2{3}", target=target)(a, b, c)
+    windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3))[:, :, ::2, ::2]
+    matrix = windows.transpose(0, 2, 3, 1, 4, 5).reshape(2 * out * out, 18)
+    start = np.ascontiguousarray(c.transpose(0, 2, 3, 1).reshape(-1, 5))
+    want = reference.matmul(matrix, np.ascontiguousarray(b.reshape(5, -1).T), start, "bf16_2_2{3}")
+    want = np.ascontiguousarray(want.reshape(2, out, out, 5).transpose(0, 3, 1, 2))
+    assert (found := reference.first_mismatch(got, want)) is None, found
