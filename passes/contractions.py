@@ -2,7 +2,7 @@
 """contractions-to-kernels: each linalg.generic on memrefs whose body is one numc.fma becomes a call of its kernel.
 
 What fills its accumulators before, and the elementwise operation that alone reads its result, become part of the
-kernel where no value changes by that; a weight that only it uses is packed when the program is built.
+kernel where no value changes by that; weights are packed when the program is built.
 """
 
 from __future__ import annotations
