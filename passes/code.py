@@ -178,10 +178,7 @@ class Function(Code):
         if not results:
             self.line(text)
             return ""
-        name = self.op(text)
-        if "," in results:
-            self.lines[-1] = self.lines[-1].replace(f"{name} =", f"{name}:{results.count(',') + 1} =", 1)
-        return name
+        return self.several(text, results.count(",") + 1)[0].removesuffix("#0")
 
     @contextmanager
     def loop(self, start: int | str, end: int | str, step: int | str = 1) -> Iterator[str]:
@@ -198,12 +195,20 @@ class Function(Code):
         with self._block(f"scf.if {condition} {{"):
             yield
 
+    def several(self, text: str, count: int) -> list[str]:
+        """Append ``%new:count = text``; returns the names of the results."""
+        name = self.op(text)
+        if count == 1:
+            return [name]
+        self.lines[-1] = self.lines[-1].replace(f"{name} =", f"{name}:{count} =", 1)
+        return [f"{name}#{n}" for n in range(count)]
+
     @contextmanager
-    def carrying(self, head: str, start: Mapping[str, str], kind: str) -> Iterator[str]:
-        """A loop that carries two values of type `kind`; yields its name: the results are ``name#0`` and ``name#1``."""
+    def carrying(self, bounds: str, start: Mapping[str, str], kind: str) -> Iterator[list[str]]:
+        """A loop that carries values of type `kind`, given by name with what they start from; yields the results."""
         carried = ", ".join(f"{name} = {value}" for name, value in start.items())
-        found = self.op(f"{head} iter_args({carried}) -> ({kind}, {kind}) : i64 {{")
-        self.lines[-1] = self.lines[-1].replace(f"{found} =", f"{found}:2 =", 1)
+        types = ", ".join([kind] * len(start))
+        found = self.several(f"scf.for {bounds} iter_args({carried}) -> ({types}) : i64 {{", len(start))
         self._depth += 1
         yield found
         self._depth -= 1

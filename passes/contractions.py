@@ -20,10 +20,12 @@ from numc.compiler.switches import disabled
 from numc.passes import walk
 from numc.passes.code import Function
 from numc.passes.driver import LANES_PACKED, PROBE_TEXT, ROWS_PACKED, Driver, Stream, driver_text
-from numc.passes.kernels import Kernel, Tile, kernel_text
+from numc.passes.kernels import Kernel, Tile, direct_text, kernel_text
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text, packed
 
+# Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
+_FEW = 64
 Linear = tuple[dict[int, int], int]
 
 
@@ -197,10 +199,13 @@ class _Lowering:
         kernel = replace(kernel, partial=_partial(kernel.tile, found))
         side, packing, found = self._pack(found, kernel)
         operands = [found.rows, found.lanes, *first_streams, *last_streams, out]
+        depth = _size(found, found.shape.k)
+        direct = kernel.reads_directly and side != "lanes" and depth is not None and depth <= _FEW
         lanes = set(found.shape.lanes)
         driver = Driver(
             kernel,
             side,
+            direct,
             (lambda _, values: values[0]) if first is None else first.emit,
             (lambda _, values: values[0]) if last is None else lambda code, v: last.emit(code, v[1:], v[0]),
             tuple(Stream(bool(o.dims() & lanes)) for o in first_streams),
@@ -264,6 +269,8 @@ class _Lowering:
         for text, name in self._calls.items():
             parts.append(text.replace("@contraction(", f"@{name}("))
         for kernel in self._kernels.values():
+            if kernel.reads_directly:
+                parts.append(direct_text(kernel))
             parts += [
                 kernel_text(kernel),
                 pack_text(kernel, "rows"),

@@ -39,13 +39,15 @@ class Stream:
 class Driver:
     """What distinguishes one task function from another.
 
-    packed: the side that was packed at compile time: ``rows``, ``lanes`` or nothing.
+    packed: the side that was packed at compile time: ``rows``, ``lanes`` or nothing. direct: the lanes are not packed at
+    all, all of k is one block.
     first, last: straight-line code from the lanes of their streams (and for `last` the accumulator, first) to a result.
     Streams are numbered: those of `first`, those of `last`, the output.
     """
 
     kernel: Kernel
     packed: str
+    direct: bool
     first: Callable[[Code, list[str]], str]
     last: Callable[[Code, list[str]], str]
     first_inputs: tuple[Stream, ...]
@@ -210,7 +212,7 @@ def _task_text(driver: Driver) -> str:
     row_buffer = lane_buffer = ranges = ""
     if driver.packed != "rows":
         row_buffer, ranges = buffer(f.i64("muli", row_panels, row_words)), buffer(f.i64("muli", row_panels, 2))
-    if driver.packed != "lanes":
+    if driver.packed != "lanes" and not driver.direct:
         lane_buffer = buffer(f.number(lane_words))
     row_blocks, lane_blocks = f.i64("ceildivui", m, row_block), f.i64("ceildivui", n, lane_block)
     per_batch = f.i64("muli", row_blocks, lane_blocks)
@@ -243,6 +245,8 @@ def _task_text(driver: Driver) -> str:
                 panel = f.i64("divui", j, t.lanes)
                 if driver.packed == "lanes":
                     lane_data, *lane_range = _ready(f, driver, b, b0, panel, k0, kb)
+                elif driver.direct:
+                    lane_data, lane_range = panel, []
                 else:
                     lane_data = lane_buffer
                     lane_range = _pack_lanes(f, kernel, f.at(b, b0), panel, k0, kc, lane_buffer)
@@ -277,10 +281,13 @@ def _task_text(driver: Driver) -> str:
                         if driver.first_inputs:
                             f.call("driver_first", *edge, types=edge_types)
                         watch(0)
-                    f.call(
-                        kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range,
-                        types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32",
-                    )  # fmt: skip
+                    if driver.direct:
+                        _direct(f, kernel, f.at(b, b0), lane_data, kc, row_data, tile)
+                    else:
+                        f.call(
+                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range,
+                            types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32",
+                        )  # fmt: skip
                     with f.when(is_last):
                         watch(1)
                         f.call("driver_last", *edge, types=edge_types)
@@ -344,6 +351,15 @@ def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc:
     f.line(f"scf.yield {fast}#0, {fast}#1 : i32, i32")
     f.line("}")
     return [found + "#0", found + "#1"]
+
+
+def _direct(f: Function, kernel: Kernel, data: str, panel: str, kc: str, row: str, tile: str) -> None:
+    offsets, first, segment, mask = _context(f, "b_k", *(f"lane_{n}" for n in ("first", "segment", "mask")))
+    vectors = kernel.tile.vectors
+    first = f.at(first, f.i64("muli", panel, vectors), "i64")
+    arguments = (data, offsets, kc, first, segment, mask, f.number(vectors), row, tile)
+    types = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr"
+    f.call(f"{kernel.name}_direct", *arguments, types=types)
 
 
 def _ready(f: Function, driver: Driver, data: str, batch: str, panel: str, k0: str, kb: str) -> list[str]:

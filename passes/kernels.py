@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
-from numc.passes.code import APART, Code
+from numc.passes.code import APART, Code, Function
 from numc.passes.fast import Guard, emit_fast_fma, guard
 from numc.passes.operators import emit_fma
+from numc.passes.rounding import emit_parts, emit_round
+from numc.passes.segments import ARGUMENTS, Read, by_segments
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ class Kernel:
     def limits(self) -> Guard | None:
         """When the cheap rounding sequence may run, or None if there is none."""
         return guard(self.fma) if self.fast else None
+
+    @property
+    def reads_directly(self) -> bool:
+        """Whether there is a variant that converts the lanes as it reads them: for one row, packing is half the work."""
+        return self.tile.rows == 1 and self.limits is None and not self.flushes
 
     @property
     def flushes(self) -> bool:
@@ -193,6 +200,40 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
         for r in range(rows)
     ]
     return values, lanes
+
+
+def direct_text(kernel: Kernel) -> str:
+    """The function ``@<kernel>_direct``: a tile of one row, all of k, lanes from where they are.
+
+    Arguments: the operand of the lanes, its offsets along k and how many there are, the segments of the vectors and
+    how many vectors there are; the packed row; the tile.
+    """
+    t = kernel.tile
+    order = ("%src", "%offsets", "%count", *ARGUMENTS, "%vectors", "%row", "%tile")
+    numbers = ("%count", "%vectors")
+    f = Function(f"{kernel.name}_direct", {n: "i64" if n in numbers else "!llvm.ptr" for n in order})
+    row_parts, lane_parts = kernel.row_conversion.format.parts, kernel.lane_conversion.format.parts
+    vec = f"vector<{t.width}xf32>"
+    with f.loop(0, "%vectors") as v:
+        tile = f.at("%tile", f.i64("muli", v, t.width))
+        before = f.op(f"llvm.load {tile} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}")
+
+        def body(read: Read) -> list[str]:
+            with f.carrying(f"%u = {f.number(0)} to %count step {f.number(1)}", {"%acc": before}, vec) as found:
+                raw = read(f.at("%src", f.fetch("%offsets", "%u")))
+                within = f.i64("andi", "%u", t.width - 1)
+                row = f.at("%row", f.i64("addi", f.i64("muli", f.i64("subi", "%u", within), row_parts), within))
+                code = Code(t.width, f"d{len(f.lines)}_")
+                lanes = emit_parts(code, emit_round(code, raw, kernel.lane_conversion), lane_parts)
+                rows = [code.splat(code.address(row, p * t.width)) for p in range(row_parts)]
+                a, b = (lanes, rows) if kernel.swap else (rows, lanes)
+                result = emit_fma(code, a, b, "%acc", kernel.fma)
+                f.lines += [*code.lines, f"scf.yield {result} : {vec}"]
+            return found
+
+        (after,) = by_segments(f, t.width, v, [vec], body)
+        f.line(f"llvm.store {after}, {tile} {{alignment = 4 : i64}} : {vec}, !llvm.ptr")
+    return f.function()
 
 
 def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[str, list[str]]:

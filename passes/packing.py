@@ -8,13 +8,11 @@ lanes:  [batch][panel][k][vector of the panel][part][width along the lanes]
 
 Elements beyond the operand are +0, and the depth of a lane panel is made even. Element addresses are sums of offsets, a
 table for each direction, so every matmul and convolution packs by the same code, whatever its strides, and nothing like
-im2col is ever stored for a whole tensor. Along the vector the table is cut into segments of adjacent elements, or of every
-other one; each is one masked load.
+im2col is ever stored for a whole tensor. Along the vector they are read as segments (segments.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +21,9 @@ import numpy.typing as npt
 from numc.passes.code import Code, Function
 from numc.passes.kernels import Kernel, magnitude_range
 from numc.passes.rounding import emit_parts, emit_round
+from numc.passes.segments import ARGUMENTS, Read, by_segments
 
 F32Array = npt.NDArray[np.float32]
-EVERY_OTHER = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -131,123 +129,46 @@ def pack_text(kernel: Kernel, side: str) -> str:
     """The MLIR function ``@<kernel>_pack_<side>``, which packs one panel for one block of k.
 
     Arguments: the operand; the offsets along the direction that is not vectorised, how many there are and up to how
-    many are filled with +0; segments of the vectors (first segment of each vector, offset and mask of each segment);
-    the number of vectors; the panel. Returns the smallest non-zero magnitude less one and the largest one, as encodings.
-    The masks of a vector that takes every other element (EVERY_OTHER) have a bit for each element passed.
+    many are filled with +0; the segments of the vectors; the number of vectors; the panel. Returns the smallest non-zero
+    magnitude less one and the largest one, as encodings.
     """
     to = layout(kernel, side)
     vector, step = to.parts * to.width, to.step_words
     along, across = (step, vector) if side == "rows" else (vector, step)
-    pointers = ("%src", "%offsets", "%first", "%segment", "%masks", "%panel")
-    order = ("%src", "%offsets", "%count", "%size", "%first", "%segment", "%masks", "%vectors", "%panel")
-    arguments = {name: "!llvm.ptr" if name in pointers else "i64" for name in order}
-    f = Function(f"{kernel.name}_pack_{side}", arguments, "i32, i32")
+    order = ("%src", "%offsets", "%count", "%size", *ARGUMENTS, "%vectors", "%panel")
+    numbers = ("%count", "%size", "%vectors")
+    f = Function(f"{kernel.name}_pack_{side}", {n: "i64" if n in numbers else "!llvm.ptr" for n in order}, "i32, i32")
     ivec = f"vector<{to.width}xi32>"
-    lanes = Code(to.width, "z")
-    zeros, ones, none = lanes.f32(0.0), lanes.int(0xFFFFFFFF), lanes.int(0)
-    f.lines += lanes.lines
-
-    def mask_of(word: str, width: int) -> str:
-        bits = f.cast("trunci", word, "i64", f"i{width}")
-        return f.op(f"llvm.bitcast {bits} : i{width} to vector<{width}xi1>")
-
-    def load(address: str, mask: str, before: str, width: int) -> str:
-        kinds = f"!llvm.ptr, vector<{width}xi1>, vector<{width}xf32>"
-        return f.op(
-            f"llvm.intr.masked.load {address}, {mask}, {before} {{alignment = 4 : i32}} : ({kinds}) -> vector<{width}xf32>"
-        )
-
-    def packed_along(read: Callable[[str], str], low: str, high: str, panel: str) -> str:
-        """All vectors along the other direction; `read` appends the load of one, given the address of its origin."""
-        bounds = f"{f.number(0)} to %count step {f.number(1)}"
-        with f.carrying(f"scf.for %u = {bounds}", {"%low": low, "%high": high}, ivec) as found:
-            raw = read(f.at("%src", f.fetch("%offsets", "%u")))
-            code = Code(to.width, f"p{len(f.lines)}_")
-            place = f.at(panel, f.i64("muli", "%u", across))
-            low, high = _convert(kernel, side, code, raw, place, "%low", "%high")
-            f.lines += code.lines
-            f.line(f"scf.yield {low}, {high} : {ivec}, {ivec}")
-        return found
-
-    def pieces(s0: str, count: str, some: str, most: int, width: int) -> Callable[[str], str]:
-        """A vector of up to `most` segments, each out of `width` elements; `some` is a segment that exists in any case."""
-        starts, masks = [], []
-        for n in range(most):
-            there = f.compare("ugt", count, f.number(n), "i64")
-            s = f.select(there, f.i64("addi", s0, n), some, "i64")
-            starts.append(f.fetch("%segment", s))
-            masks.append(mask_of(f.select(there, f.fetch("%masks", s), f.number(0), "i64"), width))
-
-        def read(origin: str) -> str:
-            wide = f.op(f"arith.constant dense<0.0> : vector<{width}xf32>") if width != to.width else zeros
-            for start, mask in zip(starts, masks, strict=True):
-                wide = load(f.at(origin, start), mask, wide, width)
-            return wide if width == to.width else _every_other(f, wide, width)
-
-        return read
-
-    def one_by_one(s0: str, count: str) -> Callable[[str], str]:
-        s1 = f.i64("addi", s0, count)
-
-        def read(origin: str) -> str:
-            kind = f"vector<{to.width}xf32>"
-            bounds = f"{s0} to {s1} step {f.number(1)}"
-            found = f.op(f"scf.for %s = {bounds} iter_args(%so_far = {zeros}) -> ({kind}) : i64 {{")
-            mask = mask_of(f.fetch("%masks", "%s"), to.width)
-            more = load(f.at(origin, f.fetch("%segment", "%s")), mask, "%so_far", to.width)
-            f.line(f"scf.yield {more} : {kind}")
-            f.line("}")
-            return found
-
-        return read
-
-    bounds = f"{f.number(0)} to %vectors step {f.number(1)}"
-    with f.carrying(f"scf.for %v = {bounds}", {"%low0": ones, "%high0": none}, ivec) as result:
-        s0 = f.fetch("%first", "%v")
-        count = f.i64("subi", f.fetch("%first", f.i64("addi", "%v", 1)), s0)
-        # A load that is masked out entirely is cheap where there is memory, and very slow where there is none.
-        some = f.i64("muli", s0, f.i64("minui", count, 1))
-        word = f.fetch("%masks", some)
+    start = Code(to.width, "z")
+    widest = {"%low0": start.int(0xFFFFFFFF), "%high0": start.int(0)}
+    f.lines += start.lines
+    with f.carrying(f"%v = {f.number(0)} to %vectors step {f.number(1)}", widest, ivec) as (low, high):
         panel = f.at("%panel", f.i64("muli", "%v", along))
-        every_other = f.compare("uge", word, f.number(EVERY_OTHER), "i64")
-        cases: list[tuple[str, Callable[[], Callable[[str], str]]]] = [
-            (every_other, lambda: pieces(s0, count, some, 3, 2 * to.width)),
-            (f.compare("ule", count, f.number(1), "i64"), lambda: pieces(s0, count, some, 1, to.width)),
-            (f.compare("ule", count, f.number(2), "i64"), lambda: pieces(s0, count, some, 2, to.width)),
-            (f.compare("ule", count, f.number(4), "i64"), lambda: pieces(s0, count, some, 4, to.width)),
-            ("", lambda: one_by_one(s0, count)),
-        ]
 
-        def choose(n: int) -> str:
-            condition, reader = cases[n]
-            if not condition:
-                return packed_along(reader(), "%low0", "%high0", panel)
-            found = f.op(f"scf.if {condition} -> ({ivec}, {ivec}) {{")
-            f.lines[-1] = f.lines[-1].replace(f"{found} =", f"{found}:2 =")
-            inner = packed_along(reader(), "%low0", "%high0", panel)
-            f.line(f"scf.yield {inner}#0, {inner}#1 : {ivec}, {ivec}")
-            f.line("} else {")
-            inner = choose(n + 1)
-            f.line(f"scf.yield {inner}#0, {inner}#1 : {ivec}, {ivec}")
-            f.line("}")
+        def body(read: Read) -> list[str]:
+            so_far = {"%low": "%low0", "%high": "%high0"}
+            with f.carrying(f"%u = {f.number(0)} to %count step {f.number(1)}", so_far, ivec) as found:
+                raw = read(f.at("%src", f.fetch("%offsets", "%u")))
+                code = Code(to.width, f"p{len(f.lines)}_")
+                place = f.at(panel, f.i64("muli", "%u", across))
+                both = _convert(kernel, side, code, raw, place, "%low", "%high")
+                f.lines += [*code.lines, f"scf.yield {', '.join(both)} : {ivec}, {ivec}"]
             return found
 
-        found = choose(0)
+        both = by_segments(f, to.width, "%v", [ivec, ivec], body)
         with f.loop("%count", "%size") as u:
             place = f.at(panel, f.i64("muli", u, across))
             code = Code(to.width, "n")
             for part in range(to.parts):
-                code.store(zeros, code.address(place, part * to.width))
+                code.store(code.f32(0.0), code.address(place, part * to.width))
             f.lines += code.lines
-        f.line(f"scf.yield {found}#0, {found}#1 : {ivec}, {ivec}")
-    smallest = f.op(f"vector.reduction <minui>, {result}#0 : {ivec} into i32")
-    largest = f.op(f"vector.reduction <maxui>, {result}#1 : {ivec} into i32")
-    return f.function(smallest, largest)
+        f.line(f"scf.yield {', '.join(both)} : {ivec}, {ivec}")
+    return f.function(*_reduced(f, low, high, ivec))
 
 
-def _every_other(f: Function, wide: str, width: int) -> str:
-    kept = ", ".join(str(n) for n in range(0, width, 2))
-    return f.op(f"llvm.shufflevector {wide}, {wide} [{kept}] : vector<{width}xf32>")
+def _reduced(f: Function, low: str, high: str, ivec: str) -> tuple[str, str]:
+    smallest = f.op(f"vector.reduction <minui>, {low} : {ivec} into i32")
+    return smallest, f.op(f"vector.reduction <maxui>, {high} : {ivec} into i32")
 
 
 def pack_dense_text(kernel: Kernel) -> str:
@@ -266,26 +187,22 @@ def pack_dense_text(kernel: Kernel) -> str:
     code = Code(to.width, "q")
     low, high = code.int(0xFFFFFFFF), code.int(0)
     f.lines += code.lines
-    result = f.op(
-        f"scf.for %u = {f.number(0)} to %count step {f.number(1)} iter_args(%low = {low}, %high = {high}) -> ({ivec}, {ivec}) : i64 {{"
-    )
-    f.lines[-1] = f.lines[-1].replace(f"{result} =", f"{result}:2 =")
-    source, place = f.at("%src", f.fetch("%offsets", "%u")), f.at("%panel", f.i64("muli", "%u", to.step_words))
-    code = Code(to.width, "p")
-    low, high = "%low", "%high"
-    for v in range(to.count):
-        raw = code.load(code.address(source, v * to.width))
-        low, high = _convert(kernel, "lanes", code, raw, code.address(place, v * to.parts * to.width), low, high)
-    f.lines += [*code.lines, f"scf.yield {low}, {high} : {ivec}, {ivec}", "}"]
+    bounds = f"%u = {f.number(0)} to %count step {f.number(1)}"
+    with f.carrying(bounds, {"%low": low, "%high": high}, ivec) as found:
+        source, place = f.at("%src", f.fetch("%offsets", "%u")), f.at("%panel", f.i64("muli", "%u", to.step_words))
+        code = Code(to.width, "p")
+        low, high = "%low", "%high"
+        for v in range(to.count):
+            raw = code.load(code.address(source, v * to.width))
+            low, high = _convert(kernel, "lanes", code, raw, code.address(place, v * to.parts * to.width), low, high)
+        f.lines += [*code.lines, f"scf.yield {low}, {high} : {ivec}, {ivec}"]
     with f.loop("%count", "%size") as u:
         place = f.at("%panel", f.i64("muli", u, to.step_words))
         code = Code(to.width, "z")
         for n in range(to.count * to.parts):
             code.store(code.f32(0.0), code.address(place, n * to.width))
         f.lines += code.lines
-    smallest = f.op(f"vector.reduction <minui>, {result}#0 : {ivec} into i32")
-    largest = f.op(f"vector.reduction <maxui>, {result}#1 : {ivec} into i32")
-    return f.function(smallest, largest)
+    return f.function(*_reduced(f, found[0], found[1], ivec))
 
 
 def _convert(kernel: Kernel, side: str, code: Code, raw: str, place: str, low: str, high: str) -> tuple[str, str]:

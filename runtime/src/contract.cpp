@@ -12,6 +12,7 @@ constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kScattered = INT64_MIN;
 constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 128, kRows = 1024;
+constexpr int64_t kPacking = 6;
 
 struct Descriptor {
   int64_t width, tile_rows, tile_lanes, flags;
@@ -101,27 +102,33 @@ void segments(Arena &arena, const int64_t *offsets, int64_t count, int64_t width
 }
 
 // Sizes of what one task does. They cannot change a result: a tile of accumulators belongs to one task.
+//
+// More tasks share out better, but every task packs its own operands. The estimate counts vector operations per step of k:
+// one for each vector of accumulators, kPacking for each vector that is packed.
 void choose_blocks(const Descriptor &d, Context &c) {
   const bool rows_packed = d.flags & kRowsPacked, lanes_packed = d.flags & kLanesPacked;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
-  int64_t rows = (rows_packed ? kRows : kPackedRows) / d.tile_rows;
-  if (rows > all_rows) rows = all_rows;
-  int64_t lanes = kTileWords / (rows * d.tile_rows * d.tile_lanes);
-  const int64_t most = lanes_packed ? 64 : 8;
-  lanes = lanes < 1 ? 1 : lanes < most ? lanes : most;
-  if (lanes > all_lanes) lanes = all_lanes;
-  const int64_t threads = numc::parallel_threads();
-  if (threads > 1) {
-    // Enough tasks to share out evenly; first by what costs no packing twice.
-    const int64_t wanted = 4 * threads;
-    const auto tasks = [&] { return c.batches * ceil_div(all_rows, rows) * ceil_div(all_lanes, lanes); };
-    if (!lanes_packed)
-      while (tasks() < wanted && lanes > 1) lanes = (lanes + 1) / 2;
-    while (tasks() < wanted && rows > (lanes_packed || rows_packed ? 1 : 4)) rows = (rows + 1) / 2;
-    while (tasks() < wanted && lanes > 1) lanes = (lanes + 1) / 2;
+  const int64_t vectors = d.tile_lanes / d.width, threads = numc::parallel_threads();
+  const int64_t most_rows = ceil_div(all_rows, ceil_div(all_rows, (rows_packed ? kRows : kPackedRows) / d.tile_rows));
+  const auto most_lanes = [&](int64_t rows) {
+    const int64_t fit = kTileWords / (rows * d.tile_rows * d.tile_lanes), most = lanes_packed ? 64 : 8;
+    const int64_t lanes = fit < 1 ? 1 : fit < most ? fit : most;
+    return lanes < all_lanes ? lanes : all_lanes;
+  };
+  int64_t best = INT64_MAX, best_rows = 1, best_lanes = 1;
+  for (int64_t rows = most_rows;; rows = ceil_div(rows, 2)) {
+    for (int64_t lanes = most_lanes(rows);; lanes = ceil_div(lanes, 2)) {
+      const int64_t tasks = c.batches * ceil_div(all_rows, rows) * ceil_div(all_lanes, lanes);
+      const int64_t compute = rows * d.tile_rows * lanes * vectors;
+      const int64_t packing = (rows_packed ? 0 : rows * d.tile_rows / d.width) + (lanes_packed ? 0 : lanes * vectors);
+      const int64_t time = ceil_div(tasks, threads) * (compute + kPacking * packing);
+      if (time < best) best = time, best_rows = rows, best_lanes = lanes;
+      if (lanes == 1 || threads == 1) break;
+    }
+    if (rows == 1 || threads == 1) break;
   }
-  c.row_block = rows * d.tile_rows;
-  c.lane_block = lanes * d.tile_lanes;
+  c.row_block = best_rows * d.tile_rows;
+  c.lane_block = best_lanes * d.tile_lanes;
 }
 
 void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4], int64_t dims) {
