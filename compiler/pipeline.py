@@ -25,6 +25,7 @@ from numc.passes.free_early import free_early
 from numc.passes.fuse_elementwise import fuse_elementwise
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
+from numc.passes.merge_products import merge_products
 from numc.passes.outline import outline
 from numc.passes.packed_entry import packed_entry
 from numc.passes.parallel_loops import parallel_loops
@@ -95,6 +96,11 @@ def _fuse_elementwise(module: ir.Module, _: State) -> None:
         fuse_elementwise(module.operation)
 
 
+def _merge_products(module: ir.Module, _: State) -> None:
+    if not disabled("merge-products"):
+        merge_products(module.operation)
+
+
 def _fold_constants(module: ir.Module, state: State) -> None:
     if state.fold and state.weights and not disabled("fold-constants"):
         state.folded = fold_constants(module.operation, state.weights)
@@ -158,6 +164,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "vector": {
         "drop-unused-results": _drop_unused_results,
         "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
+        "merge-products": _merge_products,  # after fusion: transposed slices are read in place
         "fold-constants": _fold_constants,  # after fusion: what became an index map needs no constant
         "read-only-arguments": _read_only_arguments,
         "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again

@@ -15,6 +15,7 @@ SWITCHES = {
     "fuse-elementwise": "elementwise chains as one loop",
     "fuse-first": "initial accumulators computed inside the kernel",
     "fuse-last": "elementwise operations computed inside the kernel",
+    "merge-products": "products of one operand with parts of a weight as one product",
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
 }
