@@ -19,11 +19,11 @@ from numc.passes.packing import layout
 # The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
 # ranges: where the guard's data begins in the packed weight, in f32 numbers.
 CONTEXT = (
-    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "probe"),
+    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run", "probe"),
     *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
-    *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense", "lane_run"),
+    *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense"),
 )
-_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges")
+_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run")
 ROWS_PACKED, LANES_PACKED = 1, 2
 SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
@@ -103,7 +103,10 @@ def _edge_text(
             lines = {n: f.at(base, f.fetch(rows, row)) for n, (base, rows, _) in bases.items()}
             yield f.at("%tile", f.i64("muli", r, t.lanes)), lines
 
-    plain = f.compare("uge", f.i64("minui", f.fetch(lane_run, "%lane"), "%lane_count"), f.number(t.lanes), "i64")
+    def run_from(lane: str) -> str:
+        return f.i64("subi", lane_run, f.i64("remui", lane, lane_run))
+
+    plain = f.compare("uge", f.i64("minui", run_from("%lane"), "%lane_count"), f.number(t.lanes), "i64")
     with f.when(plain), rows_of_tile() as (tile_row, lines):
         for v in range(t.vectors):
             vector(lines, tile_row, "%lane", v * t.width, "")
@@ -116,7 +119,7 @@ def _edge_text(
         f.line("^bb0(%done: i64):")
         lane = f.i64("addi", "%lane", "%done")
         here = f.at(tile_row, "%done")
-        run = f.i64("minui", f.fetch(lane_run, lane), f.i64("subi", "%lane_count", "%done"))
+        run = f.i64("minui", run_from(lane), f.i64("subi", "%lane_count", "%done"))
         rest = f.i64("remui", run, t.width)
         whole = f.i64("subi", run, rest)
         with f.loop(0, whole, t.width) as i:
@@ -197,23 +200,18 @@ llvm.func @driver(%context: !llvm.ptr, %begin: i64, %end: i64) {
 def _task_text(driver: Driver) -> str:
     kernel, t = driver.kernel, driver.kernel.tile
     f = Function("driver_body", {"%context": "!llvm.ptr", "%begin": "i64", "%end": "i64"})
-    batches, m, n, depth, row_block, lane_block, _ = _context(f, *_NUMBERS)
+    batches, m, n, depth, row_block, lane_block = _context(f, *_NUMBERS[:6])
     a, b, probe, a_batch, b_batch = _context(f, "a", "b", "probe", "a_batch", "b_batch")
     row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
-    buffers = []
-
-    def buffer(words: str) -> str:
-        size = f.i64("muli", words, 4)
-        buffers.append(f.call("numc_alloc", size, types="i64", results="!llvm.ptr", dialect="llvm"))
-        return buffers[-1]
-
-    tiles = buffer(f.i64("muli", row_block, lane_block))
-    row_buffer = lane_buffer = ranges = ""
+    sizes = {"tiles": f.i64("muli", row_block, lane_block)}
     if driver.packed != "rows":
-        row_buffer, ranges = buffer(f.i64("muli", row_panels, row_words)), buffer(f.i64("muli", row_panels, 2))
+        sizes |= {"rows": f.i64("muli", row_panels, row_words), "ranges": f.i64("muli", row_panels, 2)}
     if driver.packed != "lanes" and not driver.direct:
-        lane_buffer = buffer(f.number(lane_words))
+        sizes["lanes"] = f.number(lane_words)
+    memory, buffers = _buffers(f, sizes)
+    tiles = buffers["tiles"]
+    row_buffer, ranges, lane_buffer = (buffers.get(name, "") for name in ("rows", "ranges", "lanes"))
     row_blocks, lane_blocks = f.i64("ceildivui", m, row_block), f.i64("ceildivui", n, lane_block)
     per_batch = f.i64("muli", row_blocks, lane_blocks)
     k_blocks = f.i64("maxui", f.i64("ceildivui", depth, t.k_block), 1)
@@ -291,9 +289,18 @@ def _task_text(driver: Driver) -> str:
                     with f.when(is_last):
                         watch(1)
                         f.call("driver_last", *edge, types=edge_types)
-    for each in buffers:
-        f.call("numc_free", each, types="!llvm.ptr", dialect="llvm")
+    f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
+
+
+def _buffers(f: Function, sizes: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Memory of that many f32 numbers, and where each part of it begins: at a multiple of 64 bytes."""
+    starts, total = {}, f.number(0)
+    for name, size in sizes.items():
+        starts[name] = total
+        total = f.i64("addi", total, f.i64("muli", f.i64("ceildivui", size, 16), 16))
+    memory = f.call("numc_alloc", f.i64("muli", total, 4), types="i64", results="!llvm.ptr", dialect="llvm")
+    return memory, {name: f.at(memory, start) for name, start in starts.items()}
 
 
 def _fill(f: Function, driver: Driver, tile: str) -> None:

@@ -12,7 +12,7 @@ constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kScattered = INT64_MIN;
 constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 128, kRows = 1024;
-constexpr int64_t kPacking = 6;
+constexpr int64_t kPacking = 6, kSmall = 1 << 17, kIdentity = 4096;
 
 struct Descriptor {
   int64_t width, tile_rows, tile_lanes, flags;
@@ -30,11 +30,11 @@ struct Stream {
 struct Context {
   const float *a, *b;
   int64_t batches, rows, lanes, depth, row_block, lane_block, ranges;
+  int64_t lane_run;  // in every further stream, this many lanes are adjacent, or not used, from every multiple of it on
   float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
   const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
   const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
   const int64_t *lane_dense;  // where a panel's lanes begin if they are all adjacent, else kScattered
-  const int64_t *lane_run;  // how many lanes from here on are adjacent, or not used, in every further stream
   Stream streams[];
 };
 
@@ -50,14 +50,50 @@ struct Group {
   int64_t dims, offset, count;
 };
 
+// A group is a sequence of runs of `length` elements, `stride` apart from one to the next.
+struct Runs {
+  int64_t length, stride;
+};
+
+Runs runs(const Group &group, const int64_t *strides) {
+  strides += group.offset;
+  Runs found{1, 1};
+  for (int64_t d = group.dims - 1; d >= 0; --d) {
+    if (group.sizes[d] == 1) continue;
+    if (found.length == 1) found.stride = strides[d];
+    if (strides[d] != found.length * found.stride) break;
+    found.length *= group.sizes[d];
+  }
+  return found;
+}
+
+// The table of a group whose elements are adjacent.
+struct Identity {
+  int64_t offsets[kIdentity];
+  constexpr Identity() : offsets() {
+    for (int64_t i = 0; i < kIdentity; ++i) offsets[i] = i;
+  }
+};
+constexpr Identity identity;
+
 // The offset of every index combination of a group, the last dimension fastest.
 const int64_t *table(Arena &arena, const Group &group, const int64_t *strides) {
+  const Runs run = runs(group, strides);
+  if (run.stride == 1 && run.length == group.count && group.count <= kIdentity) return identity.offsets;
   int64_t *const out = arena.take(group.count);
   if (group.count == 0) return out;
   strides += group.offset;
   out[0] = 0;
-  int64_t filled = 1;
-  for (int64_t d = group.dims - 1; d >= 0; --d) {
+  int64_t filled = 1, d = group.dims - 1;
+  if (d >= 0) {
+    const int64_t size = group.sizes[d];
+    for (; filled < size; filled *= 2) {
+      const int64_t more = filled < size - filled ? filled : size - filled, step = filled * strides[d];
+      for (int64_t i = 0; i < more; ++i) out[filled + i] = out[i] + step;
+    }
+    filled = size, --d;
+  }
+  for (; d >= 0; --d) {
     int64_t *to = out + filled;
     for (int64_t i = 1; i < group.sizes[d]; ++i)
       for (int64_t j = 0; j < filled; ++j) *to++ = out[j] + i * strides[d];
@@ -66,17 +102,10 @@ const int64_t *table(Arena &arena, const Group &group, const int64_t *strides) {
   return out;
 }
 
-// The end of the run that begins at `i`: elements `stride` apart.
-int64_t run_end(const int64_t *offsets, int64_t i, int64_t end, int64_t stride) {
-  int64_t j = i + 1;
-  while (j < end && offsets[j] == offsets[i] + (j - i) * stride) ++j;
-  return j;
-}
-
-// Cuts every vector of a table into segments of adjacent elements; a segment starts where its lane 0 would be. Where far
-// fewer do for every other element (a convolution of stride 2), the mask has a bit for each element passed, and a flag.
-void segments(Arena &arena, const int64_t *offsets, int64_t count, int64_t width, int64_t round, const int64_t *&first,
-              const int64_t *&start, const int64_t *&mask) {
+// Cuts every vector of a table into segments of adjacent elements; a segment starts where its lane 0 would be. Where
+// elements are two apart (a convolution of stride 2), the mask has a bit for each element passed, and a flag.
+void segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &run, int64_t width, int64_t round,
+              const int64_t *&first, const int64_t *&start, const int64_t *&mask) {
   const int64_t vectors = ceil_div(ceil_div(count, width), round) * round;
   int64_t *const firsts = arena.take(vectors + 1), *const starts = arena.take(count), *const masks = arena.take(count);
   first = firsts, start = starts, mask = masks;
@@ -84,17 +113,19 @@ void segments(Arena &arena, const int64_t *offsets, int64_t count, int64_t width
   for (int64_t v = 0; v < vectors; ++v) {
     firsts[v] = n;
     const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
-    const auto cuts = [&](int64_t stride) {
-      int64_t found = 0;
-      for (int64_t i = begin; i < end; i = run_end(offsets, i, end, stride)) ++found;
-      return found;
-    };
-    const int64_t stride = cuts(1) > kPieces && cuts(2) <= kPieces ? 2 : 1;
+    if (begin >= end) continue;
+    const int64_t pieces = (end - 1) / run.length - begin / run.length + 1;
+    const int64_t stride = run.stride == 2 && pieces <= kPieces ? 2 : 1;
+    const int64_t length = run.stride == stride ? run.length : 1;
     for (int64_t i = begin, j; i < end; i = j) {
-      j = run_end(offsets, i, end, stride);
+      j = i + length - i % length;
+      if (j > end) j = end;
       starts[n] = offsets[i] - (i - begin) * stride;
-      int64_t bits = stride == 2 ? kEveryOther : 0;
-      for (int64_t lane = i - begin; lane < j - begin; ++lane) bits |= int64_t{1} << lane * stride;
+      int64_t bits = ((int64_t{1} << (j - i)) - 1) << (i - begin);
+      if (stride == 2) {
+        bits = kEveryOther;
+        for (int64_t lane = i - begin; lane < j - begin; ++lane) bits |= int64_t{1} << lane * 2;
+      }
       masks[n++] = bits;
     }
   }
@@ -105,27 +136,27 @@ void segments(Arena &arena, const int64_t *offsets, int64_t count, int64_t width
 //
 // More tasks share out better, but every task packs its own operands. The estimate counts vector operations per step of k:
 // one for each vector of accumulators, kPacking for each vector that is packed.
-void choose_blocks(const Descriptor &d, Context &c) {
+void choose_blocks(const Descriptor &d, Context &c, int64_t threads) {
   const bool rows_packed = d.flags & kRowsPacked, lanes_packed = d.flags & kLanesPacked;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
-  const int64_t vectors = d.tile_lanes / d.width, threads = numc::parallel_threads();
+  const int64_t vectors = d.tile_lanes / d.width;
   const int64_t most_rows = ceil_div(all_rows, ceil_div(all_rows, (rows_packed ? kRows : kPackedRows) / d.tile_rows));
   const auto most_lanes = [&](int64_t rows) {
     const int64_t fit = kTileWords / (rows * d.tile_rows * d.tile_lanes), most = lanes_packed ? 64 : 8;
     const int64_t lanes = fit < 1 ? 1 : fit < most ? fit : most;
     return lanes < all_lanes ? lanes : all_lanes;
   };
-  int64_t best = INT64_MAX, best_rows = 1, best_lanes = 1;
-  for (int64_t rows = most_rows;; rows = ceil_div(rows, 2)) {
+  int64_t best = INT64_MAX, best_rows = most_rows, best_lanes = most_lanes(most_rows);
+  for (int64_t rows = most_rows; threads > 1; rows = ceil_div(rows, 2)) {
     for (int64_t lanes = most_lanes(rows);; lanes = ceil_div(lanes, 2)) {
       const int64_t tasks = c.batches * ceil_div(all_rows, rows) * ceil_div(all_lanes, lanes);
       const int64_t compute = rows * d.tile_rows * lanes * vectors;
       const int64_t packing = (rows_packed ? 0 : rows * d.tile_rows / d.width) + (lanes_packed ? 0 : lanes * vectors);
       const int64_t time = ceil_div(tasks, threads) * (compute + kPacking * packing);
       if (time < best) best = time, best_rows = rows, best_lanes = lanes;
-      if (lanes == 1 || threads == 1) break;
+      if (lanes == 1) break;
     }
-    if (rows == 1 || threads == 1) break;
+    if (rows == 1) break;
   }
   c.row_block = best_rows * d.tile_rows;
   c.lane_block = best_lanes * d.tile_lanes;
@@ -145,26 +176,24 @@ void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4
   if (!(d.flags & kRowsPacked)) {
     c.a_row = table(arena, row, strides);
     c.a_k = table(arena, k, strides);
-    segments(arena, c.a_k, k.count, d.width, 1, c.k_first, c.k_segment, c.k_mask);
+    segments(arena, c.a_k, k.count, runs(k, strides), d.width, 1, c.k_first, c.k_segment, c.k_mask);
   }
   strides = next(c.b);
   c.b_batch = table(arena, batch, strides);
   if (!(d.flags & kLanesPacked)) {
+    const Runs run = runs(lane, strides);
     c.b_lane = table(arena, lane, strides);
     c.b_k = table(arena, k, strides);
-    segments(arena, c.b_lane, lane.count, d.width, d.tile_lanes / d.width, c.lane_first, c.lane_segment, c.lane_mask);
+    segments(arena, c.b_lane, lane.count, run, d.width, d.tile_lanes / d.width, c.lane_first, c.lane_segment,
+             c.lane_mask);
+    int64_t *const dense = arena.take(ceil_div(lane.count, d.tile_lanes));
+    c.lane_dense = dense;
+    for (int64_t p = 0, i = 0; i < lane.count; ++p, i += d.tile_lanes) {
+      const bool whole = run.stride == 1 && i % run.length + d.tile_lanes <= run.length;
+      dense[p] = whole ? c.b_lane[i] : kScattered;
+    }
   }
-  int64_t *const dense = arena.take(ceil_div(lane.count, d.tile_lanes));
-  c.lane_dense = dense;
-  for (int64_t p = 0; c.b_lane != nullptr && p * d.tile_lanes < lane.count; ++p) {
-    const int64_t *const panel = c.b_lane + p * d.tile_lanes;
-    int64_t n = 1;
-    while (n < d.tile_lanes && p * d.tile_lanes + n < lane.count && panel[n] == panel[0] + n) ++n;
-    dense[p] = n == d.tile_lanes ? panel[0] : kScattered;
-  }
-  int64_t *const run = arena.take(lane.count);
-  c.lane_run = run;
-  for (int64_t i = 0; i < lane.count; ++i) run[i] = lane.count - i;
+  int64_t length = lane.count;
   for (int64_t s = 0; s < d.streams - 2; ++s) {
     Stream &x = c.streams[s];
     strides = next(x.data);
@@ -174,12 +203,12 @@ void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4
     bool used = false;
     for (int64_t n = 0; n < lane.dims; ++n) used = used || strides[lane.offset + n] != 0;
     if (!used) continue;
-    int64_t adjacent = 0;
-    for (int64_t i = lane.count - 1; i >= 0; --i) {
-      adjacent = i + 1 < lane.count && x.lane[i + 1] == x.lane[i] + 1 ? adjacent + 1 : 1;
-      if (adjacent < run[i]) run[i] = adjacent;
-    }
+    // Run lengths are products of trailing sizes: the shortest divides the others.
+    const Runs run = runs(lane, strides);
+    const int64_t adjacent = run.stride == 1 ? run.length : 1;
+    if (adjacent < length) length = adjacent;
   }
+  c.lane_run = length;
 }
 
 }  // namespace
@@ -196,18 +225,23 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   const int64_t batches = groups[0].count, rows = groups[1].count, lanes = groups[2].count, depth = groups[3].count;
   const int64_t others = d.streams - 2, head = static_cast<int64_t>(sizeof(Context) / 8) + 4 * others;
   const int64_t firsts = ceil_div(depth, d.width) + ceil_div(lanes, d.tile_lanes) * (d.tile_lanes / d.width) + 2;
-  const int64_t size = head + (2 + others) * batches + (1 + others) * rows + (5 + others) * lanes + 4 * depth + firsts;
+  const int64_t size = head + (2 + others) * batches + (1 + others) * rows + (4 + others) * lanes + 4 * depth + firsts;
   auto *const memory = static_cast<int64_t *>(numc_alloc(static_cast<size_t>(size) * 8));
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   Context &c = *new (memory) Context{};
   Arena arena{memory + head};
   fill(d, c, arena, groups, dims);
   c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth, c.ranges = d.ranges;
+  // A product this small is done before another thread has woken up.
+  numc::Run *const run = numc::parallel_depth == 0 ? numc::current_run : nullptr;
+  const int threads = run == nullptr ? 0 : run->threads;
+  if (run != nullptr && batches * rows * lanes * depth < kSmall) run->threads = 1;
   int64_t tasks = 0;
   if (c.rows > 0 && c.lanes > 0) {
-    choose_blocks(d, c);
+    choose_blocks(d, c, numc::parallel_threads());
     tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
   }
   numc_parallel(task, memory, tasks, id);
+  if (run != nullptr) run->threads = threads;
   numc_free(memory);
 }

@@ -16,6 +16,9 @@
 namespace numc {
 namespace {
 
+// Between two loops of a network there are some ten microseconds; waking a thread that sleeps takes longer.
+constexpr int kSpins = 4000;
+
 struct Job {
   void (*task)(void *, int64_t, int64_t);
   void *context;
@@ -96,7 +99,7 @@ struct Pool {
         if (job == nullptr) {
           const uint64_t seen = published.load(std::memory_order_relaxed);
           lock.unlock();
-          for (int spin = 0; spin < 400 && published.load(std::memory_order_relaxed) == seen; ++spin) _mm_pause();
+          for (int spin = 0; spin < kSpins && published.load(std::memory_order_relaxed) == seen; ++spin) _mm_pause();
           lock.lock();
           while ((job = join()) == nullptr) wake.wait(lock);
         }
@@ -132,7 +135,7 @@ struct Pool {
       if (first == &job) first = job.following;
     }
     for (int spin = 0; job.active.load(std::memory_order_acquire) != 0; ++spin)
-      if (spin < 400)
+      if (spin < kSpins)
         _mm_pause();
       else
         std::this_thread::yield();
