@@ -197,9 +197,9 @@ class _Lowering:
         out = found.out if last is None else _moved(last.output, last, found)
         kernel = Kernel(found.fma, *_tile(self.tile, found), found.swap, self.fast)
         kernel = replace(kernel, partial=_partial(kernel.tile, found))
+        depth = _size(found, found.shape.k)
         side, packing, found = self._pack(found, kernel)
         operands = [found.rows, found.lanes, *first_streams, *last_streams, out]
-        depth = _size(found, found.shape.k)
         direct = kernel.reads_directly and side != "lanes" and depth is not None and depth <= _FEW
         lanes = set(found.shape.lanes)
         driver = Driver(

@@ -275,9 +275,14 @@ def _task_text(driver: Driver) -> str:
                             f.call("numc_probe", probe, *numbers, tile, f.number(t.lanes), types=types)
 
                     with f.when(is_first):
-                        _fill(f, driver, tile)
                         if driver.first_inputs:
+                            # Rows and lanes beyond the output are computed, too: on zeros, not on what happens to be there.
+                            area = f.i64("muli", count, lane_count)
+                            with f.when(f.compare("ne", area, f.number(t.rows * t.lanes), "i64")):
+                                _fill(f, driver, tile)
                             f.call("driver_first", *edge, types=edge_types)
+                        else:
+                            _fill(f, driver, tile)
                         watch(0)
                     if driver.direct:
                         _direct(f, kernel, f.at(b, b0), lane_data, kc, row_data, tile)
@@ -304,7 +309,7 @@ def _buffers(f: Function, sizes: dict[str, str]) -> tuple[str, dict[str, str]]:
 
 
 def _fill(f: Function, driver: Driver, tile: str) -> None:
-    """The initial accumulators if they are a constant, else zeros: lanes beyond the output are computed, too."""
+    """The initial accumulators if they are a constant, else zeros."""
     t = driver.kernel.tile
     code = Code(t.width, "z")
     value = code.f32(0.0) if driver.first_inputs else driver.first(code, [])
