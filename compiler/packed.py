@@ -1,0 +1,245 @@
+"""numc.pack and numc.unpack: tensors in the bytes of their format (docs/arithmetic.md, "Packed storage").
+
+Fields of whole bits follow one another, each from its least significant bit up, and fill bytes from the least
+significant bit up; only the last byte is padded, with zeros. So 16-bit and 32-bit formats are little-endian words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arrays import F32Array, f32_array
+from numc.compiler.arrays import round as round_array
+from numc.compiler.errors import NumcError
+from numc.compiler.formats import Format
+from numc.compiler.grammar import parse_any_conversion
+from numc.compiler.group_arrays import F64Array, Layout, exponents, layout, quantize, shared, to_values
+from numc.compiler.grouped import CHUNK, SCALE_BIAS, SCALE_BITS, Bfp, GroupConversion, GroupFormat, Int, Mx
+
+Codes = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A tensor in the bytes of a format.
+
+    data: the bytes. shape: of the tensor. format: its text, without a rounding. axis: along which groups run, not
+    negative; None where there are none. shared: what the tensor shares besides: the largest exponent of a bfp, the
+    scale of an intN, otherwise 0.
+    """
+
+    data: bytes
+    shape: tuple[int, ...]
+    format: str
+    axis: int | None = None
+    shared: float = 0.0
+
+
+def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:
+    """Return `x` (float32, any shape) rounded to the format `to`, in its bytes; `numc.unpack` gives ``round(x, to)``.
+
+    axis: along which groups run; None is the last one. Raises NumcError.
+    """
+    array, conversion = f32_array(x, "x"), parse_any_conversion(to)
+    if not isinstance(conversion, GroupConversion):
+        fmt = _one_part(conversion.format)
+        rounded = round_array(array, to, axis=axis)
+        if fmt.bits == fmt.exponent_bits + 1 and not fmt.finite and np.isnan(rounded).any():
+            raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: pack another format")
+        return Packed(_to_bytes(_bits(_encode(rounded.reshape(-1), fmt), fmt.bits)), array.shape, fmt.name)
+    where = layout(array.shape, conversion.format, axis)
+    rows = where.rows_of(array)
+    tensor = shared(rows, conversion.format, where)
+    parts = [_group_bits(values, conversion, tensor).reshape(where.rows, -1) for values in where.split(rows)]
+    bits = np.concatenate(parts, axis=1) if parts else np.empty(0, np.uint8)
+    return Packed(_to_bytes(bits), array.shape, conversion.format.name, where.axis, tensor)
+
+
+def unpack(packed: Packed) -> F32Array:
+    """Return the tensor that `numc.pack` packed. Raises NumcError where the parts of `packed` do not fit together."""
+    conversion = parse_any_conversion(packed.format)
+    fmt = conversion.format
+    if isinstance(fmt, Format):
+        fmt = _one_part(fmt)
+        bits = _from_bytes(packed, int(np.prod(packed.shape, dtype=np.int64)) * fmt.bits)
+        return _decode(_codes(bits.reshape(-1, fmt.bits)), fmt).reshape(packed.shape)
+    where = layout(packed.shape, fmt, packed.axis)
+    widths = [group_bits(fmt, size) for _, size in where.parts]
+    total = where.rows * sum(count * width for (count, _), width in zip(where.parts, widths, strict=True))
+    bits = _from_bytes(packed, total).reshape(where.rows, -1)
+    result = np.empty((where.rows, where.length), np.float32)
+    start = 0
+    for out, width in zip(where.split(result), widths, strict=True):
+        count, size = out.shape[1:]
+        part = bits[:, start : start + count * width].reshape(-1, width)
+        out[...] = to_values(*_group_codes(part, fmt, size, packed.shared)).reshape(out.shape)
+        start += count * width
+    return where.tensor_of(result)
+
+
+def group_bits(fmt: GroupFormat, size: int) -> int:
+    """Return how many bits a group of `size` values takes."""
+    if isinstance(fmt, Bfp):
+        return fmt.chunks * (fmt.exponent_bits + size * (1 + CHUNK))
+    if isinstance(fmt, Mx):
+        return SCALE_BITS + size * fmt.element_bits
+    return size * fmt.bits
+
+
+def _one_part(fmt: Format) -> Format:
+    if fmt.parts > 1:
+        raise NumcError(f"'{fmt.name}' has no encoding of its own: pack its parts, each in bf16")
+    return fmt
+
+
+# --- bits and bytes ------------------------------------------------------------
+
+
+def _bits(codes: Codes, width: int) -> Bits:
+    """(..., n) codes as (..., n * width) bits."""
+    small = codes.astype(np.uint8 if width <= 8 else np.uint32)
+    bits: Bits = (small[..., None] >> np.arange(width, dtype=small.dtype) & 1).astype(np.uint8)
+    return bits.reshape(*codes.shape[:-1], codes.shape[-1] * width)
+
+
+def _codes(bits: Bits) -> Codes:
+    """(..., width) bits as (...) codes."""
+    return bits @ (np.int64(1) << np.arange(bits.shape[-1], dtype=np.int64))
+
+
+def _to_bytes(bits: Bits) -> bytes:
+    return np.packbits(bits.reshape(-1), bitorder="little").tobytes()
+
+
+def _from_bytes(packed: Packed, count: int) -> Bits:
+    size = -(-count // 8)
+    if len(packed.data) != size:
+        raise NumcError(
+            f"packed data has {len(packed.data)} bytes: '{packed.format}' of shape {packed.shape} takes {size}"
+        )
+    return np.unpackbits(np.frombuffer(packed.data, np.uint8), count=count, bitorder="little")
+
+
+# --- groups ------------------------------------------------------------
+
+
+def _group_bits(values: F32Array, to: GroupConversion, tensor: float) -> Bits:
+    """(rows, groups, size) values as (rows * groups, bits)."""
+    elements, scales = quantize(values.reshape(-1, values.shape[-1]), to, tensor)
+    fmt = to.format
+    if isinstance(fmt, Int):
+        return _bits(elements.astype(np.int64) & (1 << fmt.bits) - 1, fmt.bits)
+    is_nan = np.isnan(scales[:, 0])
+    scale = exponents(np.where(is_nan, 1.0, scales[:, 0]))
+    if isinstance(fmt, Mx):
+        code = np.where(is_nan, (1 << SCALE_BITS) - 1, scale + SCALE_BIAS)
+        return np.concatenate([_bits(code[:, None], SCALE_BITS), _mx_bits(elements, fmt)], axis=1)
+    return np.concatenate(list(_bfp_chunks(elements, scale, is_nan, fmt, tensor)), axis=1)
+
+
+def _bfp_chunks(
+    elements: F64Array, scale: Codes, is_nan: npt.NDArray[np.bool_], fmt: Bfp, tensor: float
+) -> Iterator[Bits]:
+    """Chunks of magnitude bits, from the most significant one down, with the exponent and the signs in front of each.
+
+    A group of the top exponent has a magnitude with its highest bit set: without one, the group is NaN.
+    """
+    bottom = int(tensor) - fmt.window
+    code = np.where(is_nan, fmt.window, scale + (fmt.magnitude_bits - 1) - bottom)
+    magnitude = np.abs(elements).astype(np.int64) << (fmt.chunks * CHUNK - fmt.magnitude_bits)
+    sign = (np.signbit(elements) & ~is_nan[:, None]).astype(np.int64) << CHUNK
+    for chunk in reversed(range(fmt.chunks)):
+        yield _bits(code[:, None], fmt.exponent_bits)
+        yield _bits(sign | (magnitude >> chunk * CHUNK & (1 << CHUNK) - 1), CHUNK + 1)
+
+
+def _mx_bits(elements: F64Array, fmt: Mx) -> Bits:
+    if not fmt.exponent_bits:
+        steps = (elements * 2.0**fmt.significand_bits).astype(np.int64)
+        return _bits(steps & (1 << fmt.element_bits) - 1, fmt.element_bits)
+    return _bits(_encode_finite(elements, fmt.exponent_bits, fmt.significand_bits), fmt.element_bits)
+
+
+def _group_codes(bits: Bits, fmt: GroupFormat, size: int, tensor: float) -> tuple[F64Array, F64Array]:
+    """(n, bits) as elements (n, size) and scales (n, 1)."""
+    if isinstance(fmt, Int):
+        return _signed(_codes(bits.reshape(-1, size, fmt.bits)), fmt.bits), np.full((len(bits), 1), tensor)
+    if isinstance(fmt, Mx):
+        code = _codes(bits[:, :SCALE_BITS])[:, None]
+        scales = np.where(code == (1 << SCALE_BITS) - 1, np.nan, np.ldexp(1.0, code - SCALE_BIAS))
+        codes = _codes(bits[:, SCALE_BITS:].reshape(-1, size, fmt.element_bits))
+        if not fmt.exponent_bits:
+            return _signed(codes, fmt.element_bits) * 2.0**-fmt.significand_bits, scales
+        return _decode_finite(codes, fmt.exponent_bits, fmt.significand_bits), scales
+    chunks = bits.reshape(len(bits), fmt.chunks, -1)
+    code = _codes(chunks[:, 0, : fmt.exponent_bits])
+    fields = _codes(chunks[:, :, fmt.exponent_bits :].reshape(len(bits), fmt.chunks, size, 1 + CHUNK))
+    magnitude = np.zeros((len(bits), size), np.int64)
+    for chunk in range(fmt.chunks):
+        magnitude = magnitude << CHUNK | fields[:, chunk] & (1 << CHUNK) - 1
+    magnitude >>= fmt.chunks * CHUNK - fmt.magnitude_bits
+    elements = np.copysign(magnitude.astype(np.float64), np.where(fields[:, 0] >> CHUNK, -1.0, 1.0))
+    exponent = code + int(tensor) - fmt.window - (fmt.magnitude_bits - 1)
+    is_nan = (code == fmt.window) & ~magnitude.any(axis=1)
+    return elements, np.where(is_nan, np.nan, np.ldexp(1.0, exponent))[:, None]
+
+
+def _signed(codes: Codes, width: int) -> F64Array:
+    """Two's complement codes as numbers."""
+    return (codes - ((codes >> width - 1) << width)).astype(np.float64)
+
+
+# --- encodings of single values ------------------------------------------------------------
+
+
+def _encode_finite(x: F64Array, exponent_bits: int, significand_bits: int) -> Codes:
+    """Finite values of an IEEE-754-like encoding as its codes: sign, biased exponent, significand."""
+    bias = (1 << exponent_bits - 1) - 1
+    magnitude = np.abs(x)
+    exponent = np.maximum(exponents(magnitude), 1 - bias)
+    units = np.ldexp(magnitude, significand_bits - exponent).astype(np.int64)  # the hidden bit counts 1 exponent
+    code: Codes = (exponent + bias - 1 << significand_bits) + units
+    return code | np.signbit(x).astype(np.int64) << exponent_bits + significand_bits
+
+
+def _decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F64Array:
+    bias = (1 << exponent_bits - 1) - 1
+    biased = codes >> significand_bits & (1 << exponent_bits) - 1
+    units = (codes & (1 << significand_bits) - 1) + (np.minimum(biased, 1) << significand_bits)
+    magnitude = np.ldexp(units.astype(np.float64), np.maximum(biased, 1) - bias - significand_bits)
+    signed: F64Array = np.copysign(magnitude, np.where(codes >> exponent_bits + significand_bits, -1.0, 1.0))
+    return signed
+
+
+def _encode(x: F32Array, fmt: Format) -> Codes:
+    """Values of a format as its codes, as `Format.encode` does."""
+    finite = np.isfinite(x)
+    codes = _encode_finite(np.where(finite, x, np.float32(0)).astype(np.float64), fmt.exponent_bits, fmt.significand_bits)
+    if finite.all():
+        return codes
+    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
+    nan = (1 << fmt.bits - 1) - 1 if fmt.finite else top | 1 << max(fmt.significand_bits - 1, 0)
+    infinity = top | np.signbit(x).astype(np.int64) << fmt.bits - 1
+    return np.select([np.isnan(x), ~finite], [np.int64(nan), infinity], codes)
+
+
+def _decode(codes: Codes, fmt: Format) -> F32Array:
+    """Codes as values, as `Format.decode` does."""
+    values = _decode_finite(codes, fmt.exponent_bits, fmt.significand_bits)
+    magnitude = codes & (1 << fmt.bits - 1) - 1
+    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
+    if fmt.finite:
+        values[magnitude == (1 << fmt.bits - 1) - 1] = np.nan
+    else:
+        values[magnitude > top] = np.nan
+        values = np.where(magnitude == top, np.copysign(np.inf, values), values)
+    if not fmt.subnormals:
+        values = np.where(magnitude < 1 << fmt.significand_bits, np.copysign(0.0, values), values)
+    result: F32Array = values.astype(np.float32)
+    return result
