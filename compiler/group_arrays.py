@@ -94,15 +94,17 @@ def round_groups(x: F32Array, to: GroupConversion, axis: int | None) -> F32Array
 
 
 def _convert(values: F32Array, out: F32Array, to: GroupConversion, tensor: float) -> None:
-    size = values.shape[-1]
-    values = values.reshape(-1, size)
-    results = np.empty(values.shape, np.float32)
-    step = max(1, _BLOCK // size)
-    for start in range(0, len(values), step):
-        block = values[start : start + step]
-        elements, scales = quantize(block, to, tensor)
-        results[start : start + step] = to_values(elements, scales)
+    groups = values.reshape(-1, values.shape[-1])
+    results = np.empty_like(groups)
+    for block in blocks(groups):
+        results[block] = to_values(*quantize(groups[block], to, tensor))
     out[...] = results.reshape(out.shape)
+
+
+def blocks(groups: F32Array) -> Iterator[slice]:
+    """Yield slices of (n, size) groups that are converted together."""
+    step = max(1, _BLOCK // groups.shape[-1])
+    return (slice(start, start + step) for start in range(0, len(groups), step))
 
 
 def shared(rows: F32Array, fmt: GroupFormat, where: Layout) -> float:
@@ -134,7 +136,8 @@ def exponents(x: F64Array) -> npt.NDArray[np.int64]:
 
 
 def _power(exponent: npt.NDArray[np.int64]) -> F64Array:
-    return (exponent + 1023 << 52).view(np.float64)
+    power: F64Array = (exponent + 1023 << 52).view(np.float64)
+    return power
 
 
 def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64Array, F64Array]:
@@ -146,7 +149,7 @@ def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64A
     if isinstance(fmt, Int):
         finite = np.isfinite(tensor)
         quotients = values.astype(np.float64) / (tensor or 1.0) if finite else np.zeros(values.shape)
-        elements = _rounded(quotients, to.rounding, fmt.largest) + 0.0
+        elements = _rounded(quotients, to.rounding, fmt.largest) + 0.0  # without the sign of a zero
         return elements, np.full((len(values), 1), tensor)
     largest = _largest(values)
     exponent = exponents(largest)
@@ -167,8 +170,10 @@ def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64A
 
 def _mx_elements(scaled: F64Array, fmt: Mx, rounding: str) -> F64Array:
     if not fmt.exponent_bits:
-        step = np.float64(2.0**-fmt.significand_bits)
-        return _rounded(scaled / step, rounding, float(fmt.largest) / step) * step + 0.0
+        step = 2.0**-fmt.significand_bits
+        integers = _rounded(scaled / step, rounding, float(fmt.largest) / step)
+        unsigned_zeros: F64Array = integers * step + 0.0
+        return unsigned_zeros
     steps = _power(np.maximum(exponents(np.abs(scaled)), fmt.emin) - fmt.significand_bits)
     elements = _rounded(scaled / steps, rounding, np.inf) * steps
     largest = float(fmt.largest)

@@ -6,9 +6,9 @@ significant bit up; only the last byte is padded, with zeros. So 16-bit and 32-b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from numc.compiler.arrays import round as round_array
 from numc.compiler.errors import NumcError
 from numc.compiler.formats import Format
 from numc.compiler.grammar import parse_any_conversion
-from numc.compiler.group_arrays import F64Array, Layout, exponents, layout, quantize, shared, to_values
+from numc.compiler.group_arrays import F64Array, blocks, exponents, layout, quantize, shared, to_values
 from numc.compiler.grouped import CHUNK, SCALE_BIAS, SCALE_BITS, Bfp, GroupConversion, GroupFormat, Int, Mx
 
 Codes = npt.NDArray[np.int64]
@@ -50,15 +50,17 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:
     if not isinstance(conversion, GroupConversion):
         fmt = _one_part(conversion.format)
         rounded = round_array(array, to, axis=axis)
-        if fmt.bits == fmt.exponent_bits + 1 and not fmt.finite and np.isnan(rounded).any():
+        if fmt.significand_bits == 0 and not fmt.finite and np.isnan(rounded).any():
             raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: pack another format")
-        return Packed(_to_bytes(_bits(_encode(rounded.reshape(-1), fmt), fmt.bits)), array.shape, fmt.name)
+        return Packed(_code_bytes(_encode(rounded.reshape(-1), fmt), fmt.bits), array.shape, fmt.name)
     where = layout(array.shape, conversion.format, axis)
     rows = where.rows_of(array)
     tensor = shared(rows, conversion.format, where)
-    parts = [_group_bits(values, conversion, tensor).reshape(where.rows, -1) for values in where.split(rows)]
-    bits = np.concatenate(parts, axis=1) if parts else np.empty(0, np.uint8)
-    return Packed(_to_bytes(bits), array.shape, conversion.format.name, where.axis, tensor)
+    data = b""
+    if array.size:
+        parts = [_part_bits(values, conversion, tensor) for values in where.split(rows)]
+        data = _to_bytes(np.concatenate(parts, axis=1))
+    return Packed(data, array.shape, conversion.format.name, where.axis, tensor)
 
 
 def unpack(packed: Packed) -> F32Array:
@@ -67,18 +69,19 @@ def unpack(packed: Packed) -> F32Array:
     fmt = conversion.format
     if isinstance(fmt, Format):
         fmt = _one_part(fmt)
-        bits = _from_bytes(packed, int(np.prod(packed.shape, dtype=np.int64)) * fmt.bits)
-        return _decode(_codes(bits.reshape(-1, fmt.bits)), fmt).reshape(packed.shape)
+        return _decode(_byte_codes(packed, fmt.bits), fmt).reshape(packed.shape)
     where = layout(packed.shape, fmt, packed.axis)
     widths = [group_bits(fmt, size) for _, size in where.parts]
     total = where.rows * sum(count * width for (count, _), width in zip(where.parts, widths, strict=True))
-    bits = _from_bytes(packed, total).reshape(where.rows, -1)
-    result = np.empty((where.rows, where.length), np.float32)
-    start = 0
+    bits = _from_bytes(packed, total).reshape(where.rows, total // max(where.rows, 1))
+    result, start = np.empty((where.rows, where.length), np.float32), 0
     for out, width in zip(where.split(result), widths, strict=True):
         count, size = out.shape[1:]
-        part = bits[:, start : start + count * width].reshape(-1, width)
-        out[...] = to_values(*_group_codes(part, fmt, size, packed.shared)).reshape(out.shape)
+        part = bits[:, start : start + count * width].reshape(where.rows * count, width)
+        values = np.empty((len(part), size), np.float32)
+        for block in blocks(values):
+            values[block] = to_values(*_group_codes(part[block], fmt, size, packed.shared))
+        out[...] = values.reshape(out.shape)
         start += count * width
     return where.tensor_of(result)
 
@@ -103,14 +106,20 @@ def _one_part(fmt: Format) -> Format:
 
 def _bits(codes: Codes, width: int) -> Bits:
     """(..., n) codes as (..., n * width) bits."""
+    bits = np.empty((*codes.shape, width), np.uint8)
     small = codes.astype(np.uint8 if width <= 8 else np.uint32)
-    bits: Bits = (small[..., None] >> np.arange(width, dtype=small.dtype) & 1).astype(np.uint8)
+    for place in range(width):  # along the long axes: the bits of one code are too few for a loop of numpy
+        bits[..., place] = small >> place & 1
     return bits.reshape(*codes.shape[:-1], codes.shape[-1] * width)
 
 
 def _codes(bits: Bits) -> Codes:
     """(..., width) bits as (...) codes."""
-    return bits @ (np.int64(1) << np.arange(bits.shape[-1], dtype=np.int64))
+    width = bits.shape[-1]
+    codes = np.zeros(bits.shape[:-1], np.uint8 if width <= 8 else np.uint32)
+    for place in range(width):
+        codes |= bits[..., place].astype(codes.dtype) << place
+    return codes.astype(np.int64)
 
 
 def _to_bytes(bits: Bits) -> bytes:
@@ -118,20 +127,50 @@ def _to_bytes(bits: Bits) -> bytes:
 
 
 def _from_bytes(packed: Packed, count: int) -> Bits:
+    """`count` bits of the data. Raises NumcError where it has not the bytes that they take."""
+    _check_size(packed, count)
+    return np.unpackbits(np.frombuffer(packed.data, np.uint8), count=count, bitorder="little")
+
+
+def _check_size(packed: Packed, count: int) -> None:
     size = -(-count // 8)
     if len(packed.data) != size:
         raise NumcError(
             f"packed data has {len(packed.data)} bytes: '{packed.format}' of shape {packed.shape} takes {size}"
         )
-    return np.unpackbits(np.frombuffer(packed.data, np.uint8), count=count, bitorder="little")
+
+
+def _code_bytes(codes: Codes, width: int) -> bytes:
+    """Codes one after the other. Whole words take a short cut to the same bytes."""
+    if width in _WORDS:
+        return codes.astype(_WORDS[width]).tobytes()
+    return _to_bytes(_bits(codes, width))
+
+
+def _byte_codes(packed: Packed, width: int) -> Codes:
+    count = math.prod(packed.shape)
+    if width in _WORDS:
+        _check_size(packed, count * width)
+        return np.frombuffer(packed.data, _WORDS[width]).astype(np.int64)
+    return _codes(_from_bytes(packed, count * width).reshape(count, width))
+
+
+_WORDS = {8: "<u1", 16: "<u2", 32: "<u4"}
 
 
 # --- groups ------------------------------------------------------------
 
 
+def _part_bits(values: F32Array, to: GroupConversion, tensor: float) -> Bits:
+    """(rows, groups, size) values as (rows, groups * bits)."""
+    groups = values.reshape(-1, values.shape[-1])
+    bits = np.concatenate([_group_bits(groups[block], to, tensor) for block in blocks(groups)])
+    return bits.reshape(len(values), -1)
+
+
 def _group_bits(values: F32Array, to: GroupConversion, tensor: float) -> Bits:
-    """(rows, groups, size) values as (rows * groups, bits)."""
-    elements, scales = quantize(values.reshape(-1, values.shape[-1]), to, tensor)
+    """(n, size) values as (n, bits)."""
+    elements, scales = quantize(values, to, tensor)
     fmt = to.format
     if isinstance(fmt, Int):
         return _bits(elements.astype(np.int64) & (1 << fmt.bits) - 1, fmt.bits)
@@ -169,15 +208,15 @@ def _mx_bits(elements: F64Array, fmt: Mx) -> Bits:
 def _group_codes(bits: Bits, fmt: GroupFormat, size: int, tensor: float) -> tuple[F64Array, F64Array]:
     """(n, bits) as elements (n, size) and scales (n, 1)."""
     if isinstance(fmt, Int):
-        return _signed(_codes(bits.reshape(-1, size, fmt.bits)), fmt.bits), np.full((len(bits), 1), tensor)
+        return _signed(_codes(bits.reshape(len(bits), size, fmt.bits)), fmt.bits), np.full((len(bits), 1), tensor)
     if isinstance(fmt, Mx):
         code = _codes(bits[:, :SCALE_BITS])[:, None]
         scales = np.where(code == (1 << SCALE_BITS) - 1, np.nan, np.ldexp(1.0, code - SCALE_BIAS))
-        codes = _codes(bits[:, SCALE_BITS:].reshape(-1, size, fmt.element_bits))
+        codes = _codes(bits[:, SCALE_BITS:].reshape(len(bits), size, fmt.element_bits))
         if not fmt.exponent_bits:
             return _signed(codes, fmt.element_bits) * 2.0**-fmt.significand_bits, scales
         return _decode_finite(codes, fmt.exponent_bits, fmt.significand_bits), scales
-    chunks = bits.reshape(len(bits), fmt.chunks, -1)
+    chunks = bits.reshape(len(bits), fmt.chunks, fmt.exponent_bits + size * (1 + CHUNK))
     code = _codes(chunks[:, 0, : fmt.exponent_bits])
     fields = _codes(chunks[:, :, fmt.exponent_bits :].reshape(len(bits), fmt.chunks, size, 1 + CHUNK))
     magnitude = np.zeros((len(bits), size), np.int64)
@@ -220,7 +259,9 @@ def _decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F
 def _encode(x: F32Array, fmt: Format) -> Codes:
     """Values of a format as its codes, as `Format.encode` does."""
     finite = np.isfinite(x)
-    codes = _encode_finite(np.where(finite, x, np.float32(0)).astype(np.float64), fmt.exponent_bits, fmt.significand_bits)
+    codes = _encode_finite(
+        np.where(finite, x, np.float32(0)).astype(np.float64), fmt.exponent_bits, fmt.significand_bits
+    )
     if finite.all():
         return codes
     top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
