@@ -97,7 +97,7 @@ def _convert(values: F32Array, out: F32Array, to: GroupConversion, tensor: float
     groups = values.reshape(-1, values.shape[-1])
     results = np.empty_like(groups)
     for block in blocks(groups):
-        results[block] = to_values(*quantize(groups[block], to, tensor))
+        results[block] = to_values(*quantize(groups[block], to, tensor), to.format)
     out[...] = results.reshape(out.shape)
 
 
@@ -201,7 +201,12 @@ def _rounded(x: F64Array, rounding: str, largest: float) -> F64Array:
     return rounded
 
 
-def to_values(elements: F64Array, scales: F64Array) -> F32Array:
-    """Return elements times the scales of their groups: exact, but for intN, whose products are rounded to binary32."""
-    values: F32Array = np.clip(elements * scales, -_LARGEST, _LARGEST).astype(np.float32)
-    return values
+def to_values(elements: F64Array, scales: F64Array, fmt: GroupFormat) -> F32Array:
+    """Return elements (n, size) times the scales (n, 1) of their groups.
+
+    Exact, but for intN, whose products are rounded to binary32; the largest ones may not leave its range by that.
+    """
+    values = elements * scales
+    if isinstance(fmt, Int):
+        values = np.clip(values, -_LARGEST, _LARGEST)
+    return values.astype(np.float32)

@@ -80,7 +80,7 @@ def unpack(packed: Packed) -> F32Array:
         part = bits[:, start : start + count * width].reshape(where.rows * count, width)
         values = np.empty((len(part), size), np.float32)
         for block in blocks(values):
-            values[block] = to_values(*_group_codes(part[block], fmt, size, packed.shared))
+            values[block] = to_values(*_group_codes(part[block], fmt, size, packed.shared), fmt)
         out[...] = values.reshape(out.shape)
         start += count * width
     return where.tensor_of(result)
@@ -215,7 +215,11 @@ def _group_codes(bits: Bits, fmt: GroupFormat, size: int, tensor: float) -> tupl
         codes = _codes(bits[:, SCALE_BITS:].reshape(len(bits), size, fmt.element_bits))
         if not fmt.exponent_bits:
             return _signed(codes, fmt.element_bits) * 2.0**-fmt.significand_bits, scales
-        return _decode_finite(codes, fmt.exponent_bits, fmt.significand_bits), scales
+        elements = _decode_finite(codes, fmt.exponent_bits, fmt.significand_bits)
+        # Codes above the largest value, which packing never writes: of E5M2 the next power of two is its infinity.
+        infinity = np.copysign(np.inf, elements)
+        special = np.where(np.abs(elements) == 2.0 ** (fmt.emax + 1), infinity, np.nan)
+        return np.where(np.abs(elements) > float(fmt.largest), special, elements), scales
     chunks = bits.reshape(len(bits), fmt.chunks, fmt.exponent_bits + size * (1 + CHUNK))
     code = _codes(chunks[:, 0, : fmt.exponent_bits])
     fields = _codes(chunks[:, :, fmt.exponent_bits :].reshape(len(bits), fmt.chunks, size, 1 + CHUNK))
