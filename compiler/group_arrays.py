@@ -1,8 +1,7 @@
 """Conversions to grouped formats on whole arrays, in numpy; the definition is `reference/groups.py`.
 
 Everything is computed in binary64, where it is exact: scaling a binary32 number by a power of two, and its multiples of
-another one. The quotient x / s of `intN` is rounded in binary64, but no quotient of two binary32 numbers below 2^16 is
-so near to an integer or half-integer, without being one, that this could change how it rounds to an integer.
+another one. Only the quotients of `intN` are binary32 divisions.
 """
 
 from __future__ import annotations
@@ -72,11 +71,13 @@ def layout(shape: tuple[int, ...], fmt: GroupFormat, axis: int | None) -> Layout
         if axis is not None:
             raise NumcError(f"axis={axis}: '{fmt.name}' has one scale for the whole tensor, leave axis out")
         return Layout(shape, None, 1, size, max(size, 1))
-    if not shape and axis is None:
+    if not shape:
+        if axis is not None:
+            raise NumcError(f"axis={axis}: x is a scalar, leave axis out")
         return Layout(shape, None, 1, 1, 1)
     given, axis = axis, -1 if axis is None else axis
     if not -len(shape) <= axis < len(shape):
-        raise NumcError(f"axis={given}: x has {len(shape)} axes, allowed are {-len(shape)} to {len(shape) - 1}")
+        raise NumcError(f"axis={given}: x has shape {shape}, allowed are {-len(shape)} to {len(shape) - 1}")
     axis %= len(shape)
     length = shape[axis]
     return Layout(shape, axis, size // length if length else 0, length, min(fmt.group, max(length, 1)))
@@ -123,6 +124,7 @@ def shared(rows: F32Array, fmt: GroupFormat, where: Layout) -> float:
     return max(float(scale), 2.0**-149) if most else 0.0
 
 
+@np.errstate(all="ignore")  # a signalling NaN is no reason to warn
 def _largest(values: F32Array) -> F64Array:
     """The largest magnitude of each group; infinity or NaN where it has one of them."""
     magnitudes = values.view(np.uint32) & np.uint32(0x7FFFFFFF)
@@ -140,6 +142,7 @@ def _power(exponent: npt.NDArray[np.int64]) -> F64Array:
     return power
 
 
+@np.errstate(all="ignore")
 def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64Array, F64Array]:
     """Return the elements of groups (n, size) and their scales (n, 1); a group without finite values has NaN as scale.
 
@@ -148,8 +151,8 @@ def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64A
     fmt = to.format
     if isinstance(fmt, Int):
         finite = np.isfinite(tensor)
-        quotients = values.astype(np.float64) / (tensor or 1.0) if finite else np.zeros(values.shape)
-        elements = _rounded(quotients, to.rounding, fmt.largest) + 0.0  # without the sign of a zero
+        quotients = values / np.float32(tensor or 1.0) if finite else np.zeros_like(values)
+        elements = _rounded(quotients.astype(np.float64), to.rounding, fmt.largest) + 0.0  # without the sign of a zero
         return elements, np.full((len(values), 1), tensor)
     largest = _largest(values)
     exponent = exponents(largest)

@@ -91,7 +91,11 @@ class Mx:
     exponent_bits: int
     significand_bits: int
     largest: Fraction
-    group: int = 32
+
+    @property
+    def group(self) -> int:
+        """The block size, the same for all of MX v1.0."""
+        return 32
 
     @property
     def name(self) -> str:
@@ -143,7 +147,11 @@ class Int:
     """
 
     bits: int
-    group: None = None
+
+    @property
+    def group(self) -> None:
+        """The whole tensor."""
+        return None
 
     def __post_init__(self) -> None:
         if not 4 <= self.bits <= 16:

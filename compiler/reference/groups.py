@@ -111,6 +111,7 @@ def _mx_element(value: Value, fmt: Mx, rounding: str, scale: int) -> Value:
 
 
 def _int(tensor: Sequence[Value], fmt: Int, rounding: str) -> list[Value]:
+    """Both quotients and the product are those of binary32, to nearest even."""
     if not _is_finite(tensor):
         return [math.nan] * len(tensor)
     largest = max(map(_magnitude, tensor), default=0)
@@ -121,7 +122,8 @@ def _int(tensor: Sequence[Value], fmt: Int, rounding: str) -> list[Value]:
     scale = max(int(Fraction(round_real(exact, FP32)) * (1 << POINT)), 1)
     results: list[Value] = []
     for value in tensor:
-        q = min(_to_integer(Fraction(_magnitude(value), scale), rounding, _negative(value)), fmt.largest)
+        quotient = Fraction(round_real(Fraction(_magnitude(value), scale), FP32))
+        q = min(_to_integer(quotient, rounding, _negative(value)), fmt.largest)
         product = to_f32(q * scale)
         magnitude = product if type(product) is int else _LARGEST
         results.append(-magnitude if _negative(value) else magnitude)
