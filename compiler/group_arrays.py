@@ -70,7 +70,7 @@ def layout(shape: tuple[int, ...], fmt: GroupFormat, axis: int | None) -> Layout
     if isinstance(fmt, Int):
         if axis is not None:
             raise NumcError(f"axis={axis}: '{fmt.name}' has one scale for the whole tensor, leave axis out")
-        return Layout(shape, None, 1, size, max(size, 1))
+        return Layout(shape, None, 1, size, min(max(size, 1), _BLOCK))  # any cut will do: the scale is the tensor's
     if not shape:
         if axis is not None:
             raise NumcError(f"axis={axis}: x is a scalar, leave axis out")
@@ -117,7 +117,7 @@ def shared(rows: F32Array, fmt: GroupFormat, where: Layout) -> float:
         tops = [np.max(exponents(m), where=(m > 0) & np.isfinite(m), initial=-1024) for m in largest]
         top = int(max(tops, default=-1024))
         return float(top) if top > -1024 else 0.0
-    most = max((float(m[0, 0]) for m in largest), default=0.0)
+    most = float(np.max([np.max(m) for m in largest], initial=0.0))
     if not np.isfinite(most):
         return float("nan")
     scale = np.float32(most) / np.float32(fmt.largest)

@@ -124,3 +124,14 @@ def test_an_axis_of_a_scalar() -> None:
     with pytest.raises(numc.NumcError) as error:
         numc.round(np.float32(1), "mxfp4", axis=0)
     assert str(error.value) == "axis=0: x is a scalar, leave axis out"
+
+
+@pytest.mark.parametrize("place", [0, 70_000, 99_999])
+def test_the_scale_of_a_long_tensor(place: int) -> None:
+    x = np.random.default_rng(5).standard_normal(100_000).astype(np.float32)
+    x[place] = -100
+    want = reference.round_groups(x, "int8")
+    same(numc.round(x, "int8"), want, x, "int8")
+    same(numc.unpack(numc.pack(x, "int8")), want, x, "int8 packed")
+    x[place] = np.nan
+    assert np.isnan(numc.round(x, "int8")).all()
