@@ -204,6 +204,7 @@ def _rounded(x: F64Array, rounding: str, largest: float) -> F64Array:
     return rounded
 
 
+@np.errstate(all="ignore")  # codes that someone else wrote may mean more than binary32 holds
 def to_values(elements: F64Array, scales: F64Array, fmt: GroupFormat) -> F32Array:
     """Return elements (n, size) times the scales (n, 1) of their groups.
 

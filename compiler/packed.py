@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from numc.compiler.arrays import F32Array, f32_array
 from numc.compiler.arrays import round as round_array
+from numc.compiler.encodings import Codes, decode, decode_finite, encode, encode_finite, join, split
 from numc.compiler.errors import NumcError
 from numc.compiler.formats import Format
 from numc.compiler.grammar import parse_any_conversion
 from numc.compiler.group_arrays import F64Array, blocks, exponents, layout, quantize, shared, to_values
 from numc.compiler.grouped import CHUNK, SCALE_BIAS, SCALE_BITS, Bfp, GroupConversion, GroupFormat, Int, Mx
 
-Codes = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
 
 
@@ -48,11 +48,12 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:
     """
     array, conversion = f32_array(x, "x"), parse_any_conversion(to)
     if not isinstance(conversion, GroupConversion):
-        fmt = _one_part(conversion.format)
+        fmt = conversion.format
         rounded = round_array(array, to, axis=axis)
         if fmt.significand_bits == 0 and not fmt.finite and np.isnan(rounded).any():
             raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: pack another format")
-        return Packed(_code_bytes(_encode(rounded.reshape(-1), fmt), fmt.bits), array.shape, fmt.name)
+        words = split(array, fmt.parts) if fmt.parts > 1 else rounded
+        return Packed(_code_bytes(encode(words.reshape(-1), fmt), fmt.bits // fmt.parts), array.shape, fmt.name)
     where = layout(array.shape, conversion.format, axis)
     rows = where.rows_of(array)
     tensor = shared(rows, conversion.format, where)
@@ -68,8 +69,8 @@ def unpack(packed: Packed) -> F32Array:
     conversion = parse_any_conversion(packed.format)
     fmt = conversion.format
     if isinstance(fmt, Format):
-        fmt = _one_part(fmt)
-        return _decode(_byte_codes(packed, fmt.bits), fmt).reshape(packed.shape)
+        words = decode(_byte_codes(packed, math.prod(packed.shape) * fmt.parts, fmt.bits // fmt.parts), fmt)
+        return (join(words.reshape(-1, fmt.parts)) if fmt.parts > 1 else words).reshape(packed.shape)
     where = layout(packed.shape, fmt, packed.axis)
     widths = [group_bits(fmt, size) for _, size in where.parts]
     total = where.rows * sum(count * width for (count, _), width in zip(where.parts, widths, strict=True))
@@ -93,12 +94,6 @@ def group_bits(fmt: GroupFormat, size: int) -> int:
     if isinstance(fmt, Mx):
         return SCALE_BITS + size * fmt.element_bits
     return size * fmt.bits
-
-
-def _one_part(fmt: Format) -> Format:
-    if fmt.parts > 1:
-        raise NumcError(f"'{fmt.name}' has no encoding of its own: pack its parts, each in bf16")
-    return fmt
 
 
 # --- bits and bytes ------------------------------------------------------------
@@ -147,8 +142,8 @@ def _code_bytes(codes: Codes, width: int) -> bytes:
     return _to_bytes(_bits(codes, width))
 
 
-def _byte_codes(packed: Packed, width: int) -> Codes:
-    count = math.prod(packed.shape)
+def _byte_codes(packed: Packed, count: int, width: int) -> Codes:
+    """`count` codes of the data. Raises NumcError where it has not the bytes that they take."""
     if width in _WORDS:
         _check_size(packed, count * width)
         return np.frombuffer(packed.data, _WORDS[width]).astype(np.int64)
@@ -202,7 +197,7 @@ def _mx_bits(elements: F64Array, fmt: Mx) -> Bits:
     if not fmt.exponent_bits:
         steps = (elements * 2.0**fmt.significand_bits).astype(np.int64)
         return _bits(steps & (1 << fmt.element_bits) - 1, fmt.element_bits)
-    return _bits(_encode_finite(elements, fmt.exponent_bits, fmt.significand_bits), fmt.element_bits)
+    return _bits(encode_finite(elements, fmt.exponent_bits, fmt.significand_bits), fmt.element_bits)
 
 
 def _group_codes(bits: Bits, fmt: GroupFormat, size: int, tensor: float) -> tuple[F64Array, F64Array]:
@@ -215,7 +210,7 @@ def _group_codes(bits: Bits, fmt: GroupFormat, size: int, tensor: float) -> tupl
         codes = _codes(bits[:, SCALE_BITS:].reshape(len(bits), size, fmt.element_bits))
         if not fmt.exponent_bits:
             return _signed(codes, fmt.element_bits) * 2.0**-fmt.significand_bits, scales
-        elements = _decode_finite(codes, fmt.exponent_bits, fmt.significand_bits)
+        elements = decode_finite(codes, fmt.exponent_bits, fmt.significand_bits)
         # Codes above the largest value, which packing never writes: of E5M2 the next power of two is its infinity.
         infinity = np.copysign(np.inf, elements)
         special = np.where(np.abs(elements) == 2.0 ** (fmt.emax + 1), infinity, np.nan)
@@ -236,55 +231,3 @@ def _group_codes(bits: Bits, fmt: GroupFormat, size: int, tensor: float) -> tupl
 def _signed(codes: Codes, width: int) -> F64Array:
     """Two's complement codes as numbers."""
     return (codes - ((codes >> width - 1) << width)).astype(np.float64)
-
-
-# --- encodings of single values ------------------------------------------------------------
-
-
-def _encode_finite(x: F64Array, exponent_bits: int, significand_bits: int) -> Codes:
-    """Finite values of an IEEE-754-like encoding as its codes: sign, biased exponent, significand."""
-    bias = (1 << exponent_bits - 1) - 1
-    magnitude = np.abs(x)
-    exponent = np.maximum(exponents(magnitude), 1 - bias)
-    units = np.ldexp(magnitude, significand_bits - exponent).astype(np.int64)  # the hidden bit counts 1 exponent
-    code: Codes = (exponent + bias - 1 << significand_bits) + units
-    return code | np.signbit(x).astype(np.int64) << exponent_bits + significand_bits
-
-
-def _decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F64Array:
-    bias = (1 << exponent_bits - 1) - 1
-    biased = codes >> significand_bits & (1 << exponent_bits) - 1
-    units = (codes & (1 << significand_bits) - 1) + (np.minimum(biased, 1) << significand_bits)
-    magnitude = np.ldexp(units.astype(np.float64), np.maximum(biased, 1) - bias - significand_bits)
-    signed: F64Array = np.copysign(magnitude, np.where(codes >> exponent_bits + significand_bits, -1.0, 1.0))
-    return signed
-
-
-def _encode(x: F32Array, fmt: Format) -> Codes:
-    """Values of a format as its codes, as `Format.encode` does."""
-    finite = np.isfinite(x)
-    codes = _encode_finite(
-        np.where(finite, x, np.float32(0)).astype(np.float64), fmt.exponent_bits, fmt.significand_bits
-    )
-    if finite.all():
-        return codes
-    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
-    nan = (1 << fmt.bits - 1) - 1 if fmt.finite else top | 1 << max(fmt.significand_bits - 1, 0)
-    infinity = top | np.signbit(x).astype(np.int64) << fmt.bits - 1
-    return np.select([np.isnan(x), ~finite], [np.int64(nan), infinity], codes)
-
-
-def _decode(codes: Codes, fmt: Format) -> F32Array:
-    """Codes as values, as `Format.decode` does."""
-    values = _decode_finite(codes, fmt.exponent_bits, fmt.significand_bits)
-    magnitude = codes & (1 << fmt.bits - 1) - 1
-    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
-    if fmt.finite:
-        values[magnitude == (1 << fmt.bits - 1) - 1] = np.nan
-    else:
-        values[magnitude > top] = np.nan
-        values = np.where(magnitude == top, np.copysign(np.inf, values), values)
-    if not fmt.subnormals:
-        values = np.where(magnitude < 1 << fmt.significand_bits, np.copysign(0.0, values), values)
-    result: F32Array = values.astype(np.float32)
-    return result
