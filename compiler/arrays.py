@@ -9,17 +9,26 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.errors import NumcError
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.grammar import parse_any_conversion, parse_fma
+from numc.compiler.group_arrays import round_groups
+from numc.compiler.grouped import GroupConversion
 from numc.frontends.imported import Imported
 from numc.runtime.program import Program
 
 F32Array = npt.NDArray[np.float32]
 
 
-def round(x: npt.ArrayLike, to: str) -> F32Array:
-    """Return `x` (float32, any shape) rounded to the format `to`, as float32. Raises NumcError."""
-    array = _f32(x, "x")
-    return _run(_elementwise(f'numc.round"(%a0) {{to = "{parse_conversion(to)}"}} : (f32) -> f32', 1), array)
+def round(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> F32Array:
+    """Return `x` (float32, any shape) rounded to the format `to`, as float32.
+
+    axis: along which the groups of a format with groups run; None is the last one. Raises NumcError.
+    """
+    array, conversion = f32_array(x, "x"), parse_any_conversion(to)
+    if isinstance(conversion, GroupConversion):
+        return round_groups(array, conversion, axis)
+    if axis is not None:
+        raise NumcError(f"axis={axis}: '{conversion}' rounds every value by itself, leave axis out")
+    return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array)
 
 
 def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str) -> F32Array:
@@ -30,7 +39,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str) -> F32Ar
     operator = parse_fma(fma)
     if operator.datapath not in ("fp32", "exact"):
         shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
-        x, y, z = (np.broadcast_to(_f32(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))
+        x, y, z = (np.broadcast_to(f32_array(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
         return _run_matmul(_batch_dot(str(operator)), x[:, None], y[:, None], np.array(z)).reshape(shape)
     text = "".join(
@@ -38,7 +47,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str) -> F32Ar
         for n, to in enumerate((operator.a, operator.b, operator.acc))
     )
     text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator}"}} : (f32, f32, f32) -> f32'
-    arrays = np.broadcast_arrays(_f32(a, "a"), _f32(b, "b"), _f32(c, "c"))
+    arrays = np.broadcast_arrays(f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c"))
     return _run(_elementwise(text, 3), *arrays)
 
 
@@ -56,11 +65,11 @@ def matmul(
 
     Raises NumcError for unknown operators and shapes that do not fit.
     """
-    x, y = _f32(a, "a"), _f32(b, "b")
+    x, y = f32_array(a, "a"), f32_array(b, "b")
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise NumcError(f"matmul: a has shape {x.shape}, b has shape {y.shape}: want (m, k) and (k, n)")
     shape = (x.shape[0], y.shape[1])
-    start = np.zeros(shape, np.float32) if c is None else _f32(c, "c")
+    start = np.zeros(shape, np.float32) if c is None else f32_array(c, "c")
     if start.shape != shape:
         raise NumcError(f"matmul: c has shape {start.shape}: want {shape}")
     # Few rows have a micro-kernel of their own.
@@ -68,7 +77,8 @@ def matmul(
     return _run_matmul(_matmul(str(parse_fma(fma)), rows, target, fast), x, y, start, threads=threads)
 
 
-def _f32(value: npt.ArrayLike, name: str) -> F32Array:
+def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
+    """Return a float32 array; Python numbers become one. Raises NumcError, which calls it `name`, for other types."""
     array = np.asarray(value)
     if array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
         array = array.astype(np.float32)  # Python numbers

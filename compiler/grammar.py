@@ -11,6 +11,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.fma import ALIASES, FMAS, FP32, Fma
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.compiler.grouped import GROUP_FORMATS, Bfp, GroupConversion, GroupFormat, Int
 
 _PARSER = Lark(
     r"""
@@ -31,25 +32,39 @@ _PARSER = Lark(
     maybe_placeholders=False,
 )
 _FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
+_GROUP_SYNTAX = "bfp(g,e,m), " + ", ".join(GROUP_FORMATS) + ", intN"
 _EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?")
-_LATER = (
-    (re.compile(r"sr\d*"), "stochastic rounding"),
-    (re.compile(r"bfp|msfp\d+|(low|mid|high)bfp"), "block floating point"),
-    (re.compile(r"mx\w*"), "OCP microscaling (mx)"),
-    (re.compile(r"u?int\d+"), "uniform integer quantisation (intN)"),
-)
+_INTN = re.compile(r"int(\d+)")
+_LATER = ((re.compile(r"sr\d*"), "stochastic rounding"),)
+
+
+@cache
+def parse_any_conversion(text: str) -> Conversion | GroupConversion:
+    """Return the conversion `text` writes: a format, then its rounding and ``:nan``. Raises NumcError."""
+    return _any_conversion(_parse(text, "conversion"))
 
 
 @cache
 def parse_conversion(text: str) -> Conversion:
-    """Return the conversion `text` writes: a format, then its rounding and ``:nan``. Raises NumcError."""
+    """Return the conversion of single values that `text` writes. Raises NumcError, for grouped formats too."""
     return _conversion(_parse(text, "conversion"))
+
+
+@cache
+def parse_group_conversion(text: str) -> GroupConversion:
+    """Return the conversion to a grouped format that `text` writes. Raises NumcError, for other formats too."""
+    to = parse_any_conversion(text)
+    if isinstance(to, Conversion):
+        raise NumcError(f"format '{to.format.name}' has no groups: allowed are {_GROUP_SYNTAX}")
+    return to
 
 
 @cache
 def parse_fma(text: str) -> Fma:
     """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
     head, *rest = _parse(text, "fma").children
+    if (group := _group_format(head)) is not None:
+        raise _no_contractions(f"'{group.name}' is a format, not an FMA operator", "fp32 or any of `numc list fmas`")
     if isinstance(head, Tree):
         return _call(head)
     name = str(head) + (f"{{{rest[0]}}}" if rest else "")
@@ -83,32 +98,68 @@ def _place(text: str, error: UnexpectedInput) -> str:
 
 
 def _conversion(tree: Tree[Token]) -> Conversion:
+    to = _any_conversion(tree)
+    if isinstance(to, GroupConversion):
+        raise _no_contractions(f"format '{to}'", _FORMAT_SYNTAX)
+    return to
+
+
+def _no_contractions(what: str, instead: str) -> NumcError:
+    return NumcError(
+        f"{what}: formats with groups are not available in contractions yet, only in numc.round and numc.pack; "
+        f"use {instead}"
+    )
+
+
+def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
     head, *options = tree.children
-    fmt = _format(head.children[0])  # type: ignore[union-attr]
+    (node,) = head.children  # type: ignore[union-attr]
+    fmt = _group_format(node) or _format(node)
+    rounding, overflow = _options(fmt.name, [str(option) for option in options])
+    if isinstance(fmt, Format):
+        return Conversion(fmt, rounding or "rne", overflow)
+    if overflow:
+        raise NumcError(f"'{fmt.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
+    return GroupConversion(fmt, rounding or fmt.default_rounding)
+
+
+def _options(name: str, options: list[str]) -> tuple[str, str]:
+    """The rounding and the overflow behind a format; "" where it is not given."""
     rounding, overflow = "", ""
-    for option in map(str, options):
-        _reject_later(option, f"rounding '{option}' of '{fmt.name}'")
+    for option in options:
+        _reject_later(option, f"rounding '{option}' of '{name}'")
         if option == "nan" and not overflow:
             overflow = option
         elif option in ROUNDINGS and not rounding:
             rounding = option
         elif option in (*ROUNDINGS, "nan"):
-            raise NumcError(
-                f"'{fmt.name}': ':{option}' after '{':' + rounding if rounding else ':nan'}', keep one of them"
-            )
+            raise NumcError(f"'{name}': ':{option}' after '{':' + rounding if rounding else ':nan'}', keep one of them")
         else:
             near = did_you_mean(option.lower(), ROUNDINGS)
-            raise NumcError(
-                f"unknown rounding '{option}' of '{fmt.name}'{near}: allowed are {', '.join(ROUNDINGS)}, nan"
-            )
-    return Conversion(fmt, rounding or "rne", overflow)
+            raise NumcError(f"unknown rounding '{option}' of '{name}'{near}: allowed are {', '.join(ROUNDINGS)}, nan")
+    return rounding, overflow
+
+
+def _group_format(node: Token | Tree[Token]) -> GroupFormat | None:
+    """The grouped format a node writes, or None where it writes something else."""
+    if isinstance(node, Tree):
+        return _bfp(node) if str(node.children[0]) == "bfp" else None
+    if match := _INTN.fullmatch(node):
+        return Int(int(match[1]))
+    return GROUP_FORMATS.get(str(node))
+
+
+def _bfp(call: Tree[Token]) -> Bfp:
+    values = [argument.children[0] for argument in call.children[1:]]  # type: ignore[union-attr]
+    if len(values) != 3 or any(isinstance(value, Tree) or value.type != "INT" for value in values):
+        raise NumcError("format 'bfp(...)': write bfp(g,e,m), three numbers: group, exponent and magnitude bits")
+    return Bfp(*(int(value) for value in values))  # type: ignore[arg-type]
 
 
 def _format(node: Token | Tree[Token]) -> Format:
     if isinstance(node, Tree):
         name = str(node.children[0])
-        _reject_later(name, f"format '{name}(...)'")
-        raise NumcError(f"unknown format '{name}(...)': allowed is {_FORMAT_SYNTAX}")
+        raise NumcError(f"unknown format '{name}(...)': allowed is {_FORMAT_SYNTAX} or bfp(g,e,m)")
     text = name = str(node)
     if node.type == "PAPER":
         sign, exponent, significand, kind = text.split("/")
@@ -123,11 +174,15 @@ def _format(node: Token | Tree[Token]) -> Format:
         x, y, kind = int(match[1]), int(match[2]), match[3]
         fmt = Format(f"e{x}m{y}{kind or ''}", x, y, subnormals=kind != "n", finite=kind == "fn")
         return next((known for known in FORMATS.values() if known == fmt), fmt)
-    _reject_later(name, f"format '{name}'")
     if re.fullmatch(r"bf16x\d+", name):
         raise NumcError(f"format '{name}': allowed are bf16x1, bf16x2 and bf16x3")
-    near = did_you_mean(name.lower(), FORMATS)
-    raise NumcError(f"unknown format '{name}'{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn")
+    if name == "bfp":
+        raise NumcError("format 'bfp' needs its sizes: write bfp(g,e,m), as in bfp(16,3,4)")
+    near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
+    raise NumcError(
+        f"unknown format '{name}'{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
+        f"{_GROUP_SYNTAX}"
+    )
 
 
 def _reject_later(name: str, what: str) -> None:

@@ -15,6 +15,7 @@ _EPILOG = """\b
 Besides the named ones there are formats and operators by their text:
   e6m9       6 exponent and 9 significand bits, as IEEE-754; e6m9n has no subnormals, e4m3fn no infinities
   e6m9:rtz   another rounding: rne rtz rna rup rdn odd
+  bfp(16,3,4)   groups of 16 values, 3 exponent bits, 4 magnitude bits; int4 to int16
   fma(a=bf16,b=e4m3fn,acc=fp32), mac(fp16), macs(fp16)
 
 \b
@@ -26,13 +27,18 @@ Examples:
 Rows = list[dict[str, Any]]
 
 
+class _Average(Fraction):
+    """A number that a table may shorten to one decimal: JSON has all of it."""
+
+
 def _formats() -> Rows:
     from numc.compiler.formats import FORMATS
+    from numc.compiler.grouped import GROUP_FORMATS
 
-    return [
+    values: Rows = [
         {
             "name": name,
-            "bits": f.bits,
+            "bits per value": f.bits,
             "significand bits": f.precision if f.parts == 1 else f"{f.parts}x{f.precision}",
             "emin": f.emin,
             "emax": f.emax,
@@ -42,6 +48,18 @@ def _formats() -> Rows:
         }
         for name, f in FORMATS.items()
     ]
+    # Their ranges are the tensor's: every group has its scale.
+    ranges = dict.fromkeys(("emin", "emax", "max", "min normal", "min subnormal"))
+    groups: Rows = [
+        {
+            "name": name,
+            "bits per value": _Average(g.bits_per_value),
+            "significand bits": g.precision,
+            **ranges,
+        }
+        for name, g in GROUP_FORMATS.items()
+    ]
+    return values + groups
 
 
 def _fmas() -> Rows:
@@ -130,6 +148,8 @@ def _number(value: Any) -> Any:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, _Average):
+        return f"{float(value):.{2 if value % Fraction(1, 4) == 0 else 1}f}".removesuffix(".00")
     if isinstance(value, Fraction):
         if value.numerator == 1 and value.denominator & (value.denominator - 1) == 0:
             return f"2^-{value.denominator.bit_length() - 1}"

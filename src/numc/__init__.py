@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from numc.compiler.errors import NumcError as NumcError
     from numc.compiler.fma import FMAS as fmas  # noqa: F401, N811
     from numc.compiler.formats import FORMATS as formats  # noqa: F401, N811
+    from numc.compiler.grouped import GROUP_FORMATS as group_formats  # noqa: F401, N811
+    from numc.compiler.packed import Packed as Packed
+    from numc.compiler.packed import pack as pack
+    from numc.compiler.packed import unpack as unpack
     from numc.compiler.verify import verify as verify
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
@@ -33,16 +37,20 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
+    "Packed": ("numc.compiler.packed", "Packed"),
     "Program": ("numc.runtime.program", "Program"),
     "compile": ("numc.compiler.driver", "compile"),
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.fma", "FMAS"),
     "formats": ("numc.compiler.formats", "FORMATS"),
+    "group_formats": ("numc.compiler.grouped", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
     "lower": ("numc.compiler.compile", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),
+    "pack": ("numc.compiler.packed", "pack"),
     "reference": ("numc.compiler.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
+    "unpack": ("numc.compiler.packed", "unpack"),
     "verify": ("numc.compiler.verify", "verify"),
 }
 

@@ -14,6 +14,7 @@ from numc.compiler.cli import cli
 from numc.compiler.errors import CompilerBug
 from numc.compiler.fma import FMAS
 from numc.compiler.formats import FORMATS
+from numc.compiler.grouped import GROUP_FORMATS
 from numc.compiler.pipeline import STAGES
 from numc.compiler.targets import TARGETS
 
@@ -28,7 +29,7 @@ def _python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("what", "key", "want"),
     [
-        ("formats", "name", list(FORMATS)),
+        ("formats", "name", [*FORMATS, *GROUP_FORMATS]),
         ("fmas", "name", list(FMAS)),
         ("stages", "stage", list(STAGES)),
         ("passes", "pass", [name for stage in STAGES.values() for name in stage]),
@@ -45,12 +46,27 @@ def test_lists_have_every_entry_in_order(numc_run, what, key, want):
 
 def test_the_numbers_of_formats_and_the_chains_of_fmas(numc_run):
     formats = {row["name"]: row for row in json.loads(numc_run("list", "formats", "--json").out)}
-    assert {k: formats["fp16"][k] for k in ("bits", "emin", "emax", "max", "min_normal", "min_subnormal")} == {
-        "bits": 16, "emin": -14, "emax": 15, "max": 65504.0, "min_normal": 2.0**-14, "min_subnormal": 2.0**-24
+    assert {k: formats["fp16"][k] for k in ("emin", "emax", "max", "min_normal", "min_subnormal")} == {
+        "emin": -14, "emax": 15, "max": 65504.0, "min_normal": 2.0**-14, "min_subnormal": 2.0**-24
     }  # fmt: skip
     assert formats["dlfloat16"]["min_subnormal"] is None
     fmas = {row["name"]: row for row in json.loads(numc_run("list", "fmas", "--json").out)}
     assert fmas["bf16_2_2{3}"]["chain"] == "a1*b0 + a0*b1 + a0*b0 + c"
+
+
+def test_bits_per_value_of_groups(numc_run):
+    """FAST states 3.2 and 6.4 for 2 and 4 magnitude bits; JSON has the whole number."""
+    rows = {row["name"]: row["bits_per_value"] for row in json.loads(numc_run("list", "formats", "--json").out)}
+    assert [rows[name] for name in ("lowbfp", "highbfp", "mxfp4", "int8", "fp16")] == [3.1875, 6.375, 4.25, 8, 16]
+    cells = dict(line.split("\t")[:2] for line in numc_run("list", "formats").out.splitlines())
+    assert [cells[name] for name in ("lowbfp", "highbfp", "mxfp4", "int8")] == ["3.2", "6.4", "4.25", "8"]
+
+
+def test_formats_with_groups_are_refused_in_one_line(numc_run, folder):
+    for option, start in (("--fma", "'mxint8' is a format, not an FMA operator"), ("--ops", "format 'mxint8'")):
+        done = numc_run("compile", folder / "matmul.mlir", option, "mxint8")
+        assert done.status == 2
+        assert done.error.startswith(f"{start}: formats with groups are not available in contractions yet, only in ")
 
 
 def test_version(numc_run):
@@ -148,6 +164,7 @@ def test_a_terminal_gets_tables_that_shorten_nothing():
         "print(text.decode())"
     )
     rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["mxfp8_e4m3", "8.25", "4", "-", "-", "-", "-", "-"] in rows
     assert ["fp32", "32", "24", "-126", "127", "3.40282e+38", "2^-126", "2^-149"] in rows, done.stderr
     assert ["dlfloat16", "16", "10", "-30", "31", "4.29077e+09", "2^-30", "-"] in rows
     assert "…" not in done.stdout

@@ -10,6 +10,7 @@ from numc.compiler.errors import NumcError
 from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, Fma, allowed_products
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.grouped import GROUP_FORMATS
 
 
 @st.composite
@@ -133,16 +134,12 @@ _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F), fmacs(F)"
     [
         ("e6m9:sr", f"rounding 'sr' of 'e6m9': stochastic rounding {_LATER}, {_USE}"),
         ("e6m9:sr8", f"rounding 'sr8' of 'e6m9': stochastic rounding {_LATER}, {_USE}"),
-        ("bfp(16,3,4):sr8", f"format 'bfp(...)': block floating point {_LATER}, {_USE}"),
-        ("msfp12", f"format 'msfp12': block floating point {_LATER}, {_USE}"),
-        ("lowbfp", f"format 'lowbfp': block floating point {_LATER}, {_USE}"),
-        ("mxfp4", f"format 'mxfp4': OCP microscaling (mx) {_LATER}, {_USE}"),
-        ("int8", f"format 'int8': uniform integer quantisation (intN) {_LATER}, {_USE}"),
+        ("bfp(16,3,4):sr8", f"rounding 'sr8' of 'bfp(16,3,4)': stochastic rounding {_LATER}, {_USE}"),
         ("bf16x4", "format 'bf16x4': allowed are bf16x1, bf16x2 and bf16x3"),
         ("e9m3", "format 'e9m3': 9 exponent bits, allowed are 2 to 8"),
         ("2/5/2/d", "format '2/5/2/d': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
         ("1/5/2/s", "format '1/5/2/s': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
-        ("bf17(3)", "unknown format 'bf17(...)': allowed is a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"),
+        ("bf17(3)", "unknown format 'bf17(...)': allowed is a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d or bfp(g,e,m)"),
         ("bf16:rtz:rna", "'bf16': ':rna' after ':rtz', keep one of them"),
         ("e4m3fn:nan:nan", "'e4m3fn': ':nan' after ':nan', keep one of them"),
         (
@@ -152,7 +149,8 @@ _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F), fmacs(F)"
         (
             "BF16",
             "unknown format 'BF16' (did you mean 'bf16' or 'bf16x3'?): "
-            f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn",
+            f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis bfp(g,e,m), "
+            f"{', '.join(GROUP_FORMATS)}, intN",
         ),
         ("", "format '': cannot read it from its end, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
         ("a b", "format 'a b': cannot read it from 'b', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),

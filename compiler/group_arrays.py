@@ -1,0 +1,216 @@
+"""Conversions to grouped formats on whole arrays, in numpy; the definition is `reference/groups.py`.
+
+Everything is computed in binary64, where it is exact: scaling a binary32 number by a power of two, and its multiples of
+another one. Only the quotients of `intN` are binary32 divisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.errors import NumcError
+from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int, Mx
+
+F32Array = npt.NDArray[np.float32]
+F64Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+_BLOCK = 1 << 15  # values that are converted together: their binary64 temporaries stay in the cache
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the groups of a tensor are: rows of the moved tensor, cut into full groups and a short one.
+
+    shape: of the tensor; axis: along which groups run, not negative, None where the tensor is one group.
+    """
+
+    shape: tuple[int, ...]
+    axis: int | None
+    rows: int
+    length: int
+    group: int
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """For full groups, then for the short one: how many there are in a row, of how many values."""
+        full, rest = divmod(self.length, self.group)
+        return tuple(part for part in ((full, self.group), (1, rest)) if part[0] and part[1])
+
+    def rows_of(self, x: F32Array) -> F32Array:
+        """Return a tensor as (rows, length)."""
+        moved = x if self.axis is None else np.moveaxis(x, self.axis, -1)
+        return np.ascontiguousarray(moved).reshape(self.rows, self.length)
+
+    def tensor_of(self, rows: F32Array) -> F32Array:
+        """Return (rows, length) as the tensor."""
+        if self.axis is None:
+            return rows.reshape(self.shape)
+        moved = (*self.shape[: self.axis], *self.shape[self.axis + 1 :], self.length)
+        return np.ascontiguousarray(np.moveaxis(rows.reshape(moved), -1, self.axis))
+
+    def split(self, rows: npt.NDArray[Any], width: int = 1) -> Iterator[npt.NDArray[Any]]:
+        """Yield views of (rows, length * width) as (rows, groups, size * width): full groups, then the short one."""
+        start = 0
+        for count, size in self.parts:
+            end = start + count * size * width
+            yield rows[:, start:end].reshape(self.rows, count, size * width)
+            start = end
+
+
+def layout(shape: tuple[int, ...], fmt: GroupFormat, axis: int | None) -> Layout:
+    """Return where the groups of a tensor are; None is the last axis. Raises NumcError for an axis it does not have."""
+    size = int(np.prod(shape, dtype=np.int64))
+    if isinstance(fmt, Int):
+        if axis is not None:
+            raise NumcError(f"axis={axis}: '{fmt.name}' has one scale for the whole tensor, leave axis out")
+        return Layout(shape, None, 1, size, min(max(size, 1), _BLOCK))  # any cut will do: the scale is the tensor's
+    if not shape:
+        if axis is not None:
+            raise NumcError(f"axis={axis}: x is a scalar, leave axis out")
+        return Layout(shape, None, 1, 1, 1)
+    given, axis = axis, -1 if axis is None else axis
+    if not -len(shape) <= axis < len(shape):
+        raise NumcError(f"axis={given}: x has shape {shape}, allowed are {-len(shape)} to {len(shape) - 1}")
+    axis %= len(shape)
+    length = shape[axis]
+    return Layout(shape, axis, size // length if length else 0, length, min(fmt.group, max(length, 1)))
+
+
+def round_groups(x: F32Array, to: GroupConversion, axis: int | None) -> F32Array:
+    """Return `x` converted, of the same shape. Raises NumcError for an axis it does not have."""
+    where = layout(x.shape, to.format, axis)
+    rows = where.rows_of(x)
+    result = np.empty_like(rows)
+    tensor = shared(rows, to.format, where)
+    for values, out in zip(where.split(rows), where.split(result), strict=True):
+        _convert(values, out, to, tensor)
+    return where.tensor_of(result)
+
+
+def _convert(values: F32Array, out: F32Array, to: GroupConversion, tensor: float) -> None:
+    groups = values.reshape(-1, values.shape[-1])
+    results = np.empty_like(groups)
+    for block in blocks(groups):
+        results[block] = to_values(*quantize(groups[block], to, tensor), to.format)
+    out[...] = results.reshape(out.shape)
+
+
+def blocks(groups: F32Array) -> Iterator[slice]:
+    """Yield slices of (n, size) groups that are converted together."""
+    step = max(1, _BLOCK // groups.shape[-1])
+    return (slice(start, start + step) for start in range(0, len(groups), step))
+
+
+def shared(rows: F32Array, fmt: GroupFormat, where: Layout) -> float:
+    """Return what a tensor shares: its largest exponent (bfp; 0 where there is none), its scale (intN), 0 (mx)."""
+    if isinstance(fmt, Mx):
+        return 0.0
+    largest = [_largest(values) for values in where.split(rows)]
+    if isinstance(fmt, Bfp):
+        tops = [np.max(exponents(m), where=(m > 0) & np.isfinite(m), initial=-1024) for m in largest]
+        top = int(max(tops, default=-1024))
+        return float(top) if top > -1024 else 0.0
+    most = float(np.max([np.max(m) for m in largest], initial=0.0))
+    if not np.isfinite(most):
+        return float("nan")
+    scale = np.float32(most) / np.float32(fmt.largest)
+    return max(float(scale), 2.0**-149) if most else 0.0
+
+
+@np.errstate(all="ignore")  # a signalling NaN is no reason to warn
+def _largest(values: F32Array) -> F64Array:
+    """The largest magnitude of each group; infinity or NaN where it has one of them."""
+    magnitudes = values.view(np.uint32) & np.uint32(0x7FFFFFFF)
+    largest: F64Array = magnitudes.max(axis=-1).view(np.float32).astype(np.float64)
+    return largest
+
+
+def exponents(x: F64Array) -> npt.NDArray[np.int64]:
+    """floor(log2) of positive binary64 numbers that are binary32 numbers, subnormal ones too; -1023 for zero."""
+    return (x.view(np.int64) >> 52 & 0x7FF) - 1023
+
+
+def _power(exponent: npt.NDArray[np.int64]) -> F64Array:
+    power: F64Array = (exponent + 1023 << 52).view(np.float64)
+    return power
+
+
+@np.errstate(all="ignore")
+def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64Array, F64Array]:
+    """Return the elements of groups (n, size) and their scales (n, 1); a group without finite values has NaN as scale.
+
+    tensor: what `shared` returns. An element is M, with its sign, of bfp; the element of mx; the integer of intN.
+    """
+    fmt = to.format
+    if isinstance(fmt, Int):
+        finite = np.isfinite(tensor)
+        quotients = values / np.float32(tensor or 1.0) if finite else np.zeros_like(values)
+        elements = _rounded(quotients.astype(np.float64), to.rounding, fmt.largest) + 0.0  # without the sign of a zero
+        return elements, np.full((len(values), 1), tensor)
+    largest = _largest(values)
+    exponent = exponents(largest)
+    is_nan = ~np.isfinite(largest)
+    if isinstance(fmt, Bfp):
+        exponent = np.maximum(exponent, int(tensor) - fmt.window) - (fmt.magnitude_bits - 1)
+    else:
+        exponent = np.maximum(exponent - fmt.emax, -SCALE_BIAS)
+    scaled = values.astype(np.float64)
+    if is_nan.any():
+        scaled[is_nan] = 0.0
+    scaled *= _power(-np.where(is_nan, 0, exponent))[:, None]
+    scales = np.where(is_nan, np.nan, _power(np.where(is_nan, 0, exponent)))[:, None]
+    if isinstance(fmt, Bfp):
+        return _rounded(scaled, to.rounding, fmt.largest), scales
+    return _mx_elements(scaled, fmt, to.rounding), scales
+
+
+def _mx_elements(scaled: F64Array, fmt: Mx, rounding: str) -> F64Array:
+    if not fmt.exponent_bits:
+        step = 2.0**-fmt.significand_bits
+        integers = _rounded(scaled / step, rounding, float(fmt.largest) / step)
+        unsigned_zeros: F64Array = integers * step + 0.0
+        return unsigned_zeros
+    steps = _power(np.maximum(exponents(np.abs(scaled)), fmt.emin) - fmt.significand_bits)
+    elements = _rounded(scaled / steps, rounding, np.inf) * steps
+    largest = float(fmt.largest)
+    clipped: F64Array = np.clip(elements, -largest, largest)
+    return clipped
+
+
+_TO_INTEGER: Mapping[str, Callable[[F64Array], F64Array]] = {
+    "rne": np.rint,
+    "rtz": np.trunc,
+    "rna": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "rup": np.ceil,
+    "rdn": np.floor,
+    "odd": lambda x: _to_odd(np.trunc(x), x),
+}
+
+
+def _to_odd(whole: F64Array, x: F64Array) -> F64Array:
+    return np.where((whole != x) & (np.fmod(whole, 2.0) == 0.0), whole + np.copysign(1.0, x), whole)
+
+
+def _rounded(x: F64Array, rounding: str, largest: float) -> F64Array:
+    """Round to integers, keep the signs of zeros, saturate."""
+    rounded: F64Array = np.clip(_TO_INTEGER[rounding](x), -largest, largest)
+    return rounded
+
+
+@np.errstate(all="ignore")  # codes that someone else wrote may mean more than binary32 holds
+def to_values(elements: F64Array, scales: F64Array, fmt: GroupFormat) -> F32Array:
+    """Return elements (n, size) times the scales (n, 1) of their groups.
+
+    Exact, but for intN, whose products are rounded to binary32; the largest ones may not leave its range by that.
+    """
+    values = elements * scales
+    if isinstance(fmt, Int):
+        values = np.clip(values, -_LARGEST, _LARGEST)
+    return values.astype(np.float32)

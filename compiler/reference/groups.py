@@ -1,0 +1,147 @@
+"""Conversions to grouped formats, defined: one group at a time, in integers and fractions (arithmetic.md section 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.fma import FP32
+from numc.compiler.grammar import parse_group_conversion
+from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, Int, Mx
+from numc.compiler.reference.rounding import round_real, rounder, to_multiple
+from numc.compiler.reference.value import POINT, Value, bits_of, from_bits, to_array
+
+
+def round_groups(x: npt.ArrayLike, to: GroupConversion | str, axis: int = -1) -> npt.NDArray[np.float32]:
+    """Return float32 `x` converted to a grouped format, whose groups run along `axis`.
+
+    Raises NumcError for a text that is no such conversion, TypeError for an `x` that float32 does not hold.
+    """
+    to = parse_group_conversion(to) if isinstance(to, str) else to
+    bits = bits_of(x)
+    if isinstance(to.format, Int):
+        return to_array(_int(_values(bits), to.format, to.rounding), bits.shape)
+    size = to.format.group
+    moved = np.moveaxis(bits, axis, -1)
+    rows = [moved[index] for index in np.ndindex(moved.shape[:-1])]
+    groups = [[_values(row[start : start + size]) for start in range(0, len(row), size)] for row in rows]
+    if isinstance(to.format, Bfp):
+        top = max((e for row in groups for group in row if (e := _exponent(group)) is not None), default=0)
+        converted = [[_bfp(group, to.format, to.rounding, top) for group in row] for row in groups]
+    else:
+        converted = [[_mx(group, to.format, to.rounding) for group in row] for row in groups]
+    result = to_array((value for row in converted for group in row for value in group), moved.shape)
+    return np.ascontiguousarray(np.moveaxis(result, -1, axis))
+
+
+def _values(bits: npt.NDArray[np.uint32]) -> list[Value]:
+    return [from_bits(b) for b in bits.ravel().tolist()]
+
+
+def _magnitude(value: Value) -> int:
+    """Of a finite value, in quanta of 2^-POINT."""
+    return abs(value) if type(value) is int else 0
+
+
+def _negative(value: Value) -> bool:
+    return math.copysign(1.0, value) < 0 if type(value) is float else value < 0
+
+
+def _is_finite(group: Sequence[Value]) -> bool:
+    return all(type(value) is int or value == 0 for value in group)
+
+
+def _exponent(group: Sequence[Value]) -> int | None:
+    """floor(log2(max abs)) of a group; None where it is all zeros or has an infinity or a NaN."""
+    largest = max(map(_magnitude, group))
+    return largest.bit_length() - 1 - POINT if largest and _is_finite(group) else None
+
+
+def _signed(magnitude: int, negative: bool) -> Value:
+    return (-magnitude or -0.0) if negative else magnitude
+
+
+def _scaled_units(value: Value, shift: int, rounding: str) -> int:
+    """How many times 2^shift quanta the magnitude of a value rounds to."""
+    magnitude = _magnitude(value)
+    if shift <= 0:
+        return magnitude << -shift
+    return to_multiple(magnitude, shift, rounding, _negative(value)) >> shift
+
+
+def _times_power(units: int, shift: int) -> int:
+    """units * 2^shift; a shift to the right loses nothing, as binary32 has nothing below a quantum to make units of."""
+    return units << shift if shift >= 0 else units >> -shift
+
+
+def _bfp(group: Sequence[Value], fmt: Bfp, rounding: str, top: int) -> list[Value]:
+    if not _is_finite(group):
+        return [math.nan] * len(group)
+    exponent = _exponent(group)
+    if exponent is None:
+        exponent = top  # any: every M is 0
+    exponent = max(exponent, top - fmt.window)
+    shift = exponent - (fmt.magnitude_bits - 1) + POINT
+    units = [min(_scaled_units(value, shift, rounding), fmt.largest) for value in group]
+    return [_signed(_times_power(u, shift), _negative(value)) for u, value in zip(units, group, strict=True)]
+
+
+def _mx(group: Sequence[Value], fmt: Mx, rounding: str) -> list[Value]:
+    if not _is_finite(group):
+        return [math.nan] * len(group)
+    exponent = _exponent(group)
+    if exponent is None:
+        exponent = fmt.emax  # any: every element is 0
+    scale = max(exponent - fmt.emax, -SCALE_BIAS)
+    return [_mx_element(value, fmt, rounding, scale) for value in group]
+
+
+def _mx_element(value: Value, fmt: Mx, rounding: str, scale: int) -> Value:
+    exponent = max(_magnitude(value).bit_length() - 1 - POINT - scale, fmt.emin)
+    shift = exponent - fmt.significand_bits + scale + POINT
+    magnitude = _times_power(_scaled_units(value, shift, rounding), shift)
+    largest = int(fmt.largest * Fraction(2) ** (scale + POINT))
+    has_minus_zero = fmt.exponent_bits > 0
+    result = _signed(min(magnitude, largest), _negative(value))
+    return result if result or has_minus_zero else 0
+
+
+def _int(tensor: Sequence[Value], fmt: Int, rounding: str) -> list[Value]:
+    """Both quotients and the product are those of binary32, to nearest even."""
+    if not _is_finite(tensor):
+        return [math.nan] * len(tensor)
+    largest = max(map(_magnitude, tensor), default=0)
+    if not largest:
+        return [0] * len(tensor)
+    to_f32 = rounder(FP32, POINT)
+    exact = Fraction(largest, fmt.largest << POINT)
+    scale = max(int(Fraction(round_real(exact, FP32)) * (1 << POINT)), 1)
+    results: list[Value] = []
+    for value in tensor:
+        quotient = Fraction(round_real(Fraction(_magnitude(value), scale), FP32))
+        q = min(_to_integer(quotient, rounding, _negative(value)), fmt.largest)
+        product = to_f32(q * scale)
+        magnitude = product if type(product) is int else _LARGEST
+        results.append(-magnitude if _negative(value) else magnitude)
+    return results
+
+
+_LARGEST = int(FP32.format.max_finite * (1 << POINT))
+
+
+def _to_integer(x: Fraction, rounding: str, negative: bool) -> int:
+    """Round x >= 0, the magnitude of a number."""
+    floor = math.floor(x)
+    if rounding == "rne":
+        return round(x)
+    if rounding == "rna":
+        return math.floor(x + Fraction(1, 2))
+    if rounding == "odd":
+        return floor + (x != floor and floor % 2 == 0)
+    if rounding == "rtz":
+        return floor
+    return math.ceil(x) if negative == (rounding == "rdn") else floor
