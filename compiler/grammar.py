@@ -18,10 +18,11 @@ _PARSER = Lark(
     format: NAME | PAPER | call
     fma: NAME | NAME "{" INT "}" | call
     call: NAME "(" [argument ("," argument)* ","?] ")"
-    argument: [NAME "="] (conversion | INT)
+    argument: [NAME "="] (conversion | NUMBER)
 
     NAME: /[A-Za-z_][A-Za-z0-9_]*/
-    PAPER: /\d+\/\d+\/\d+\/\w+/
+    PAPER.2: /\d+\/\d+\/\d+\/\w+/
+    NUMBER: /[+-]?\d+(\.\d*)?/
     %import common.INT
     %import common.WS
     %ignore WS
@@ -137,10 +138,10 @@ def _reject_later(name: str, what: str) -> None:
 
 
 _CALLS = {
-    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16)",
+    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16, chunk=c)",
     "mac": "mac(F)",
     "macs": "macs(F)",
-    "fmac": "fmac(F)",
+    "fmac": "fmac(F, chunk=c)",
     "fmacs": "fmacs(F)",
 }
 
@@ -151,29 +152,37 @@ def _call(tree: Tree[Token]) -> Fma:
         near = did_you_mean(name.lower(), _CALLS)
         raise NumcError(f"unknown FMA operator '{name}(...)'{near}: allowed are {', '.join(_CALLS.values())}")
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
-    datapath = _text(given.pop("datapath")) if "datapath" in given else "fp32"
+    datapath = _text(given["datapath"]) if "datapath" in given else "fp32"
+    chunk = _chunk(name, given)
     if name == "fma":
-        return _fma(given, datapath)
+        return _fma(given, datapath, chunk)
     f = _taken(name, given, "a")
     if f.format.parts > 1:
         raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
     acc = FP32 if name.endswith("s") else f
-    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None)
+    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None, chunk)
 
 
-def _fma(given: dict[str, Tree[Token] | Token], datapath: str) -> Fma:
+def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
+    text = _text(given["chunk"]) if "chunk" in given else None
+    if text is not None and not (text.isdecimal() and int(text)):
+        raise NumcError(f"{name}: chunk={text}, write a whole number of at least 1")
+    return None if text is None else int(text)
+
+
+def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None) -> Fma:
     a = _taken("fma", given, "a")
     b = _taken("fma", given, "b") if "b" in given else a
     acc = _taken("fma", given, "acc")
     every = a.format.parts * b.format.parts
     products = given.get("products")
-    if isinstance(products, Tree):
+    if products is not None and not _text(products).isdecimal():
         raise NumcError(f"fma: products='{_text(products)}', write a number")
-    return Fma("", a, b, acc, every if products is None else int(products), datapath)
+    return Fma("", a, b, acc, every if products is None else int(_text(products)), datapath, chunk=chunk)
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
-    keys = ("a", "b", "acc", "products", "datapath") if name == "fma" else ("a", "datapath")
+    keys = ("a", "b", "acc", "products", "datapath", "chunk") if name == "fma" else ("a", "datapath", "chunk")
     positional = ("a", "b") if name == "fma" else ("a",)
     given: dict[str, Tree[Token] | Token] = {}
     for index, node in enumerate(nodes):
@@ -184,8 +193,6 @@ def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | T
             key = positional[index]
         else:
             raise NumcError(f"{name}: '{_text(value)}' has no name, write {_CALLS[name]}")
-        if key == "chunk":
-            raise NumcError(f"{name}: chunk= (FMAC-8) is not available in this version of numc, leave it out")
         if key not in keys:
             raise NumcError(f"{name}: unknown argument '{key}'{did_you_mean(key, keys)}: write {_CALLS[name]}")
         if key in given:

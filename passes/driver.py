@@ -208,7 +208,7 @@ def _task_text(driver: Driver) -> str:
         buffers.append(f.call("numc_alloc", size, types="i64", results="!llvm.ptr", dialect="llvm"))
         return buffers[-1]
 
-    tiles = buffer(f.i64("muli", row_block, lane_block))
+    tiles = buffer(f.i64("muli", f.i64("muli", row_block, lane_block), kernel.tile_words // (t.rows * t.lanes)))
     row_buffer = lane_buffer = ranges = ""
     if driver.packed != "rows":
         row_buffer, ranges = buffer(f.i64("muli", row_panels, row_words)), buffer(f.i64("muli", row_panels, 2))
@@ -266,7 +266,7 @@ def _task_text(driver: Driver) -> str:
                         f.i64("addi", f.i64("muli", panel, lane_panels), column),
                         f.i64("muli", last_block, 1 << 40),
                     )
-                    tile = f.at(tiles, f.i64("muli", number, t.rows * t.lanes))
+                    tile = f.at(tiles, f.i64("muli", number, kernel.tile_words))
                     edge = ("%context", tile, batch, i, count, j, lane_count)
                     edge_types = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
 
@@ -284,11 +284,15 @@ def _task_text(driver: Driver) -> str:
                     if driver.direct:
                         _direct(f, kernel, f.at(b, b0), lane_data, kc, row_data, tile)
                     else:
+                        where = [k0] if kernel.needs_k0 else []
                         f.call(
-                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range,
-                            types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32",
+                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where,
+                            types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32" + ", i64" * len(where),
                         )  # fmt: skip
                     with f.when(is_last):
+                        if kernel.chunks is not None:
+                            short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
+                            f.call(f"{kernel.name}_finish", tile, short, types="!llvm.ptr, i1")
                         watch(1)
                         f.call("driver_last", *edge, types=edge_types)
     for each in buffers:
@@ -303,6 +307,8 @@ def _fill(f: Function, driver: Driver, tile: str) -> None:
     value = code.f32(0.0) if driver.first_inputs else driver.first(code, [])
     for n in range(t.rows * t.vectors):
         code.store(value, code.address(tile, n * t.width))
+    for place in range(t.rows * t.lanes, driver.kernel.tile_words, t.width):  # the guard reads sums of chunks early
+        code.store(code.f32(0.0), code.address(tile, place))
     f.lines += code.lines
 
 
