@@ -13,6 +13,8 @@ SOFTWARE_DATAPATHS = ("fp32", "exact")
 HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
 DATAPATHS = SOFTWARE_DATAPATHS + HARDWARE_DATAPATHS
 
+MAX_CHUNK = 2**31 - 1
+
 FP32 = Conversion(FORMATS["fp32"])
 BF16 = Conversion(FORMATS["bf16"])
 BF16X2 = Conversion(FORMATS["bf16x2"])
@@ -25,8 +27,8 @@ class Fma:
 
     products: how many of the products of the parts of A and B are summed.
     product: the conversion of the product before the addition (MAC, MACS), or None (FMA, FMAC, FMACS).
-    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 accumulator that is rounded to `acc` at its
-    end (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
+    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 accumulator that is rounded to `acc` at
+    its end (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
     Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
     products, a datapath, a chunk or a combination that does not exist.
     """
@@ -55,8 +57,8 @@ class Fma:
             self._check_chunk(what, self.chunk)
 
     def _check_chunk(self, what: str, chunk: int) -> None:
-        if chunk < 1:
-            raise NumcError(f"{what}: chunk={chunk}, write a whole number of at least 1")
+        if not 1 <= chunk <= MAX_CHUNK:
+            raise NumcError(f"{what}: chunk={chunk}, write a whole number from 1 to {MAX_CHUNK}")
         if self.datapath in HARDWARE_DATAPATHS:
             raise NumcError(
                 f"{what}: chunk={chunk} with datapath '{self.datapath}', which has an order of its own: leave chunk out"

@@ -9,7 +9,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from numc.compiler.errors import NumcError, did_you_mean
-from numc.compiler.fma import ALIASES, FMAS, FP32, Fma
+from numc.compiler.fma import ALIASES, FMAS, FP32, MAX_CHUNK, Fma
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
 
 _PARSER = Lark(
@@ -164,10 +164,12 @@ def _call(tree: Tree[Token]) -> Fma:
 
 
 def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
-    text = _text(given["chunk"]) if "chunk" in given else None
-    if text is not None and not (text.isdecimal() and int(text)):
-        raise NumcError(f"{name}: chunk={text}, write a whole number of at least 1")
-    return None if text is None else int(text)
+    if "chunk" not in given:
+        return None
+    text = _text(given["chunk"])
+    if not text.isdecimal() or len(text) > len(str(MAX_CHUNK)):
+        raise NumcError(f"{name}: chunk={text}, write a whole number from 1 to {MAX_CHUNK}")
+    return int(text)
 
 
 def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None) -> Fma:

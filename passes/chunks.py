@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.compiler.formats import Conversion
-from numc.passes.code import Function, Code
+from numc.passes.code import Code, Function
 from numc.passes.rounding import emit_round
 
 
@@ -39,56 +39,52 @@ class Chunks:
         vec = f"vector<{self.width}xf32>"
         types = ", ".join([vec] * len(names))
 
-        def address(name: str, start: int, place: int) -> str:
-            return f"      {name}_at{start} = llvm.getelementptr %tile[{start + place}] : (!llvm.ptr) -> !llvm.ptr, f32"
+        def each(start: int, *lines: str) -> str:
+            """Lines for each accumulator, where ``@`` is its name and ``@_at`` its address, `start` behind the tile."""
+            text = []
+            for name, place in zip(names, places, strict=True):
+                text.append(f"{name}_at = llvm.getelementptr %tile[{start + place}] : (!llvm.ptr) -> !llvm.ptr, f32")
+                text += [line.replace("@", name) for line in lines]
+            return "\n".join("        " + line for line in text)
 
-        def load(name: str, start: int, indent: str) -> str:
-            return f"{indent}{name}_was{start} = llvm.load {name}_at{start} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"
+        load = f"@_was = llvm.load @_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"
+        store = f"{{alignment = 4 : i64}} : {vec}, !llvm.ptr"
 
-        def store(value: str, name: str, start: int) -> str:
-            return f"        llvm.store {value}, {name}_at{start} {{alignment = 4 : i64}} : {vec}, !llvm.ptr"
+        def listed(suffix: str) -> str:
+            return ", ".join(name + suffix for name in names)
 
-        totals = "\n".join(address(n, 0, p) for n, p in zip(names, places, strict=True))
-        partials = "\n".join(address(n, self.tile, p) for n, p in zip(names, places, strict=True))
-        first, start, enter = "%c0", "%zero", ""
+        before, enter = "", ""
+        first, starts = "%begin", ", ".join(f"{n} = %zero" for n in names)
         if self.carried:
-            enter = "    %within = arith.remui %k0, %size : i64\n    %before = arith.subi %c0, %within : i64"
-            first, start = "%first", ""
-        begin = "%before" if self.carried else "%c0"
-        goes_on = f"""      %first = arith.maxsi %begin, %c0 : i64
+            before = """    %within = arith.remui %k0, %size : i64
+    %from = arith.subi %c0, %within : i64"""
+            enter = f"""      %first = arith.maxsi %begin, %c0 : i64
       %goes_on = arith.cmpi slt, %begin, %c0 : i64
-      {", ".join(f"{n}_in" for n in names)} = scf.if %goes_on -> ({types}) {{
-{chr(10).join(load(n, self.tile, "        ") for n in names)}
-        scf.yield {", ".join(f"{n}_was{self.tile}" for n in names)} : {types}
+      {listed("_in")} = scf.if %goes_on -> ({types}) {{
+{each(self.tile, load)}
+        scf.yield {listed("_was")} : {types}
       }} else {{
         scf.yield {", ".join(["%zero"] * len(names))} : {types}
       }}"""
-        starts = ", ".join(f"{n} = {start or n + '_in'}" for n in names)
-        sums = "\n".join(
-            f"{load(n, 0, '        ')}\n        {n}_sum = arith.addf {n}_was0, {n}_out : {vec}\n{store(n + '_sum', n, 0)}"
-            for n in names
-        )
-        keep = "\n".join(store(n + "_out", n, self.tile) for n in names)
+            first, starts = "%first", ", ".join(f"{n} = {n}_in" for n in names)
         return f"""    %c0 = arith.constant 0 : i64
     %c1 = arith.constant 1 : i64
     %size = arith.constant {self.size} : i64
     %zero = arith.constant dense<0.0> : {vec}
-{enter}
-    scf.for %begin = {begin} to %kc step %size : i64 {{
+{before}
+    scf.for %begin = {"%from" if self.carried else "%c0"} to %kc step %size : i64 {{
       %whole = arith.addi %begin, %size : i64
       %end = arith.minsi %whole, %kc : i64
-      %full = arith.cmpi sle, %whole, %kc : i64
-{totals}
-{partials}
-{goes_on if self.carried else ""}
-      {", ".join(f"{n}_out" for n in names)} = scf.for %i = {first if self.carried else "%begin"} to %end step %c1 iter_args({starts}) -> ({types}) : i64 {{
+{enter}
+      {listed("_out")} = scf.for %i = {first} to %end step %c1 iter_args({starts}) -> ({types}) : i64 {{
 {body}
         scf.yield {", ".join(results)} : {types}
       }}
+      %full = arith.cmpi sle, %whole, %kc : i64
       scf.if %full {{
-{sums}
+{each(0, load, f"@_sum = arith.addf @_was, @_out : {vec}", f"llvm.store @_sum, @_at {store}")}
       }} else {{
-{keep}
+{each(self.tile, f"llvm.store @_out, @_at {store}")}
       }}
     }}"""
 

@@ -217,10 +217,9 @@ def _ftz_fma(a: F32, b: F32, c: F32) -> F32:
 
 def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
     if op.chunk is not None:
-        for k, (x, y) in enumerate(zip(a, b, strict=True)):
-            partial = _step(op, x, y, np.zeros_like(c) if k % op.chunk == 0 else partial)
-            if (k + 1) % op.chunk == 0 or k + 1 == len(a):
-                c = c + partial
+        inner = replace(op, chunk=None)
+        for k in range(0, len(a), op.chunk):
+            c = c + _contract(inner, a[k : k + op.chunk], b[k : k + op.chunk], np.zeros_like(c))
         return round(c, op.acc)
     if op.datapath not in ("amx_bf16", "avx512_bf16"):
         for x, y in zip(a, b, strict=True):
@@ -265,6 +264,13 @@ SOME_FMAS = (
     ),
     "fma(a=fp32,acc=bf16x2)",
     "fma(a=fp32,acc=e8m0)",
+    *(
+        "fmac(bf16,chunk=8)",
+        "fmac(e6m9,chunk=7)",
+        "mac(e5m2,chunk=3)",
+        "fma(a=bf16,acc=bf16x2,datapath=exact,chunk=16)",
+    ),
+    *("fma(a=bf16x2,acc=bf16x2,products=3,chunk=5)", "fma(a=bf16,acc=e6m9n:rtz,datapath=exact,chunk=64)"),
 )
 
 

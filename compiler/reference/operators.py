@@ -33,8 +33,9 @@ Contraction = Callable[[Sequence[Parts], Sequence[Parts], Value], Value]
 def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) -> npt.NDArray[np.float32]:
     """Return one step of an operator on float32 arrays that broadcast; the operands are converted first.
 
-    A hardware operator is its instruction with one pair of elements, the rest of it zero; a chunk, which only reductions
-    have, is left out. Raises NumcError for a text that is no operator, TypeError for operands that float32 does not hold.
+    A hardware operator is its instruction with one pair of elements, the rest of it zero; a chunk is left out, as only
+    reductions have any. Raises NumcError for a text that is no operator, TypeError for operands that float32 does not
+    hold.
     """
     op = _as_fma(fma).step
     a_bits, b_bits, c_bits = np.broadcast_arrays(bits_of(a), bits_of(b), bits_of(c))
