@@ -156,6 +156,30 @@ def test_any_chunk(to: str, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("target", HERE)
+def test_where_cheap_sequences_would_miss_an_overflow(target: str) -> None:
+    """The steps of one chunk together; a chunk that goes on from a block with a large product to one of small ones.
+
+    The start brings a total that is too large back, unless the chunk is infinite as it should be.
+    """
+
+    def check(a: F32, b: F32, start: float, chunk: int, *, overflows: bool) -> None:
+        fma = f"fmac(fp16,chunk={chunk})"
+        want = reference.dot(a, b, np.float32(start), fma)
+        got = matmul(a[None, :], b[:, None], np.array([[start]], np.float32), fma=fma, target=target)[0, 0]
+        assert math.isinf(want) == overflows
+        assert got == want, f"chunk={chunk}"
+
+    a, b = np.full(40, 64, np.float32), np.full(40, 48, np.float32)
+    check(a, b, -65504, 20, overflows=False)
+    check(a, b, -65504, 32, overflows=True)
+    a, b = np.full(400, 3.75, np.float32), np.full(400, 7.5, np.float32)
+    a[0], b[0] = 248, 250
+    a[1:256] = 0
+    check(a, b, -60000, 300, overflows=False)
+    check(a, b, -60000, 400, overflows=True)
+
+
+@pytest.mark.parametrize("target", HERE)
 @pytest.mark.parametrize("chunk", [8, 300])
 @pytest.mark.parametrize(
     "operator",
