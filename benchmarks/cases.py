@@ -31,6 +31,8 @@ OPERATORS: Mapping[str, Bar | None] = {
     "fmac(e6m9)": Bar(5.5, 4.1),
     "fmac(e6m9n)": Bar(4, 3.3),
     "fmac(fp8_e5m2)": Bar(5.5, 4.1),
+    "fmac(bf16,chunk=8)": Bar(3.5, 2.7),
+    "fmac(e6m9,chunk=8)": Bar(5.5, 4.1),
     "amx_bf16": Bar(1.6, 1.2),
     BF16_EXACT: Bar(30, 10),
     BF16X2_EXACT: Bar(30, 10),

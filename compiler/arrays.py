@@ -36,7 +36,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str) -> F32Ar
 
     Raises NumcError.
     """
-    operator = parse_fma(fma)
+    operator = parse_fma(fma).step
     if operator.datapath not in ("fp32", "exact"):
         shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
         x, y, z = (np.broadcast_to(f32_array(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))

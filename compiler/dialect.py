@@ -30,7 +30,10 @@ class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[
 
 
 class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
-    """``numc.fma %a, %b, %c {fma = "bf16_1_1"}``: one step of an FMA operator; `a` and `b` are converted already."""
+    """``numc.fma %a, %b, %c {fma = "bf16_1_1"}``: one step of an FMA operator; `a` and `b` are converted already.
+
+    An operator with a chunk says how the reduction that the step is in accumulates, and belongs nowhere else.
+    """
 
     result: ext.Result[ir.F32Type]
     a: ext.Operand[ir.F32Type]

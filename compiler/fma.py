@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from numc.compiler.errors import NumcError
@@ -12,6 +12,8 @@ from numc.compiler.formats import FORMATS, Conversion
 SOFTWARE_DATAPATHS = ("fp32", "exact")
 HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
 DATAPATHS = SOFTWARE_DATAPATHS + HARDWARE_DATAPATHS
+
+MAX_CHUNK = 2**31 - 1
 
 FP32 = Conversion(FORMATS["fp32"])
 BF16 = Conversion(FORMATS["bf16"])
@@ -25,8 +27,10 @@ class Fma:
 
     products: how many of the products of the parts of A and B are summed.
     product: the conversion of the product before the addition (MAC, MACS), or None (FMA, FMAC, FMACS).
+    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 accumulator that is rounded to `acc` at
+    its end (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
     Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
-    products, a datapath or a combination that does not exist.
+    products, a datapath, a chunk or a combination that does not exist.
     """
 
     name: str = field(compare=False)
@@ -36,6 +40,7 @@ class Fma:
     products: int
     datapath: str = "fp32"
     product: Conversion | None = None
+    chunk: int | None = None
 
     def __post_init__(self) -> None:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
@@ -48,6 +53,25 @@ class Fma:
         is_native = (self.a, self.b, self.acc, self.product) == (BF16, BF16, FP32, None)
         if self.datapath in HARDWARE_DATAPATHS and not is_native:
             raise NumcError(f"{what}: datapath '{self.datapath}' takes only a=bf16, b=bf16, acc=fp32, products=1")
+        if self.chunk is not None:
+            self._check_chunk(what, self.chunk)
+
+    def _check_chunk(self, what: str, chunk: int) -> None:
+        if not 1 <= chunk <= MAX_CHUNK:
+            raise NumcError(f"{what}: chunk={chunk}, write a whole number from 1 to {MAX_CHUNK}")
+        if self.datapath in HARDWARE_DATAPATHS:
+            raise NumcError(
+                f"{what}: chunk={chunk} with datapath '{self.datapath}', which has an order of its own: leave chunk out"
+            )
+        if self.acc.format == FP32.format:
+            raise NumcError(
+                f"{what}: chunk={chunk} with an fp32 accumulator, which is what chunks are summed in: leave chunk out"
+            )
+
+    @property
+    def step(self) -> Fma:
+        """One step of the operator, outside of a reduction."""
+        return self if self.chunk is None else replace(self, chunk=None)
 
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:
@@ -63,6 +87,7 @@ class Fma:
             if self == known:
                 return name
         path = "" if self.datapath == "fp32" else f",datapath={self.datapath}"
+        path += "" if self.chunk is None else f",chunk={self.chunk}"
         if self.product is not None:
             if self.a != self.product or self.b != self.product or self.acc not in (self.product, FP32):
                 return self.name  # no text has this meaning: only a literal can

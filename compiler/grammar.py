@@ -9,7 +9,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from numc.compiler.errors import NumcError, did_you_mean
-from numc.compiler.fma import ALIASES, FMAS, FP32, Fma
+from numc.compiler.fma import ALIASES, FMAS, FP32, MAX_CHUNK, Fma
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.grouped import GROUP_FORMATS, Bfp, GroupConversion, GroupFormat, Int
 
@@ -19,10 +19,11 @@ _PARSER = Lark(
     format: NAME | PAPER | call
     fma: NAME | NAME "{" INT "}" | call
     call: NAME "(" [argument ("," argument)* ","?] ")"
-    argument: [NAME "="] (conversion | INT)
+    argument: [NAME "="] (conversion | NUMBER)
 
     NAME: /[A-Za-z_][A-Za-z0-9_]*/
-    PAPER: /\d+\/\d+\/\d+\/\w+/
+    PAPER.2: /\d+\/\d+\/\d+\/\w+/
+    NUMBER: /[+-]?\d+(\.\d*)?/
     %import common.INT
     %import common.WS
     %ignore WS
@@ -192,10 +193,10 @@ def _reject_later(name: str, what: str) -> None:
 
 
 _CALLS = {
-    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16)",
+    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16, chunk=c)",
     "mac": "mac(F)",
     "macs": "macs(F)",
-    "fmac": "fmac(F)",
+    "fmac": "fmac(F, chunk=c)",
     "fmacs": "fmacs(F)",
 }
 
@@ -206,29 +207,39 @@ def _call(tree: Tree[Token]) -> Fma:
         near = did_you_mean(name.lower(), _CALLS)
         raise NumcError(f"unknown FMA operator '{name}(...)'{near}: allowed are {', '.join(_CALLS.values())}")
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
-    datapath = _text(given.pop("datapath")) if "datapath" in given else "fp32"
+    datapath = _text(given["datapath"]) if "datapath" in given else "fp32"
+    chunk = _chunk(name, given)
     if name == "fma":
-        return _fma(given, datapath)
+        return _fma(given, datapath, chunk)
     f = _taken(name, given, "a")
     if f.format.parts > 1:
         raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
     acc = FP32 if name.endswith("s") else f
-    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None)
+    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None, chunk)
 
 
-def _fma(given: dict[str, Tree[Token] | Token], datapath: str) -> Fma:
+def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
+    if "chunk" not in given:
+        return None
+    text = _text(given["chunk"])
+    if not text.isdecimal() or len(text) > len(str(MAX_CHUNK)):
+        raise NumcError(f"{name}: chunk={text}, write a whole number from 1 to {MAX_CHUNK}")
+    return int(text)
+
+
+def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None) -> Fma:
     a = _taken("fma", given, "a")
     b = _taken("fma", given, "b") if "b" in given else a
     acc = _taken("fma", given, "acc")
     every = a.format.parts * b.format.parts
     products = given.get("products")
-    if isinstance(products, Tree):
+    if products is not None and not _text(products).isdecimal():
         raise NumcError(f"fma: products='{_text(products)}', write a number")
-    return Fma("", a, b, acc, every if products is None else int(products), datapath)
+    return Fma("", a, b, acc, every if products is None else int(_text(products)), datapath, chunk=chunk)
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
-    keys = ("a", "b", "acc", "products", "datapath") if name == "fma" else ("a", "datapath")
+    keys = ("a", "b", "acc", "products", "datapath", "chunk") if name == "fma" else ("a", "datapath", "chunk")
     positional = ("a", "b") if name == "fma" else ("a",)
     given: dict[str, Tree[Token] | Token] = {}
     for index, node in enumerate(nodes):
@@ -239,8 +250,6 @@ def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | T
             key = positional[index]
         else:
             raise NumcError(f"{name}: '{_text(value)}' has no name, write {_CALLS[name]}")
-        if key == "chunk":
-            raise NumcError(f"{name}: chunk= (FMAC-8) is not available in this version of numc, leave it out")
         if key not in keys:
             raise NumcError(f"{name}: unknown argument '{key}'{did_you_mean(key, keys)}: write {_CALLS[name]}")
         if key in given:

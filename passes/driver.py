@@ -204,7 +204,7 @@ def _task_text(driver: Driver) -> str:
     a, b, probe, a_batch, b_batch = _context(f, "a", "b", "probe", "a_batch", "b_batch")
     row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
-    sizes = {"tiles": f.i64("muli", row_block, lane_block)}
+    sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), kernel.tile_words // (t.rows * t.lanes))}
     if driver.packed != "rows":
         sizes |= {"rows": f.i64("muli", row_panels, row_words), "ranges": f.i64("muli", row_panels, 2)}
     if driver.packed != "lanes" and not driver.direct:
@@ -264,7 +264,7 @@ def _task_text(driver: Driver) -> str:
                         f.i64("addi", f.i64("muli", panel, lane_panels), column),
                         f.i64("muli", last_block, 1 << 40),
                     )
-                    tile = f.at(tiles, f.i64("muli", number, t.rows * t.lanes))
+                    tile = f.at(tiles, f.i64("muli", number, kernel.tile_words))
                     edge = ("%context", tile, batch, i, count, j, lane_count)
                     edge_types = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
 
@@ -283,15 +283,20 @@ def _task_text(driver: Driver) -> str:
                             f.call("driver_first", *edge, types=edge_types)
                         else:
                             _fill(f, driver, tile)
+                        _fill_sums(f, kernel, tile)
                         watch(0)
                     if driver.direct:
                         _direct(f, kernel, f.at(b, b0), lane_data, kc, row_data, tile)
                     else:
+                        where = [k0] if kernel.needs_k0 else []
                         f.call(
-                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range,
-                            types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32",
+                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where,
+                            types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32" + ", i64" * len(where),
                         )  # fmt: skip
                     with f.when(is_last):
+                        if kernel.chunks is not None:
+                            short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
+                            f.call(f"{kernel.name}_finish", tile, short, types="!llvm.ptr, i1")
                         watch(1)
                         f.call("driver_last", *edge, types=edge_types)
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
@@ -315,6 +320,15 @@ def _fill(f: Function, driver: Driver, tile: str) -> None:
     value = code.f32(0.0) if driver.first_inputs else driver.first(code, [])
     for n in range(t.rows * t.vectors):
         code.store(value, code.address(tile, n * t.width))
+    f.lines += code.lines
+
+
+def _fill_sums(f: Function, kernel: Kernel, tile: str) -> None:
+    """Zeros behind the accumulators: the guard reads the sums of chunks before there are any."""
+    t = kernel.tile
+    code = Code(t.width, "zs")
+    for place in range(t.rows * t.lanes, kernel.tile_words, t.width):
+        code.store(code.f32(0.0), code.address(tile, place))
     f.lines += code.lines
 
 

@@ -35,12 +35,14 @@ def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma) -> None:
         if isinstance(product.owner, ir.Block) or product.owner.name != "arith.mulf" or walk.uses(product) != 1:
             continue
         multiply = product.owner
+        accumulates = _is_accumulator(generic, addend)
         with ir.InsertionPoint(add), add.location:
             a = _round(multiply.operands[0], fma.a)
             b = _round(multiply.operands[1], fma.b)
-            c = addend if _is_accumulator(generic, addend) else _round(addend, fma.acc)
-            result = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(fma))).result
-        if _is_accumulator(generic, addend):
+            c = addend if accumulates else _round(addend, fma.acc)
+            operator = fma if accumulates else fma.step
+            result = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(operator))).result
+        if accumulates:
             _round_init(generic, addend, fma.acc)
         add.results[0].replace_all_uses_with(result)
         add.erase()

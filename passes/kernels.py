@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
+from numc.passes.chunks import Chunks, finish_text
 from numc.passes.code import APART, Code, Function
 from numc.passes.fast import Guard, emit_fast_fma, guard
 from numc.passes.operators import emit_fma
@@ -82,7 +83,25 @@ class Kernel:
     @property
     def reads_directly(self) -> bool:
         """Whether there is a variant that converts the lanes as it reads them: for one row, packing is half the work."""
-        return self.tile.rows == 1 and self.limits is None and not self.flushes
+        return self.tile.rows == 1 and self.limits is None and not self.flushes and self.chunks is None
+
+    @property
+    def chunks(self) -> Chunks | None:
+        """How the accumulators are summed in chunks, if they are."""
+        t = self.tile
+        if self.fma.chunk is None:
+            return None
+        return Chunks(self.fma.chunk, t.k_block, t.width, t.rows * t.lanes, self.fma.acc)
+
+    @property
+    def tile_words(self) -> int:
+        """What a tile takes in memory, in f32 numbers; its first half are the accumulators if there are chunks."""
+        return self.tile.rows * self.tile.lanes * (1 if self.chunks is None else 2)
+
+    @property
+    def needs_k0(self) -> bool:
+        """Whether the kernel must be told where its block of k begins."""
+        return self.chunks is not None and self.chunks.carried
 
     @property
     def flushes(self) -> bool:
@@ -94,7 +113,8 @@ def kernel_text(kernel: Kernel) -> str:
     """Return the MLIR functions of a kernel; ``@<name>`` updates one micro-tile for one block of k.
 
     Its arguments: packed rows, packed lanes, the tile (rows x lanes, f32), the depth of the block, the number of rows,
-    and the smallest and largest magnitudes of rows and lanes, which decide whether the cheap sequence is exact.
+    and the smallest and largest magnitudes of rows and lanes, which decide whether the cheap sequence is exact; then
+    where the block begins, if the kernel needs it.
     """
     limits = kernel.limits
     parts = [_micro_kernel_text(kernel, kernel.tile.rows, fast=False)]
@@ -103,6 +123,8 @@ def kernel_text(kernel: Kernel) -> str:
         parts.append(_guard_text(kernel, limits))
     elif kernel.partial:
         parts += [_micro_kernel_text(kernel, rows, fast=False) for rows in kernel.partial]
+    if kernel.chunks is not None:
+        parts.append(finish_text(f"{kernel.name}_finish", kernel.chunks))
     return "\n".join([*parts, _choice_text(kernel)])
 
 
@@ -112,7 +134,8 @@ def _micro_name(kernel: Kernel, rows: int, *, fast: bool) -> str:
 
 def _choice_text(kernel: Kernel) -> str:
     """The entry: guard, then the micro-kernel for the number of rows."""
-    call = "(%rows, %lanes, %tile, %kc) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> ()"
+    k0, k0_type, k0_argument = (", %k0", ", i64", ", %k0: i64") if kernel.needs_k0 else ("", "", "")
+    call = f"(%rows, %lanes, %tile, %kc{k0}) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64{k0_type}) -> ()"
     fast = kernel.limits is not None
 
     def by_rows(sizes: list[int], indent: str) -> str:
@@ -140,7 +163,7 @@ def _choice_text(kernel: Kernel) -> str:
     func.call @numc_ftz_end(%mode) : (i32) -> ()"""
     return f"""
 func.func private @{kernel.name}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64, %count: i64,
-    %rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32) {APART} {{
+    %rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32{k0_argument}) {APART} {{
 {body}
     return
 }}"""
@@ -152,6 +175,14 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
     vec = f"vector<{t.width}xf32>"
     names = [f"%acc{r}_{v}" for r in range(rows) for v in range(t.vectors)]
     places = [r * t.lanes + v * t.width for r in range(rows) for v in range(t.vectors)]
+    head = f"func.func private @{_micro_name(kernel, rows, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
+    if kernel.chunks is not None:
+        body, results = _k_step(kernel, rows, names, fast=fast)
+        return f"""
+{head}{", %k0: i64" if kernel.needs_k0 else ""}) {APART} {{
+{kernel.chunks.loop(names, places, body, results)}
+    return
+}}"""
     load = "\n".join(
         f"""    {acc}_at = llvm.getelementptr %tile[{place}] : (!llvm.ptr) -> !llvm.ptr, f32
     {acc}_in = llvm.load {acc}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"""
@@ -169,7 +200,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
       scf.yield {", ".join(results)} : {types}
     }}"""
     return f"""
-func.func private @{_micro_name(kernel, rows, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64) {APART} {{
+{head}) {APART} {{
     %c0 = arith.constant 0 : i64
 {load}
 {loop}
@@ -304,12 +335,15 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
 
     Bounds are on biased exponents. A product is below 2^(ea + eb + 2); with K of them and the accumulator at entry every
     partial sum is below 2^(max(ea + eb + 2 + log2 K, ec + 1) + 2), the last 2 covering the growth by rounding (monotone
-    rounding of multiples for one part, a factor below e for compound formats and K <= 2^15).
+    rounding of multiples for one part, a factor below e for compound formats and K <= 2^15). With chunks, K is at most
+    theirs, and the accumulators at entry are the sum of a chunk that goes on from the block before.
     """
-    t = kernel.tile
-    growth = (t.k_block - 1).bit_length()
+    t, chunks = kernel.tile, kernel.chunks
+    growth = ((t.k_block if chunks is None else min(chunks.size, t.k_block)) - 1).bit_length()
+    # Where no chunk goes on, there is nothing to look at.
+    start, size = (0, t.rows * t.lanes) if chunks is None else (chunks.tile, chunks.tile if chunks.carried else 0)
     code = Code(t.width, "g")
-    value = code.load(code.address("%tile", "%i"))
+    value = code.load(code.address(code.address("%tile", start), "%i"))
     bits = code.cast("bitcast", value, "f32", "i32")
     low, high = magnitude_range(code, bits, "%low0", "%high0")
     # -0 would become +0 in the cheap sequence.
@@ -319,7 +353,7 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
     return f"""
 func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32, %tile: !llvm.ptr) -> i1 {APART} {{
     %c0 = arith.constant 0 : i64
-    %size = arith.constant {t.rows * t.lanes} : i64
+    %size = arith.constant {size} : i64
     %width = arith.constant {t.width} : i64
     %ones = arith.constant dense<-1> : {ivec}
     %none = arith.constant dense<0> : {ivec}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.compiler.dialect import conversion_of, fma_of
+from numc.compiler.errors import NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
 from numc.passes import walk
@@ -21,6 +22,7 @@ def lower_numc(module: ir.Operation) -> None:
             if op.name == "numc.round":
                 name = _define(module, symbols, f"round {conversion_of(op)}", _round_text(conversion_of(op)))
             elif op.name == "numc.fma":
+                _reject_chunk(op, fma_of(op))
                 name = _define(module, symbols, f"fma {fma_of(op)}", _fma_text(fma_of(op)))
             else:
                 continue
@@ -33,6 +35,14 @@ def lower_numc(module: ir.Operation) -> None:
                 )
             op.results[0].replace_all_uses_with(call.results[0])
             op.erase()
+
+
+def _reject_chunk(op: ir.Operation, fma: Fma) -> None:
+    if fma.chunk is not None:
+        raise NumcError(
+            f"{op.location}: '{fma}' needs reductions whose body is one multiply-add, this one does more: "
+            f"use '{fma.step}'"
+        )
 
 
 def _define(module: ir.Operation, symbols: dict[str, str], key: str, body: str) -> str:

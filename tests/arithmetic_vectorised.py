@@ -8,6 +8,7 @@ binary64, where a product of two binary32 numbers is exact and a sum rounded to 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ def round(x: npt.ArrayLike, to: Conversion | str) -> F32:
 
 
 def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) -> F32:
-    """Return one step of an operator on float32 arrays that broadcast."""
+    """Return one step of an operator on float32 arrays that broadcast; a chunk only means something in a matmul."""
     op = parse_fma(fma) if isinstance(fma, str) else fma
+    op = replace(op, chunk=None)
 
     def block(a: F32, b: F32, c: F32) -> F32:
         return _contract(op, [_parts(a, op.a)], [_parts(b, op.b)], round(c, op.acc))
@@ -214,6 +216,11 @@ def _ftz_fma(a: F32, b: F32, c: F32) -> F32:
 
 
 def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
+    if op.chunk is not None:
+        inner = replace(op, chunk=None)
+        for k in range(0, len(a), op.chunk):
+            c = c + _contract(inner, a[k : k + op.chunk], b[k : k + op.chunk], np.zeros_like(c))
+        return round(c, op.acc)
     if op.datapath not in ("amx_bf16", "avx512_bf16"):
         for x, y in zip(a, b, strict=True):
             c = _step(op, x, y, c)
@@ -257,6 +264,13 @@ SOME_FMAS = (
     ),
     "fma(a=fp32,acc=bf16x2)",
     "fma(a=fp32,acc=e8m0)",
+    *(
+        "fmac(bf16,chunk=8)",
+        "fmac(e6m9,chunk=7)",
+        "mac(e5m2,chunk=3)",
+        "fma(a=bf16,acc=bf16x2,datapath=exact,chunk=16)",
+    ),
+    *("fma(a=bf16x2,acc=bf16x2,products=3,chunk=5)", "fma(a=bf16,acc=e6m9n:rtz,datapath=exact,chunk=64)"),
 )
 
 

@@ -16,7 +16,9 @@ Besides the named ones there are formats and operators by their text:
   e6m9       6 exponent and 9 significand bits, as IEEE-754; e6m9n has no subnormals, e4m3fn no infinities
   e6m9:rtz   another rounding: rne rtz rna rup rdn odd
   bfp(16,3,4)   groups of 16 values, 3 exponent bits, 4 magnitude bits; int4 to int16
+  1/6/9/d    the papers' text for e6m9; 1/6/9/n for e6m9n
   fma(a=bf16,b=e4m3fn,acc=fp32), mac(fp16), macs(fp16)
+  fmac(e6m9,chunk=8)   FMAC-8: sums of 8 steps are added up in fp32
 
 \b
 Examples:

@@ -33,10 +33,11 @@ Contraction = Callable[[Sequence[Parts], Sequence[Parts], Value], Value]
 def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) -> npt.NDArray[np.float32]:
     """Return one step of an operator on float32 arrays that broadcast; the operands are converted first.
 
-    A hardware operator is its instruction with one pair of elements, the rest of it zero. Raises NumcError for a text
-    that is no operator, TypeError for operands that float32 does not hold.
+    A hardware operator is its instruction with one pair of elements, the rest of it zero; a chunk is left out, as only
+    reductions have any. Raises NumcError for a text that is no operator, TypeError for operands that float32 does not
+    hold.
     """
-    op = _as_fma(fma)
+    op = _as_fma(fma).step
     a_bits, b_bits, c_bits = np.broadcast_arrays(bits_of(a), bits_of(b), bits_of(c))
     left, right = _operands(a_bits, op.a), _operands(b_bits, op.b)
     start = _operands(c_bits, op.acc, split=False)
@@ -115,11 +116,28 @@ def _contraction(op: Fma) -> Contraction:
     if op.datapath in _INSTRUCTIONS:
         return _INSTRUCTIONS[op.datapath]
     step = _exact_step(op) if op.datapath == "exact" else _fp32_step(op)
+    if op.chunk is not None:
+        return _chunked(step, op.chunk, rounder(op.acc, POINT))
 
     def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
         for x, y in zip(a, b, strict=True):
             c = step(x, y, c)
         return c
+
+    return contract
+
+
+def _chunked(step: Step, chunk: int, to_acc: Callable[[Value], Value]) -> Contraction:
+    """Sums of `chunk` steps from +0 are added up in binary32; the total is rounded to the accumulator's format."""
+
+    def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
+        total = c
+        for begin in range(0, len(a), chunk):
+            partial: Value = 0
+            for x, y in zip(a[begin : begin + chunk], b[begin : begin + chunk], strict=True):
+                partial = step(x, y, partial)
+            total = _f32_add(total, partial)
+        return to_acc(total)
 
     return contract
 

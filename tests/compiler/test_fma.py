@@ -47,6 +47,12 @@ def test_an_operator_with_a_product_of_its_own_prints_as_its_name() -> None:
     assert str(Fma("odd_one", BF16, BF16, FP32, 1, product=Conversion(FORMATS["fp16"]))) == "odd_one"
 
 
+def test_one_step_has_no_chunk() -> None:
+    chunked = parse_fma("fmac(e6m9,chunk=8)")
+    assert chunked.step == parse_fma("fmac(e6m9)") != chunked
+    assert chunked.step.step == chunked.step
+
+
 @pytest.mark.parametrize(
     ("parts", "allowed"),
     [((1, 1), (1,)), ((2, 2), (3, 4)), ((3, 3), (6, 9)), ((2, 1), (2,)), ((1, 3), (3,)), ((3, 2), (6,))],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numc.compiler.errors import NumcError
-from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, Fma, allowed_products
+from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, MAX_CHUNK, Fma, allowed_products
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.grammar import parse_conversion, parse_fma
 from numc.compiler.grouped import GROUP_FORMATS
@@ -34,9 +34,15 @@ def fmas(draw: st.DrawFn) -> Fma:
     datapath = draw(st.sampled_from([d for d in DATAPATHS if d not in HARDWARE_DATAPATHS]))
     a = draw(conversions())
     if a.format.parts == 1 and draw(st.booleans()):
-        return Fma("", a, a, draw(st.sampled_from([a, FP32])), 1, datapath, a)
+        acc = draw(st.sampled_from([a, FP32]))
+        return Fma("", a, a, acc, 1, datapath, a, draw(chunks(acc)))
     b, acc = draw(st.one_of(st.just(a), conversions())), draw(conversions())
-    return Fma("", a, b, acc, draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts))), datapath)
+    products = draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts)))
+    return Fma("", a, b, acc, products, datapath, chunk=draw(chunks(acc)))
+
+
+def chunks(acc: Conversion) -> st.SearchStrategy[int | None]:
+    return st.none() if acc.format == FP32.format else st.one_of(st.none(), st.integers(1, MAX_CHUNK))
 
 
 @given(conversions())
@@ -106,6 +112,15 @@ def test_conversion_texts(text: str, canonical: str) -> None:
         ("fmac(bf16)", "bf16_1_1"),
         ("fmac(e6m9)", "fma(a=e6m9,acc=e6m9)"),
         ("fmacs(e6m9)", "fma(a=e6m9,acc=fp32)"),
+        ("fmac(e6m9, chunk=8)", "fma(a=e6m9,acc=e6m9,chunk=8)"),
+        ("fmac(bf16,chunk=8)", "fma(a=bf16,acc=bf16,chunk=8)"),
+        ("mac(1/6/9/n:rtz, chunk=32, datapath=exact)", "mac(e6m9n:rtz,datapath=exact,chunk=32)"),
+        ("fma(chunk=1,a=bf16x2,acc=bf16x2,products=3)", "fma(a=bf16x2,acc=bf16x2,products=3,chunk=1)"),
+        # the papers' notation
+        ("fmac(1/6/9/d)", "fma(a=e6m9,acc=e6m9)"),
+        ("fmac(1/5/10/d,chunk=8)", "fma(a=fp16,acc=fp16,chunk=8)"),
+        ("macs(1/8/7/n)", "macs(e8m7n)"),
+        ("fma(a=1/8/7/d, b=1/6/9/n, acc=1/8/23/d)", "fma(a=bf16,b=e6m9n,acc=fp32)"),
     ],
 )
 def test_fma_texts(text: str, canonical: str) -> None:
@@ -125,8 +140,9 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
 
 _USE = "use a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
 _LATER = "is not available in this version of numc"
-_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16)"
-_CALLS = f"{_FMA}, mac(F), macs(F), fmac(F), fmacs(F)"
+_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16, chunk=c)"
+_CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
+_CHUNK = "write a whole number from 1 to 2147483647"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +193,30 @@ def test_conversion_errors(text: str, message: str) -> None:
         ),
         ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): allowed are {_CALLS}"),
         ("mac(bf16x2)", "mac(bf16x2): mac takes a format of one part, write fma(a=bf16x2, acc=...)"),
-        ("fmac(e6m9, chunk=8)", f"fmac: chunk= (FMAC-8) {_LATER}, leave it out"),
+        ("fmac(e6m9, chunk=0)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=0, {_CHUNK}"),
+        ("fmac(e6m9, chunk=-8)", f"fmac: chunk=-8, {_CHUNK}"),
+        ("fma(a=e6m9, acc=e6m9, chunk=2.5)", f"fma: chunk=2.5, {_CHUNK}"),
+        ("mac(e6m9, chunk=all)", f"mac: chunk=all, {_CHUNK}"),
+        ("fmac(e6m9, chunk=2147483648)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=2147483648, {_CHUNK}"),
+        (f"fmac(e6m9, chunk={'9' * 5000})", f"fmac: chunk={'9' * 5000}, {_CHUNK}"),
+        (
+            "fmacs(e6m9, chunk=8)",
+            "fma(a=e6m9,b=e6m9,acc=fp32): chunk=8 with an fp32 accumulator, "
+            "which is what chunks are summed in: leave chunk out",
+        ),
+        (
+            "fma(a=bf16,acc=fp32,datapath=amx_bf16,chunk=8)",
+            "fma(a=bf16,b=bf16,acc=fp32): chunk=8 with datapath 'amx_bf16', "
+            "which has an order of its own: leave chunk out",
+        ),
+        ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): write fmac(F, chunk=c)"),
+        ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): allowed are {_CALLS}"),
+        ("fma(a=bf16,acc=fp32,products=1.5)", "fma: products='1.5', write a number"),
+        (
+            "fma(a=1/6/9,acc=fp32)",
+            f"FMA operator 'fma(a=1/6/9,acc=fp32)': cannot read it from '/6/9,acc=fp32)', write a name or {_CALLS}",
+        ),
+        ("fmac(1/6/9/x)", "format '1/6/9/x': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
         ("fma(acc=fp32)", f"fma: the format 'a' is missing, write {_FMA}"),
         ("fma(bf16)", f"fma: the format 'acc' is missing, write {_FMA}"),
         ("fma(bf16,bf16,fp32)", f"fma: 'fp32' has no name, write {_FMA}"),

@@ -28,7 +28,7 @@ TILES = [
 ]
 
 
-@pytest.mark.parametrize("fma", ["bf16_1_1", "bf16_2_2{3}", "fmac(e6m9)", "amx_bf16"])
+@pytest.mark.parametrize("fma", ["bf16_1_1", "bf16_2_2{3}", "fmac(e6m9)", "fmac(e6m9,chunk=24)", "amx_bf16"])
 def test_tiles(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((21, 100), (100, 75), (21, 75)))
