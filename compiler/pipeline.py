@@ -17,7 +17,7 @@ from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
-from numc.passes.contractions import Contraction, Packing, contractions_to_kernels
+from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.fold_constants import Folded, fold_constants
@@ -32,6 +32,7 @@ from numc.passes.parallel_loops import parallel_loops
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.separate_buffers import separate_buffers
 from numc.passes.tidy_conversions import tidy_conversions
+from numc.passes.weights import Packing
 from numc.passes.without_fma import without_fma
 
 

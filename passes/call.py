@@ -1,0 +1,103 @@
+"""The function that describes one contraction to the runtime, and starts it (runtime/src/contract.cpp)."""
+
+from __future__ import annotations
+
+import math
+
+from torch_mlir import ir
+
+from numc.passes.code import Function
+from numc.passes.driver import LANES_PACKED, ROWS_PACKED
+from numc.passes.kernels import Kernel
+from numc.passes.recognise import Found, Operand
+from numc.passes.weights import Packing
+
+_About = tuple[str, str, list[str], list[str]]
+
+
+def call_text(
+    task: str, kernel: Kernel, side: str, packing: Packing | None, found: Found, operands: list[Operand]
+) -> str:
+    """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks."""
+    order = found.shape.order
+    f = Function("contraction", {f"%x{n}": str(o.value.type) for n, o in enumerate(operands)} | {"%id": "i64"})
+    flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side]
+    groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
+    ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
+    words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, ranges, len(operands)]
+    words += [len(group) for group in groups]
+    weight = {"": -1, "rows": 0, "lanes": 1}[side]
+    described = [None if n == weight else _describe(f, n, o) for n, o in enumerate(operands)]
+    for d in order:
+        words.append(_extent(f, d, operands, described, packing, found))
+    for n, (operand, about) in enumerate(zip(operands, described, strict=True)):
+        if about is None:
+            assert packing is not None
+            base = f.op(f"memref.extract_aligned_pointer_as_index %x{n} : {operand.value.type} -> index")
+            words += [f.cast("index_cast", base, "index", "i64"), 0]
+            words += [_packed_stride(d, operand, packing, found) for d in order]
+            continue
+        pointer, start, _, strides = about
+        words.append(pointer)
+        by_dimension: dict[int, list[int | str]] = {d: [] for d in order}
+        for (coefficients, constant), stride in zip(operand.places, strides, strict=True):
+            if constant:
+                start = f.i64("addi", start, f.i64("muli", stride, constant))
+            for d, factor in coefficients.items():
+                by_dimension[d].append(stride if factor == 1 else f.i64("muli", stride, factor))
+        words.append(start)
+        for d in order:
+            total: int | str = 0
+            for n_, term in enumerate(by_dimension[d]):
+                total = term if n_ == 0 else f.i64("addi", total, term)
+            words.append(total)
+    size = f.number(len(words))
+    place = f.op(f"llvm.alloca {size} x i64 : (i64) -> !llvm.ptr")
+    for n, word in enumerate(words):
+        f.line(f"llvm.store {f.number(word)}, {f.at(place, n, 'i64')} : i64, !llvm.ptr")
+    address = f.op(f"llvm.mlir.addressof @{task} : !llvm.ptr")
+    f.call("numc_contract", address, place, "%id", types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm")
+    return f.function()
+
+
+def _describe(f: Function, n: int, operand: Operand) -> _About:
+    """Pointer, offset, sizes and strides of a memref, as i64."""
+    kind = ir.MemRefType(operand.value.type)
+    rank = kind.rank
+    sizes = f", %size{n}:{rank}, %stride{n}:{rank}" if rank else ""
+    types = f" -> memref<f32>, index{', index' * 2 * rank}"
+    f.line(f"%base{n}, %offset{n}{sizes} = memref.extract_strided_metadata %x{n} : {kind}{types}")
+    pointer = f.op(f"memref.extract_aligned_pointer_as_index %base{n} : memref<f32> -> index")
+
+    def number(name: str) -> str:
+        return f.cast("index_cast", name, "index", "i64")
+
+    names = [(f"%size{n}#{d}", f"%stride{n}#{d}") if rank > 1 else (f"%size{n}", f"%stride{n}") for d in range(rank)]
+    return number(pointer), number(f"%offset{n}"), [number(s) for s, _ in names], [number(s) for _, s in names]
+
+
+def _extent(
+    f: Function,
+    d: int,
+    operands: list[Operand],
+    described: list[_About | None],
+    packing: Packing | None,
+    found: Found,
+) -> int | str:
+    """The size of one dimension of the contraction."""
+    for operand, about in zip(operands, described, strict=True):
+        for n, place in enumerate(operand.places):
+            if about is not None and place == ({d: 1}, 0):
+                return about[2][n]
+    assert packing is not None  # only the packed weight has it: its sizes were static
+    return packing.dims[d]
+
+
+def _packed_stride(d: int, operand: Operand, packing: Packing, found: Found) -> int:
+    """The distance of two batches of a packed weight along one dimension."""
+    batch = [b for b in found.shape.batch if b in operand.dims()]
+    if d not in batch:
+        return 0
+    inner = batch[batch.index(d) + 1 :]
+    pitch = math.prod(packing.dims[b] for b in inner)
+    return pitch * packing.layout.batch_words(*packing.shape[1:])

@@ -1,0 +1,76 @@
+"""Weights that a contraction reads in packed form: packed once, when the program is built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch_mlir import ir
+
+from numc.passes.packing import Layout, packed
+from numc.passes.recognise import Found, Operand, static_sizes
+
+Directions = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a weight, an argument of main by its number, is packed.
+
+    start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. dims: the sizes of
+    the contraction's dimensions, as far as the weight knows them. conversion: what its values need first, or nothing.
+    """
+
+    weight: int
+    start: int
+    batch: Directions
+    across: Directions
+    k: Directions
+    dims: dict[int, int]
+    layout: Layout
+    conversion: str
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal keys mean equal packed weights."""
+        return self.weight, self.start, self.batch, self.across, self.k, self.layout, self.conversion
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Batches, rows or lanes, depth."""
+        batch, across, k = (math.prod(size for size, _ in d) for d in (self.batch, self.across, self.k))
+        return batch, across, k
+
+    def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Pack `weight`, converted already."""
+        index = np.full((1,), self.start, np.int64)
+        for size, stride in (*self.batch, *self.across, *self.k):
+            index = (index[:, None] + np.arange(size) * stride).reshape(-1)
+        return packed(weight.reshape(-1)[index].reshape(self.shape), self.layout)
+
+
+def packing_of(weight: int, operand: Operand, found: Found, across: list[int], to: Layout) -> Packing | None:
+    """How a view of a weight is packed, if its sizes and strides are known."""
+    kind = ir.MemRefType(operand.value.type)
+    strides_of_view, start = kind.get_strides_and_offset()
+    sizes = static_sizes(operand, kind)
+    batch = [d for d in found.shape.batch if d in operand.dims()]
+    dims = (*batch, *across, *found.shape.k)
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    if any(d not in sizes for d in dims) or dynamic in (*strides_of_view, start):
+        return None
+    strides = dict.fromkeys(dims, 0)
+    for (coefficients, constant), stride in zip(operand.places, strides_of_view, strict=True):
+        start += constant * stride
+        for d, factor in coefficients.items():
+            strides[d] += factor * stride
+
+    def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        return tuple((sizes[d], strides[d]) for d in group)
+
+    return Packing(
+        weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to, operand.conversion
+    )
