@@ -152,7 +152,7 @@ def _group_format(node: Token | Tree[Token]) -> GroupFormat | None:
 
 def _bfp(call: Tree[Token]) -> Bfp:
     values = [argument.children[0] for argument in call.children[1:]]  # type: ignore[union-attr]
-    if len(values) != 3 or any(isinstance(value, Tree) or value.type != "INT" for value in values):
+    if len(values) != 3 or any(isinstance(value, Tree) or not value.isdecimal() for value in values):
         raise NumcError("format 'bfp(...)': write bfp(g,e,m), three numbers: group, exponent and magnitude bits")
     return Bfp(*(int(value) for value in values))  # type: ignore[arg-type]
 
