@@ -310,5 +310,6 @@ def read_program(path: str | os.PathLike[str]) -> Contents:
             view = np.frombuffer(data, spec.dtype, count, start + offset) if count else np.empty(0, spec.dtype)
             weights.append(view.reshape(shape))
     except (ValueError, IndexError, OverflowError, MemoryError, struct.error, zlib.error) as error:
-        raise NumcError(f"'{path}': damaged program file ({error})") from None
+        what = " ".join(str(error).split())  # a name out of a damaged file may hold line ends
+        raise NumcError(f"'{path}': damaged program file ({what})") from None
     return Contents(abi, section("code"), tuple(weights), manifest, ir)

@@ -129,6 +129,20 @@ def test_a_damaged_abi_with_a_right_checksum_never_crashes(whole, folder, data):
     assert "\n" not in read_bytes(bytes(changed), folder)
 
 
+def test_a_line_end_in_a_name_stays_out_of_the_message(whole, folder):
+    changed = bytearray(whole)
+    table = {whole[64 + 48 * i :][:24].rstrip(b"\0"): 64 + 48 * i for i in range(5)}
+    abi, weights = table[b"abi"], table[b"weights"]
+    start, size = (int.from_bytes(whole[abi + k : abi + k + 8], "little") for k in (24, 32))
+    changed[start + whole[start : start + size].index(b"bias")] = ord("\n")
+    changed[weights + 32 : weights + 40] = bytes(8)  # no weight is in it any more
+    changed[abi + 40 : abi + 44] = zlib.crc32(changed[start : start + size]).to_bytes(4, "little")
+    changed[24:28] = bytes(4)
+    changed[24:28] = zlib.crc32(changed[: 64 + 48 * 5]).to_bytes(4, "little")
+    assert read_bytes(bytes(changed), folder).endswith("damaged program file (weight ' ias' is not in it)")
+    assert load_bytes(bytes(changed)).endswith("damaged program file (weight '?ias' is not in it)")
+
+
 @pytest.mark.parametrize("keep", [0, 3, 8, 20, 63, 64, 100, 400, -4097, -1])
 def test_truncated(whole, keep, tmp_path):
     cut = whole[:keep]
