@@ -154,7 +154,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "linalg": {
         # Padding and concatenation as plain structured ops; named contractions as linalg.generic, which we rewrite.
         "generalize": upstream(
-            "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat,linalg-generalize-named-ops),canonicalize,cse"
+            "func.func(convert-elementwise-to-linalg,refback-generalize-tensor-pad,refback-generalize-tensor-concat,"
+            "linalg-generalize-named-ops),canonicalize,cse"
         ),
     },
     "numc": {

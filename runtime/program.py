@@ -31,12 +31,11 @@ Callback = Callable[[int, int, int], None]
 class _Owner:
     """Holds one result of the runtime; numpy arrays made from it keep it alive, and it frees the memory."""
 
-    def __init__(self, tensor: Tensor, spec: TensorSpec) -> None:
-        shape = tuple(tensor.dims[: tensor.rank])
+    def __init__(self, tensor: Tensor, shape: tuple[int, ...], typestr: str) -> None:
         self.__array_interface__ = {
             "version": 3,
             "shape": shape,
-            "typestr": np.dtype(spec.dtype).str,
+            "typestr": typestr,
             "data": (tensor.data or 0, False),
         }
         self._free, self._memory = library().numc_free, ctypes.c_void_p(tensor.owner)
@@ -45,11 +44,10 @@ class _Owner:
         self._free(self._memory)
 
 
-def _to_array(tensor: Tensor, spec: TensorSpec) -> Array:
-    owner = _Owner(tensor, spec)
-    if 0 in tensor.dims[: tensor.rank]:
-        return np.empty(tuple(tensor.dims[: tensor.rank]), spec.dtype)
-    return np.asarray(owner)
+def _to_array(tensor: Tensor, typestr: str) -> Array:
+    shape = tuple(tensor.dims[: tensor.rank])
+    owner = _Owner(tensor, shape, typestr)
+    return np.empty(shape, typestr) if 0 in shape else np.asarray(owner)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -98,7 +96,10 @@ class Program:
     def _attach(self, handle: int) -> None:
         self._handle = ctypes.c_void_p(handle)
         self._inputs = self._contents.abi.inputs
+        # What does not change from call to call: a call of a small program takes microseconds.
         self._dtypes = [DTYPES.index(spec.dtype) for spec in self._inputs]
+        self._outputs = [(spec.name, np.dtype(spec.dtype).str) for spec in self.outputs]
+        self._given, self._taken = Tensor * max(len(self._inputs), 1), Tensor * max(len(self._outputs), 1)
         self._watchers: list[_Watcher] = []
         self._observer = _forwarder(self._watchers)
         weakref.finalize(self, library().numc_program_free, self._handle).atexit = False
@@ -140,17 +141,18 @@ class Program:
         """
         arrays = self._bind(args, named)
         count = 0 if threads is None else _thread_count(threads)
-        given = (Tensor * max(len(arrays), 1))()
+        given, taken = self._given(), self._taken()
         for slot, array, dtype in zip(given, arrays, self._dtypes, strict=False):
             slot.data, slot.dtype, slot.rank = array.ctypes.data, dtype, array.ndim
             slot.dims[: array.ndim] = array.shape
-        taken = (Tensor * max(len(self.outputs), 1))()
         error = ErrorText()
         code = library().numc_run(self._handle, given, taken, count, error.reference())
         if code != 0:
             raise self._failure(code, error.take())
-        results = {spec.name: _to_array(taken[i], spec) for i, spec in enumerate(self.outputs)}
-        return next(iter(results.values())) if len(self.outputs) == 1 else results
+        arrays = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
+        if len(arrays) == 1:
+            return arrays[0]
+        return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
 
     def _failure(self, code: int, text: str) -> NumcError:
         """Turn a code of numc_fail into the text that the manifest has for it."""

@@ -146,3 +146,17 @@ def test_every_number_of_runs_in_a_vector(size: int, target: str) -> None:
     want = reference.matmul(matrix, np.ascontiguousarray(b.reshape(5, -1).T), start, "bf16_2_2{3}")
     want = np.ascontiguousarray(want.reshape(2, out, out, 5).transpose(0, 3, 1, 2))
     assert (found := reference.first_mismatch(got, want)) is None, found
+
+
+def test_arithmetic_on_whole_tensors_is_elementwise() -> None:
+    text = """
+    func.func @main(%a: tensor<5x7xf32>, %b: tensor<5x7xf32>, %c: tensor<5x7xf32>) -> tensor<5x7xf32> {
+      %p = arith.mulf %a, %b : tensor<5x7xf32>
+      %r = arith.addf %p, %c : tensor<5x7xf32>
+      return %r : tensor<5x7xf32>
+    }"""
+    a, b, c = np.random.default_rng(0).standard_normal((3, 5, 7)).astype(np.float32)
+    got = numc.compile(Imported(mlir=text), ops="bf16")(a, b, c)
+    product = numc.round(numc.round(a, "bf16") * numc.round(b, "bf16"), "bf16")
+    want = numc.round(product + numc.round(c, "bf16"), "bf16")
+    assert (found := reference.first_mismatch(got, want)) is None, found
