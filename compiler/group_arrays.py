@@ -18,7 +18,6 @@ from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, GroupFormat,
 
 F32Array = npt.NDArray[np.float32]
 F64Array = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 _BLOCK = 1 << 15  # values that are converted together: their binary64 temporaries stay in the cache
 _LARGEST = float(np.finfo(np.float32).max)

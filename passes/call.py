@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from torch_mlir import ir
@@ -47,10 +48,8 @@ def call_text(
                 by_dimension[d].append(stride if factor == 1 else f.i64("muli", stride, factor))
         words.append(start)
         for d in order:
-            total: int | str = 0
-            for n_, term in enumerate(by_dimension[d]):
-                total = term if n_ == 0 else f.i64("addi", total, term)
-            words.append(total)
+            terms = by_dimension[d] or [0]
+            words.append(functools.reduce(lambda total, term: f.i64("addi", total, term), terms))
     size = f.number(len(words))
     place = f.op(f"llvm.alloca {size} x i64 : (i64) -> !llvm.ptr")
     for n, word in enumerate(words):

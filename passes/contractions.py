@@ -63,8 +63,7 @@ class _Lowering:
 
     def __init__(self, module: ir.Operation, tile: Tile, fast: bool, weights: set[int]) -> None:
         self.module, self.tile, self.fast = module, tile, fast
-        self._main = _main(module)
-        self._weights = {self._main.arguments[n]: n for n in weights} if weights else {}
+        self._weights = {walk.main(module).regions[0].blocks[0].arguments[n]: n for n in weights}
         self._packed: dict[tuple[object, ...], ir.Value] = {}
         self.table: list[Contraction] = []
         self.packings: dict[int, Packing] = {}
@@ -84,8 +83,8 @@ class _Lowering:
         )
         last_streams = [] if last is None else [_moved(o, last, found).spread(units) for o in last.operands]
         out = found.out if last is None else _moved(last.output, last, found)
-        kernel = Kernel(found.fma, *_tile(self.tile, found), found.swap, self.fast)
-        kernel = replace(kernel, partial=_partial(kernel.tile, found))
+        tile = _tile(self.tile, found)
+        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
         depth = size_of(found, found.shape.k)
         side, packing, found = self._pack(found, kernel)
         operands = [found.rows, found.lanes, *first_streams, *last_streams, out]
@@ -139,8 +138,9 @@ class _Lowering:
                 continue
             if packing.key not in self._packed:
                 kind = ir.MemRefType.get([packing.layout.words(*packing.shape)], ir.F32Type.get())
-                self._packed[packing.key] = self._main.add_argument(kind, ir.Location.unknown())
-                self.packings[len(self._main.arguments) - 1] = packing
+                main = walk.main(self.module).regions[0].blocks[0]
+                self._packed[packing.key] = main.add_argument(kind, ir.Location.unknown())
+                self.packings[len(main.arguments) - 1] = packing
             packed_operand = Operand(self._packed[packing.key], operand.places, operand.conversion)
             if side == "rows":
                 return side, packing, replace(found, rows=packed_operand)
@@ -172,15 +172,14 @@ class _Lowering:
 
     def _drop_unused_weights(self) -> None:
         """A weight that is used in packed form only becomes an empty argument."""
+        if not self._weights:
+            return
         for weight in self._weights:
             _erase_dead_views(weight)
             if walk.uses(weight) == 0 and str(ir.MemRefType(weight.type).element_type) == "f32":
                 weight.set_type(ir.MemRefType.get([0], ir.F32Type.get()))
                 self.unused.add(self._weights[weight])
-        function = self._main.owner.operation
-        results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
-        inputs = [a.type for a in self._main.arguments]
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+        walk.retype(walk.main(self.module))
 
 
 def _erase_dead_views(value: ir.Value) -> None:
@@ -192,19 +191,19 @@ def _erase_dead_views(value: ir.Value) -> None:
                 user.erase()
 
 
-def _tile(tile: Tile, found: Found) -> tuple[Tile]:
+def _tile(tile: Tile, found: Found) -> Tile:
     """The micro-tile for the sizes that are known: few rows leave registers for more vectors, and the other way round."""
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
     if lanes is not None and lanes <= tile.width:
-        return (replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators))),)
+        return replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators)))
     if rows is not None and rows < tile.rows:
         vectors = accumulators // max(1, rows)
         if lanes is not None:  # as few panels as that allows, all of them of one size
             needed = -(-lanes // tile.width)
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
-        return (replace(tile, rows=max(1, rows), vectors=vectors),)
-    return (tile,)
+        return replace(tile, rows=max(1, rows), vectors=vectors)
+    return tile
 
 
 def _partial(tile: Tile, found: Found) -> tuple[int, ...]:
@@ -213,14 +212,6 @@ def _partial(tile: Tile, found: Found) -> tuple[int, ...]:
     if rows is None:
         return tuple(n for n in (1, 2, 4) if n < tile.rows)
     return (rows % tile.rows,) if rows % tile.rows else ()
-
-
-def _main(module: ir.Operation) -> ir.Block:
-    """The body of @main."""
-    for op in module.regions[0].blocks[0].operations:
-        if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
-            return op.operation.regions[0].blocks[0]
-    raise AssertionError("no @main")
 
 
 def _moved(operand: tuple[ir.Value, ir.AffineMap], neighbour: Neighbour, found: Found) -> Operand:

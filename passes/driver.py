@@ -200,7 +200,9 @@ llvm.func @driver(%context: !llvm.ptr, %begin: i64, %end: i64) {
 def _task_text(driver: Driver) -> str:
     kernel, t = driver.kernel, driver.kernel.tile
     f = Function("driver_body", {"%context": "!llvm.ptr", "%begin": "i64", "%end": "i64"})
-    batches, m, n, depth, row_block, lane_block = _context(f, *_NUMBERS[:6])
+    batches, m, n, depth, row_block, lane_block = _context(
+        f, "batches", "rows", "lanes", "depth", "row_block", "lane_block"
+    )
     a, b, probe, a_batch, b_batch = _context(f, "a", "b", "probe", "a_batch", "b_batch")
     row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)

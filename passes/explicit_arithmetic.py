@@ -69,7 +69,7 @@ def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion) -> No
         return
     index = ir.BlockArgument(argument).arg_number
     init = generic.operands[index]
-    if _is_zero_fill(init):
+    if walk.filled_with(init) == "0.000000e+00 : f32":  # +0 is in every format
         return
     rank = ir.RankedTensorType(init.type).rank
     identity = ir.AffineMap.get_identity(rank)
@@ -88,29 +88,6 @@ def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion) -> No
         clone = source.body.operations[0].regions[0].blocks[0].operations[0].operation.clone()
     clone.operands[0] = init
     generic.operands[index] = clone.results[0]
-
-
-def _is_zero_fill(value: ir.Value) -> bool:
-    """Whether a tensor is a fill with +0, which is in every format."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name not in ("linalg.fill", "linalg.generic"):
-        return False
-    operation = owner.operation if hasattr(owner, "operation") else owner
-    if operation.name == "linalg.generic":
-        ops = list(walk.body(operation).operations)
-        if len(ops) != 1:
-            return False
-        source = ops[0].operands[0]
-        if isinstance(source.owner, ir.Block):
-            argument = ir.BlockArgument(source)
-            if argument.owner != walk.body(operation) or argument.arg_number >= walk.input_count(operation):
-                return False
-            source = operation.operands[argument.arg_number]
-    else:
-        source = operation.operands[0]
-    if isinstance(source.owner, ir.Block) or source.owner.name != "arith.constant":
-        return False
-    return str(source.owner.attributes["value"]) == "0.000000e+00 : f32"
 
 
 def _round_around(op: ir.Operation, ops: Conversion) -> None:

@@ -40,17 +40,15 @@ _AVX512 = 16  # the width that means it
 
 @dataclass(frozen=True)
 class Guard:
-    """When the cheap sequence is exact, as bounds on exponents (powers of two) of the operands and the accumulator.
+    """When the cheap sequence is exact, as bounds on exponents (powers of two).
 
     largest: every partial sum must stay below ``2 ** largest``.
     product: the smallest non-zero products ``2 ** (emin_a + emin_b)`` must reach ``2 ** product``.
-    accumulator: non-zero accumulators at entry must reach ``2 ** accumulator``.
     An accumulator of -0 at entry is outside of every guard.
     """
 
     largest: int
     product: int
-    accumulator: int
 
 
 def guard(fma: Fma) -> Guard | None:
@@ -78,7 +76,7 @@ def guard(fma: Fma) -> Guard | None:
         product = -149 + grid if exact else _UNBOUNDED
         saturates = fmt.finite and not to.overflow
         largest = 103 + fmt.precision if saturates else fmt.emax
-    return Guard(largest, product, -149)
+    return Guard(largest, product)
 
 
 _UNBOUNDED = -1000  # rounding the f32 sum is exact however small it is: its error is part of the definition

@@ -31,7 +31,7 @@ class Folded:
 
 def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | None:
     """Rewrite `module`, linalg on tensors, in place; returns None if there is nothing to fold."""
-    main = next(op.operation for op in module.regions[0].blocks[0].operations if op.operation.name == "func.func")
+    main = walk.main(module)
     block = main.regions[0].blocks[0]
     views: set[ir.Value] = {block.arguments[n] for n in weights}
     computed: dict[ir.Value, ir.Operation] = {}
@@ -61,9 +61,7 @@ def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | No
         for op in reversed([op.operation for op in block.operations]):
             if op in moved and all(walk.is_unused(r) for r in op.results):
                 op.erase()
-        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-        new = ir.FunctionType.get([a.type for a in block.arguments], kind.results)
-        main.attributes["function_type"] = ir.TypeAttr.get(new)
+        walk.retype(main)
     return Folded(prologue, arguments, tuple(range(first, len(block.arguments))))
 
 

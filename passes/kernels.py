@@ -345,7 +345,8 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
     code = Code(t.width, "g")
     value = code.load(code.address(code.address("%tile", start), "%i"))
     bits = code.cast("bitcast", value, "f32", "i32")
-    low, high = magnitude_range(code, bits, "%low0", "%high0")
+    magnitude = code.binary("andi", bits, code.int(0x7FFFFFFF), "i32")
+    high = code.binary("maxui", "%high0", magnitude, "i32")
     # -0 would become +0 in the cheap sequence.
     minus_zero = code.cast("extui", code.compare("eq", bits, code.int(0x80000000)), "i1", "i32")
     zeros = code.binary("ori", "%zero0", minus_zero, "i32")
@@ -355,13 +356,11 @@ func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhi
     %c0 = arith.constant 0 : i64
     %size = arith.constant {size} : i64
     %width = arith.constant {t.width} : i64
-    %ones = arith.constant dense<-1> : {ivec}
     %none = arith.constant dense<0> : {ivec}
-    %lows, %highs, %zeros = scf.for %i = %c0 to %size step %width iter_args(%low0 = %ones, %high0 = %none, %zero0 = %none) -> ({ivec}, {ivec}, {ivec}) : i64 {{
+    %highs, %zeros = scf.for %i = %c0 to %size step %width iter_args(%high0 = %none, %zero0 = %none) -> ({ivec}, {ivec}) : i64 {{
 {code.text("      ")}
-      scf.yield {low}, {high}, {zeros} : {ivec}, {ivec}, {ivec}
+      scf.yield {high}, {zeros} : {ivec}, {ivec}
     }}
-    %clow = vector.reduction <minui>, %lows : {ivec} into i32
     %chigh = vector.reduction <maxui>, %highs : {ivec} into i32
     %czero = vector.reduction <or>, %zeros : {ivec} into i32
     %zero = arith.constant 0 : i32
@@ -371,7 +370,6 @@ func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhi
     %growth = arith.constant {growth + 2} : i32
     %largest = arith.constant {limits.largest - 2} : i32
     %least_product = arith.constant {limits.product} : i32
-    %least_accumulator = arith.constant {max(0, limits.accumulator + 127) << 23} : i32
     %finite = arith.constant 2139095040 : i32
     // Zero operands only: the stored minimum is all ones; its exponent then reads as huge, which is what is wanted.
     %ra = arith.shrui %rlow, %shift : i32
@@ -391,15 +389,13 @@ func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhi
     %bound = arith.maxsi %emax, %ec : i32
     %ok1 = arith.cmpi sle, %bound, %largest : i32
     %ok2 = arith.cmpi sge, %emin, %least_product : i32
-    %ok3 = arith.cmpi uge, %clow, %least_accumulator : i32
-    %ok4 = arith.cmpi eq, %czero, %zero : i32
-    %ok5 = arith.cmpi ult, %rhigh, %finite : i32
-    %ok6 = arith.cmpi ult, %lhigh, %finite : i32
+    %ok3 = arith.cmpi eq, %czero, %zero : i32
+    %ok4 = arith.cmpi ult, %rhigh, %finite : i32
+    %ok5 = arith.cmpi ult, %lhigh, %finite : i32
     %a1 = arith.andi %ok1, %ok2 : i1
     %a2 = arith.andi %ok3, %ok4 : i1
-    %a3 = arith.andi %ok5, %ok6 : i1
-    %a4 = arith.andi %a1, %a2 : i1
-    %ok = arith.andi %a3, %a4 : i1
+    %a3 = arith.andi %a1, %a2 : i1
+    %ok = arith.andi %a3, %ok5 : i1
     return %ok : i1
 }}"""
 

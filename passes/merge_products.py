@@ -52,7 +52,7 @@ def merge_products(module: ir.Operation) -> None:
 def _find(generic: ir.Operation) -> _Slice | None:
     if not walk.contracts(generic) or walk.input_count(generic) != 2 or len(generic.results) != 1:
         return None
-    fill = _fill(generic.operands[2])
+    fill = _made_here(generic.operands[2])
     maps = walk.indexing_maps(generic)
     kinds = walk.iterator_types(generic)
     if fill is None or any(not isinstance(e, ir.AffineDimExpr) for e in maps[2].results):
@@ -97,22 +97,13 @@ def _origin(value: ir.Value, body: ir.Block) -> tuple[str, int]:
     return ("operation", ops.index(owner)) if owner in ops else ("outside", hash(value))
 
 
-def _fill(value: ir.Value) -> str | None:
-    """The constant that a tensor is filled with, as text; None if it is anything else."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != "linalg.generic":
+def _made_here(init: ir.Value) -> str | None:
+    """The constant that a fresh tensor is filled with by a linalg.generic, as text."""
+    fill = walk.filled_with(init)
+    if fill is None or init.owner.name != "linalg.generic":
         return None
-    op = value.owner.operation
-    yielded = list(walk.body(op).operations)[-1].operands[0]
-    if len(list(walk.body(op).operations)) != 1 or not isinstance(op.operands[-1].owner, ir.Operation | ir.OpView):
-        return None
-    if isinstance(yielded.owner, ir.Block):
-        number = ir.BlockArgument(yielded).arg_number
-        if ir.BlockArgument(yielded).owner != walk.body(op) or number >= walk.input_count(op):
-            return None
-        yielded = op.operands[number]
-    if isinstance(yielded.owner, ir.Block) or yielded.owner.name != "arith.constant" or not walk.is_f32(yielded):
-        return None
-    return str(yielded.owner.attributes["value"]) if op.operands[-1].owner.name == "tensor.empty" else None
+    room = init.owner.operands[-1]
+    return fill if not isinstance(room.owner, ir.Block) and room.owner.name == "tensor.empty" else None
 
 
 def _cut(value: ir.Value) -> tuple[ir.Value, int, int, int] | None:
@@ -138,7 +129,7 @@ def _cut(value: ir.Value) -> tuple[ir.Value, int, int, int] | None:
 def _merge(run: list[_Slice]) -> None:
     """Replace the contractions of `run`, whose slices are adjacent and in order."""
     one, count = run[0], len(run)
-    start = min((s.generic for s in run), key=lambda op: _position(op))
+    start = min((s.generic for s in run), key=_position)
     with ir.InsertionPoint(start), start.location:
         whole = ir.RankedTensorType(one.source.type)
         wide = list(whole.shape)

@@ -106,7 +106,7 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
         return None
     output = (op.operands[inputs], maps[inputs])
     reads_output = any(True for _ in walk.body(op).arguments[inputs].uses)
-    if reads_output or not _permutation(output[1]):
+    if reads_output or not output[1].is_permutation:
         return None
     operands: list[tuple[ir.Value, ir.AffineMap]] = []
     arguments: list[int | float | None] = []
@@ -123,11 +123,6 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
         else:
             return None
     return Neighbour(op, tuple(operands), output, body, (*arguments, 0.0))
-
-
-def _permutation(map_: ir.AffineMap) -> bool:
-    places = [e.position if isinstance(e, ir.AffineDimExpr) else -1 for e in map_.results]
-    return sorted(places) == list(range(map_.n_dims))
 
 
 def _before(op: ir.Operation) -> Iterable[ir.Operation]:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from numc.passes import walk
+
 ENTRY = "numc_entry"
 
 
 def packed_entry(module: ir.Module) -> None:
     """Replace ``func.func @main`` on memrefs, in place."""
     with module.context, ir.Location.unknown():
-        main = next(
-            op.operation
-            for op in module.body.operations
-            if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main"
-        )
+        main = walk.main(module.operation)
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         source = ir.Module.parse(_text(list(kind.inputs), list(kind.results)))
         module.body.append(source.body.operations[0].operation.clone())

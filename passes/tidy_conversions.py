@@ -66,10 +66,12 @@ def _tensor_is_in(value: ir.Value, to: str, depth: int) -> bool:
 
 
 def _weights(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
-    main = next(op for op in module.regions[0].blocks[0].operations if op.operation.name == "func.func")
+    if not weights:
+        return {}
+    block = walk.main(module).regions[0].blocks[0]
     found: dict[int, str] = {}
     for index in sorted(weights):
-        roundings = _roundings(main.regions[0].blocks[0].arguments[index])
+        roundings = _roundings(block.arguments[index])
         if roundings and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1:
             found[index] = ir.StringAttr(roundings[0].attributes["to"]).value
             for op in roundings:

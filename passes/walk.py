@@ -148,6 +148,43 @@ def copy_body(source: ir.Block, at: ir.InsertionPoint, values: dict[ir.Value, ir
     return [values.get(v, v) for v in terminator.operands]
 
 
+def main(module: ir.Operation) -> ir.Operation:
+    """The function @main of a module that has one."""
+    return next(
+        op.operation
+        for op in module.regions[0].blocks[0].operations
+        if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main"
+    )
+
+
+def retype(function: ir.Operation) -> None:
+    """Make the inputs in a func.func's type those that its body takes."""
+    results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
+    inputs = [a.type for a in function.regions[0].blocks[0].arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+
+
+def filled_with(value: ir.Value) -> str | None:
+    """The f32 constant that a tensor is filled with, as text; None if it is anything else."""
+    if isinstance(value.owner, ir.Block) or value.owner.name not in ("linalg.fill", "linalg.generic"):
+        return None
+    op = value.owner.operation
+    source = op.operands[0]
+    if op.name == "linalg.generic":
+        ops = list(body(op).operations)
+        source = ops[-1].operands[0]
+        if len(ops) != 1:
+            return None
+        if isinstance(source.owner, ir.Block):
+            argument = ir.BlockArgument(source)
+            if argument.owner != body(op) or argument.arg_number >= input_count(op):
+                return None
+            source = op.operands[argument.arg_number]
+    if isinstance(source.owner, ir.Block) or source.owner.name != "arith.constant" or not is_f32(source):
+        return None
+    return str(source.owner.attributes["value"])
+
+
 def uses(value: ir.Value) -> int:
     """How often a value is used."""
     return sum(1 for _ in value.uses)

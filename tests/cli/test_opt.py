@@ -110,3 +110,12 @@ def test_passes_split_outside_brackets(text, steps):
 def test_passes_that_do_not_split(text):
     with pytest.raises(NumcError, match="--passes"):
         split_passes(text)
+
+
+def test_a_pass_needs_no_main(numc_run, folder):
+    (folder / "f.mlir").write_text((folder / "matmul.mlir").read_text().replace("@main", "@f"))
+    done = numc_run(
+        "opt", folder / "f.mlir", "--passes", "generalize,explicit-arithmetic,bufferize,contractions-to-kernels"
+    )
+    assert (done.status, done.err) == (0, "")
+    assert "call @contraction_0" in done.out

@@ -119,7 +119,6 @@ def admitted(fma: Fma, limits: Guard, n: int, seed: int) -> tuple[F32, F32, F32]
         c = reference.round(c.astype(np.float32), fma.acc)
         inside = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & ~(np.signbit(c) & (c == 0))
         inside &= (product == 0) | (exponent(a) + exponent(b) >= limits.product)
-        inside &= (c == 0) | (exponent(c) >= limits.accumulator)
         inside &= np.maximum(np.abs(product), np.abs(c)) < 2.0**top
         inside &= np.abs(product + c) < 2.0**top
     return a[inside], b[inside], c[inside]
