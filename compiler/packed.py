@@ -65,7 +65,12 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:
 
 
 def unpack(packed: Packed) -> F32Array:
-    """Return the tensor that `numc.pack` packed. Raises NumcError where the parts of `packed` do not fit together."""
+    """Return the tensor that `numc.pack` packed.
+
+    Raises NumcError for anything else, and where the parts of `packed` do not fit together.
+    """
+    if not isinstance(packed, Packed):
+        raise NumcError(f"unpack: got {type(packed).__name__}, want what numc.pack returns")
     conversion = parse_any_conversion(packed.format)
     fmt = conversion.format
     if isinstance(fmt, Format):

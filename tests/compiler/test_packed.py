@@ -136,6 +136,7 @@ def test_text_axis_and_shape_are_all_there_is_to_know() -> None:
 def test_errors() -> None:
     x = np.ones(4, np.float32)
     for broken, message in [
+        (lambda: numc.unpack(b"abc"), "unpack: got bytes, want what numc.pack returns"),
         (
             lambda: numc.unpack(dataclasses.replace(numc.pack(x, "bfp(4,3,4)"), data=b"abc")),
             "packed data has 3 bytes: 'bfp(4,3,4)' of shape (4,) takes 4",
