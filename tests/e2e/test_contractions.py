@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import arithmetic_vectorised as reference
 import numc
 from machine import HERE
-from numc.frontends.imported import Imported
+from numc.frontends.imported import Argument, Imported
 
 OPERATIONS = {
     "batch_matmul": ("linalg.batch_matmul", "3x5x7", "3x7x6", "3x5x6", ""),
@@ -160,3 +160,29 @@ def test_arithmetic_on_whole_tensors_is_elementwise() -> None:
     product = numc.round(numc.round(a, "bf16") * numc.round(b, "bf16"), "bf16")
     want = numc.round(product + numc.round(c, "bf16"), "bf16")
     assert (found := reference.first_mismatch(got, want)) is None, found
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("fma", ["mp", "bf16_2_2{3}", "bf16_3_3{6}", "fmac(e6m9)"])
+def test_a_weight_packed_at_compile_time_is_split_like_an_input(fma: str, side: int) -> None:
+    """Weights whose first part is a tie: a different split would drop other products."""
+    rng = np.random.default_rng(0)
+    shapes = (19, 70), (70, 37)
+    operands = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    ties = rng.integers(0, 2, shapes[side]).astype(np.uint32) << np.uint32(16) | np.uint32(0x8000)
+    operands[side] = (operands[side].view(np.uint32) & np.uint32(0xFFFE0000) | ties).view(np.float32)
+    a, b = (f"tensor<{m}x{n}xf32>" for m, n in shapes)
+    text = f"""
+    func.func @main(%x: {(b, a)[side]}, %w: {(a, b)[side]}) -> tensor<19x37xf32> {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<19x37xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<19x37xf32>) -> tensor<19x37xf32>
+      %r = linalg.matmul ins({("%w, %x", "%x, %w")[side]} : {a}, {b}) outs(%f : tensor<19x37xf32>) -> tensor<19x37xf32>
+      return %r : tensor<19x37xf32>
+    }}"""
+    given = Argument("x", "float32", shapes[1 - side])
+    source = Imported(text, (given,), (Argument("y", "float32", (19, 37)),), {1: ("w", operands[side])})
+    program = numc.compile(source, fma=fma)
+    assert any("packed" in weight.name for weight in program.contents.abi.weights)
+    want = reference.matmul(*operands, np.zeros((19, 37), np.float32), fma)
+    assert (found := reference.first_mismatch(program(operands[1 - side]), want)) is None, found
