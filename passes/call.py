@@ -8,27 +8,40 @@ import math
 from torch_mlir import ir
 
 from numc.passes.code import Function
-from numc.passes.driver import LANES_PACKED, ROWS_PACKED
+from numc.passes.driver import LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels import Kernel
 from numc.passes.recognise import Found, Operand
+from numc.passes.staging import Plane
 from numc.passes.weights import Packing
 
-_About = tuple[str, str, list[str], list[str]]
+_About = tuple[str, str, list[str | int], list[str | int]]
 
 
 def call_text(
-    task: str, kernel: Kernel, side: str, packing: Packing | None, found: Found, operands: list[Operand]
+    task: str,
+    kernel: Kernel,
+    side: str,
+    packing: Packing | None,
+    found: Found,
+    operands: list[Operand],
+    plane: Plane | None,
 ) -> str:
-    """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks."""
+    """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks.
+
+    With a plane, the operand of the lanes is what planes are made from: batches are apart as in memory, lanes and k as
+    in a plane.
+    """
     order = found.shape.order
     f = Function("contraction", {f"%x{n}": str(o.value.type) for n, o in enumerate(operands)} | {"%id": "i64"})
-    flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side]
+    flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side] | (0 if plane is None else WHOLE_LANES)
     groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
     ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
     words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, ranges, len(operands)]
     words += [len(group) for group in groups]
     weight = {"": -1, "rows": 0, "lanes": 1}[side]
     described = [None if n == weight else _describe(f, n, o) for n, o in enumerate(operands)]
+    if plane is not None:
+        described[1] = _in_plane(described[1], plane, found)
     for d in order:
         words.append(_extent(f, d, operands, described, packing, found))
     for n, (operand, about) in enumerate(zip(operands, described, strict=True)):
@@ -73,6 +86,19 @@ def _describe(f: Function, n: int, operand: Operand) -> _About:
 
     names = [(f"%size{n}#{d}", f"%stride{n}#{d}") if rank > 1 else (f"%size{n}", f"%stride{n}") for d in range(rank)]
     return number(pointer), number(f"%offset{n}"), [number(s) for s, _ in names], [number(s) for _, s in names]
+
+
+def _in_plane(source: _About | None, plane: Plane, found: Found) -> _About:
+    """The description of an operand with the sizes and strides of its plane where they are not those of batches."""
+    assert source is not None
+    pointer, start, sizes, strides = source
+    inside = iter(zip(plane.sizes, plane.pitches, strict=True))
+    batch = set(found.shape.batch)
+    dims = [
+        (sizes[n], strides[n]) if set(coefficients) & batch else next(inside)
+        for n, (coefficients, _) in enumerate(found.lanes.places)
+    ]
+    return pointer, start, [size for size, _ in dims], [stride for _, stride in dims]
 
 
 def _extent(

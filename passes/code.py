@@ -204,15 +204,26 @@ class Function(Code):
         return [f"{name}#{n}" for n in range(count)]
 
     @contextmanager
-    def carrying(self, bounds: str, start: Mapping[str, str], kind: str) -> Iterator[list[str]]:
-        """A loop that carries values of type `kind`, given by name with what they start from; yields the results."""
+    def carrying(self, bounds: str, start: Mapping[str, str], *kinds: str) -> Iterator[list[str]]:
+        """A loop that carries values, given by name with what they start from; yields the results.
+
+        `kinds`: their types, or the one that all have.
+        """
         carried = ", ".join(f"{name} = {value}" for name, value in start.items())
-        types = ", ".join([kind] * len(start))
+        types = ", ".join(kinds * (len(start) // len(kinds)))
         found = self.several(f"scf.for {bounds} iter_args({carried}) -> ({types}) : i64 {{", len(start))
         self._depth += 1
         yield found
         self._depth -= 1
         self.line("}")
+
+    @contextmanager
+    def part(self, width: int) -> Iterator[Code]:
+        """Straight-line code on `width` lanes; it gets constants of its own."""
+        code = Code(width, f"p{self._count}_")
+        self._count += 1
+        yield code
+        self.lines += code.lines
 
     @contextmanager
     def _block(self, head: str) -> Iterator[None]:

@@ -15,11 +15,13 @@ from torch_mlir import ir
 from numc.compiler.switches import disabled
 from numc.passes import walk
 from numc.passes.call import call_text
+from numc.passes.direct import direct_text
 from numc.passes.driver import PROBE_TEXT, Driver, Stream, driver_text
-from numc.passes.kernels import Kernel, Tile, direct_text, kernel_text
+from numc.passes.kernels import Kernel, Tile, kernel_text
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
+from numc.passes.staging import padded, stage_text
 from numc.passes.weights import Packing, packing_of
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
@@ -75,33 +77,37 @@ class _Lowering:
     def lower(self, found: Found) -> None:
         """Replace one contraction, and what fuses with it, by a call."""
         generic, buffer = found.generic, found.out.value
+        tile = _tile(self.tile, found)
+        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
+        depth = size_of(found, found.shape.k)
+        few = kernel.reads_directly and depth is not None and depth <= _FEW
+        padding = padded(found) if few and not disabled("stage-padding") else None
         first = None if disabled("fuse-first") else producer(generic, buffer)
-        last = None if disabled("fuse-last") else consumer(generic, buffer, first)
+        others = () if padding is None else (padding.source,)
+        last = None if disabled("fuse-last") else consumer(generic, buffer, first, others)
         units = {d for d, size in sizes_of(found).items() if size == 1}
         first_streams = (
             [found.out] if first is None else [_moved(o, first, found).spread(units) for o in first.operands]
         )
         last_streams = [] if last is None else [_moved(o, last, found).spread(units) for o in last.operands]
         out = found.out if last is None else _moved(last.output, last, found)
-        tile = _tile(self.tile, found)
-        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
-        depth = size_of(found, found.shape.k)
         side, packing, found = self._pack(found, kernel)
-        operands = [found.rows, found.lanes, *first_streams, *last_streams, out]
-        direct = kernel.reads_directly and side != "lanes" and depth is not None and depth <= _FEW
         lanes = set(found.shape.lanes)
         driver = Driver(
             kernel,
             side,
-            direct,
+            depth if few and depth and side != "lanes" else 0,
+            None if padding is None else padding.plane,
             (lambda _, values: values[0]) if first is None else first.emit,
             (lambda _, values: values[0]) if last is None else lambda code, v: last.emit(code, v[1:], v[0]),
             tuple(Stream(bool(o.dims() & lanes)) for o in first_streams),
             tuple(Stream(bool(o.dims() & lanes)) for o in last_streams),
         )
         self._kernels[kernel.name] = kernel
-        task = self._named(self._drivers, driver_text(driver), "driver", "task")
-        text = call_text(task, kernel, side, packing, found, operands)
+        task = self._named(self._drivers, _functions_of(driver), "driver", "task")
+        lanes_operand = found.lanes if padding is None else padding.operand(found)
+        operands = [found.rows, lanes_operand, *first_streams, *last_streams, out]
+        text = call_text(task, kernel, side, packing, found, operands, None if padding is None else padding.plane)
         callee = self._named(self._calls, text, "contraction", "contraction")
         number = len(self.table)
         about = layout(kernel, side) if side else None
@@ -119,6 +125,8 @@ class _Lowering:
             )
         for op in (generic, *(n.op for n in (first, last) if n is not None)):
             op.erase()
+        if padding is not None:
+            padding.erase()
         _erase_unused(buffer)
 
     def _named(self, known: dict[str, str], text: str, placeholder: str, stem: str) -> str:
@@ -158,8 +166,6 @@ class _Lowering:
         for text, name in self._calls.items():
             parts.append(text.replace("@contraction(", f"@{name}("))
         for kernel in self._kernels.values():
-            if kernel.reads_directly:
-                parts.append(direct_text(kernel))
             parts += [
                 kernel_text(kernel),
                 pack_text(kernel, "rows"),
@@ -189,6 +195,13 @@ def _erase_dead_views(value: ir.Value) -> None:
             _erase_dead_views(user.results[0])
             if walk.uses(user.results[0]) == 0:
                 user.erase()
+
+
+def _functions_of(driver: Driver) -> str:
+    text = driver_text(driver)
+    if driver.direct:
+        text += direct_text(driver)
+    return text if driver.plane is None else text + stage_text(driver.kernel, driver.plane)
 
 
 def _tile(tile: Tile, found: Found) -> Tile:

@@ -8,13 +8,15 @@ epilogue on their way out (normalisation, activation, residual), so that an outp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from numc.passes.code import APART, Code, Function
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
+from numc.passes.segments import lanes_below
+from numc.passes.staging import Plane
 
 # The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
 # ranges: where the guard's data begins in the packed weight, in f32 numbers.
@@ -24,7 +26,7 @@ CONTEXT = (
     *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense"),
 )
 _NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run")
-ROWS_PACKED, LANES_PACKED = 1, 2
+ROWS_PACKED, LANES_PACKED, WHOLE_LANES = 1, 2, 4
 SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
 
@@ -39,15 +41,16 @@ class Stream:
 class Driver:
     """What distinguishes one task function from another.
 
-    packed: the side that was packed at compile time: ``rows``, ``lanes`` or nothing. direct: the lanes are not packed at
-    all, all of k is one block.
+    packed: the side that was packed at compile time: ``rows``, ``lanes`` or nothing. direct: the number of steps of k if
+    the lanes need not be packed (direct.py), else 0. plane: what the lanes are read from if it is made first (staging.py).
     first, last: straight-line code from the lanes of their streams (and for `last` the accumulator, first) to a result.
     Streams are numbered: those of `first`, those of `last`, the output.
     """
 
     kernel: Kernel
     packed: str
-    direct: bool
+    direct: int
+    plane: Plane | None
     first: Callable[[Code, list[str]], str]
     last: Callable[[Code, list[str]], str]
     first_inputs: tuple[Stream, ...]
@@ -59,7 +62,7 @@ def driver_text(driver: Driver) -> str:
     return "\n".join([_first_text(driver), _last_text(driver), _task_text(driver), _ENTRY_TEXT])
 
 
-def _context(f: Function, *names: str) -> list[str]:
+def context(f: Function, *names: str) -> list[str]:
     """Load the words of the context called `names`."""
     return [f.fetch("%context", CONTEXT.index(n), "i64" if n in _NUMBERS else "!llvm.ptr") for n in names]
 
@@ -67,6 +70,32 @@ def _context(f: Function, *names: str) -> list[str]:
 _EDGE_ARGUMENTS = {
     **dict.fromkeys(("%context", "%tile"), "!llvm.ptr"),
     **dict.fromkeys(("%batch", "%row", "%row_count", "%lane", "%lane_count"), "i64"),
+}
+
+
+def _base(f: Function, number: int) -> tuple[str, str, str]:
+    """Where a batch of a stream begins, and its offsets along rows and lanes."""
+    data, batches, rows, lanes = (f.fetch("%context", len(CONTEXT) + 4 * number + n, "!llvm.ptr") for n in range(4))
+    return f.at(data, f.fetch(batches, "%batch")), rows, lanes
+
+
+def lines_at(f: Function, driver: Driver) -> list[str]:
+    """The addresses of ``%lane`` of ``%row`` of all streams, the output last."""
+    found = []
+    for number, stream in enumerate((*driver.first_inputs, *driver.last_inputs, Stream(along=True))):
+        base, rows, lanes = _base(f, number)
+        line = f.at(base, f.fetch(rows, "%row"))
+        found.append(f.at(line, f.fetch(lanes, "%lane")) if stream.along else line)
+    return found
+
+
+# What computes vectors of a row in place takes (direct.py): the context; the operand of the lanes; the row; where vectors
+# of initial and final accumulators are stored as well, a tile each, or null; the place in the output and how many lanes
+# there are; the vectors, counted from that place; the ranges of magnitudes of the row and, if it is known, of the lanes.
+DIRECT_ARGUMENTS = {
+    **dict.fromkeys(("%context", "%src", "%data", "%seen"), "!llvm.ptr"),
+    **dict.fromkeys(("%batch", "%row", "%lane", "%lane_count", "%from", "%to"), "i64"),
+    **dict.fromkeys(("%rlow", "%rhigh", "%llow", "%lhigh"), "i32"),
 }
 
 
@@ -80,11 +109,8 @@ def _edge_text(
     """
     t = driver.kernel.tile
     f = Function(name, _EDGE_ARGUMENTS)
-    (lane_run,) = _context(f, "lane_run")
-    bases = {}
-    for number in streams:
-        data, batches, rows, lanes = (f.fetch("%context", len(CONTEXT) + 4 * number + n, "!llvm.ptr") for n in range(4))
-        bases[number] = (f.at(data, f.fetch(batches, "%batch")), rows, lanes)
+    (lane_run,) = context(f, "lane_run")
+    bases = {number: _base(f, number) for number in streams}
 
     def vector(lines: dict[int, str], tile_row: str, lane: str, step: int | str, mask: str) -> None:
         """One vector of a row, `step` lanes behind `lane`, from where on lanes are adjacent."""
@@ -103,39 +129,41 @@ def _edge_text(
             lines = {n: f.at(base, f.fetch(rows, row)) for n, (base, rows, _) in bases.items()}
             yield f.at("%tile", f.i64("muli", r, t.lanes)), lines
 
-    def run_from(lane: str) -> str:
-        return f.i64("subi", lane_run, f.i64("remui", lane, lane_run))
-
-    plain = f.compare("uge", f.i64("minui", run_from("%lane"), "%lane_count"), f.number(t.lanes), "i64")
+    plain = f.compare("uge", f.i64("minui", _run_from(f, lane_run, "%lane"), "%lane_count"), f.number(t.lanes), "i64")
     with f.when(plain), rows_of_tile() as (tile_row, lines):
         for v in range(t.vectors):
             vector(lines, tile_row, "%lane", v * t.width, "")
     ragged = f.binary("xori", plain, f.int(-1, "i1"), "i1")
-    with f.when(ragged), rows_of_tile() as (tile_row, lines):
+    with f.when(ragged):
         f.line(f"%end = scf.while (%from = {f.number(0)}) : (i64) -> i64 {{")
         f.line("  %more = arith.cmpi ult, %from, %lane_count : i64")
         f.line("  scf.condition(%more) %from : i64")
         f.line("} do {")
         f.line("^bb0(%done: i64):")
         lane = f.i64("addi", "%lane", "%done")
-        here = f.at(tile_row, "%done")
-        run = f.i64("minui", run_from(lane), f.i64("subi", "%lane_count", "%done"))
+        run = f.i64("minui", _run_from(f, lane_run, lane), f.i64("subi", "%lane_count", "%done"))
         rest = f.i64("remui", run, t.width)
         whole = f.i64("subi", run, rest)
-        with f.loop(0, whole, t.width) as i:
-            vector(lines, here, lane, i, "")
-        # Masked stores are slow on some processors: only where lanes are missing.
-        with f.when(f.compare("ne", rest, f.number(0), "i64")):
-            bits = f.i64("shrui", (1 << t.width) - 1, f.i64("subi", t.width, rest))
-            word = f.cast("trunci", bits, "i64", f"i{t.width}")
-            f.line(f"%mask = llvm.bitcast {word} : i{t.width} to vector<{t.width}xi1>")
-            vector(lines, here, lane, whole, "%mask")
+        some, mask = f.compare("ne", rest, f.number(0), "i64"), lanes_below(f, t.width, rest)
+        with rows_of_tile() as (tile_row, lines):
+            here = f.at(tile_row, "%done")
+            with f.loop(0, whole, t.width) as i:
+                vector(lines, here, lane, i, "")
+            # Masked stores are slow on some processors: only where lanes are missing.
+            with f.when(some):
+                vector(lines, here, lane, whole, mask)
         f.line(f"scf.yield {f.i64('addi', '%done', run)} : i64")
         f.line("}")
     return f.function()
 
 
-def _load(code: Code, stream: Stream, address: str, mask: str) -> str:
+def _run_from(f: Function, lane_run: str, lane: str) -> str:
+    """How many lanes from `lane` on are adjacent in every stream."""
+    return f.i64("subi", lane_run, f.i64("remui", lane, lane_run))
+
+
+def load(code: Code, stream: Stream, address: str, mask: str) -> str:
+    """Append the lanes of one vector of a stream, those where the mask is true."""
     return code.load(address, mask) if stream.along else code.splat(address)
 
 
@@ -143,7 +171,7 @@ def _first_text(driver: Driver) -> str:
     """Initial accumulators: already of the accumulator's format (explicit-arithmetic converts them)."""
 
     def body(code: Code, addresses: list[str], mask: str) -> None:
-        values = [_load(code, s, a, mask) for s, a in zip(driver.first_inputs, addresses, strict=False)]
+        values = [load(code, s, a, mask) for s, a in zip(driver.first_inputs, addresses, strict=False)]
         code.store(driver.first(code, values), addresses[-1], mask)
 
     if not driver.first_inputs:
@@ -156,7 +184,7 @@ def _last_text(driver: Driver) -> str:
     streams = dict(enumerate((*driver.last_inputs, Stream(along=True)), len(driver.first_inputs)))
 
     def body(code: Code, addresses: list[str], mask: str) -> None:
-        values = [_load(code, s, a, mask) for s, a in zip(driver.last_inputs, addresses, strict=False)]
+        values = [load(code, s, a, mask) for s, a in zip(driver.last_inputs, addresses, strict=False)]
         code.store(driver.last(code, [code.load(addresses[-1], mask), *values]), addresses[-2], mask)
 
     return _edge_text("driver_last", driver, streams, body)
@@ -200,18 +228,26 @@ llvm.func @driver(%context: !llvm.ptr, %begin: i64, %end: i64) {
 def _task_text(driver: Driver) -> str:
     kernel, t = driver.kernel, driver.kernel.tile
     f = Function("driver_body", {"%context": "!llvm.ptr", "%begin": "i64", "%end": "i64"})
-    batches, m, n, depth, row_block, lane_block = _context(
-        f, "batches", "rows", "lanes", "depth", "row_block", "lane_block"
+    batches, m, n, depth, row_block, lane_block, lane_run = context(
+        f, "batches", "rows", "lanes", "depth", "row_block", "lane_block", "lane_run"
     )
-    a, b, probe, a_batch, b_batch = _context(f, "a", "b", "probe", "a_batch", "b_batch")
+    a, b, probe, a_batch, b_batch = context(f, "a", "b", "probe", "a_batch", "b_batch")
     row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
-    sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), kernel.tile_words // (t.rows * t.lanes))}
+    # Lanes read in place need no tile, but an observer does: two.
+    each = 2 if driver.direct else kernel.tile_words // (t.rows * t.lanes)
+    sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), each)}
     if driver.packed != "rows":
         sizes |= {"rows": f.i64("muli", row_panels, row_words), "ranges": f.i64("muli", row_panels, 2)}
-    if driver.packed != "lanes" and not driver.direct:
+    if driver.packed != "lanes":
         sizes["lanes"] = f.number(lane_words)
+    if driver.plane is not None:
+        sizes["plane"] = f.number(driver.plane.words)
     memory, buffers = _buffers(f, sizes)
+    plane = buffers.get("plane", "")
+    if driver.plane is not None:  # what is padding once stays it
+        with f.loop(0, sizes["plane"]) as i:
+            f.line(f"llvm.store {f.f32(0.0)}, {f.at(plane, i)} : f32, !llvm.ptr")
     tiles = buffers["tiles"]
     row_buffer, ranges, lane_buffer = (buffers.get(name, "") for name in ("rows", "ranges", "lanes"))
     row_blocks, lane_blocks = f.i64("ceildivui", m, row_block), f.i64("ceildivui", n, lane_block)
@@ -224,6 +260,11 @@ def _task_text(driver: Driver) -> str:
         i0 = f.i64("muli", f.i64("remui", in_batch, row_blocks), row_block)
         j0 = f.i64("muli", f.i64("divui", in_batch, row_blocks), lane_block)
         a0, b0 = f.fetch(a_batch, batch), f.fetch(b_batch, batch)
+        lanes_at = f.at(b, b0)
+        lane_limits = [f.int(0), f.int(0)]
+        if driver.plane is not None:
+            limits = f.call("driver_stage", lanes_at, plane, types="!llvm.ptr, !llvm.ptr", results="i32, i32")
+            lanes_at, lane_limits = plane, [limits + "#0", limits + "#1"]
         i_end = f.i64("minui", f.i64("addi", i0, row_block), m)
         j_end = f.i64("minui", f.i64("addi", j0, lane_block), n)
         with f.loop(0, k_blocks) as kb:
@@ -240,27 +281,51 @@ def _task_text(driver: Driver) -> str:
                     for word, limit in enumerate(limits):
                         place = f.at(ranges, f.i64("addi", f.i64("addi", panel, panel), word), "i32")
                         f.line(f"llvm.store {limit}, {place} : i32, !llvm.ptr")
-            with f.loop(j0, j_end, t.lanes) as j:
-                lane_count = f.i64("minui", f.i64("subi", j_end, j), t.lanes)
+
+            def watch(i: str, count: str, j: str, lane_count: str, tiles: Sequence[str]) -> None:
+                with f.when(observed):
+                    for phase, tile in enumerate(tiles):
+                        if tile:
+                            numbers = (f.number(phase), batch, batches, i, count, m, j, lane_count, n)
+                            types = "!llvm.ptr" + ", i64" * len(numbers) + ", !llvm.ptr, i64"
+                            f.call("numc_probe", probe, *numbers, tile, f.number(t.lanes), types=types)
+
+            def row_panel(i: str) -> list[str]:
+                if driver.packed == "rows":
+                    return _ready(f, driver, a, a0, f.i64("divui", i, t.rows), k0, kb)
+                panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
+                twice = f.i64("addi", panel, panel)
+                limits = [f.fetch(ranges, twice, "i32"), f.fetch(ranges, f.i64("addi", twice, 1), "i32")]
+                return [f.at(row_buffer, f.i64("muli", panel, row_words)), *limits]
+
+            def in_place(j: str, lane_count: str) -> None:
+                with f.loop(i0, i_end) as i:
+                    row_data, *row_range = row_panel(i)
+                    seen = f.select(observed, tiles, f.op("llvm.mlir.zero : !llvm.ptr"), "!llvm.ptr")
+                    vectors = f.i64("ceildivui", lane_count, t.width)
+                    arguments = ("%context", lanes_at, row_data, seen, batch, i, j, lane_count, f.number(0), vectors)
+                    f.call(
+                        "driver_direct",
+                        *arguments,
+                        *row_range,
+                        *lane_limits,
+                        types=", ".join(DIRECT_ARGUMENTS.values()),
+                    )
+                    watch(i, f.number(1), j, lane_count, (tiles, f.at(tiles, t.lanes)))
+
+            def by_tiles(j: str, lane_count: str) -> None:
                 panel = f.i64("divui", j, t.lanes)
                 if driver.packed == "lanes":
                     lane_data, *lane_range = _ready(f, driver, b, b0, panel, k0, kb)
-                elif driver.direct:
-                    lane_data, lane_range = panel, []
                 else:
                     lane_data = lane_buffer
-                    lane_range = _pack_lanes(f, kernel, f.at(b, b0), panel, k0, kc, lane_buffer)
+                    lane_range = _pack_lanes(f, kernel, lanes_at, panel, k0, kc, lane_buffer)
                 column = f.i64("divui", f.i64("subi", j, j0), t.lanes)
                 with f.loop(i0, i_end, t.rows) as i:
                     count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
-                    panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
-                    if driver.packed == "rows":
-                        row_data, *row_range = _ready(f, driver, a, a0, f.i64("divui", i, t.rows), k0, kb)
-                    else:
-                        row_data = f.at(row_buffer, f.i64("muli", panel, row_words))
-                        twice = f.i64("addi", panel, panel)
-                        row_range = [f.fetch(ranges, twice, "i32"), f.fetch(ranges, f.i64("addi", twice, 1), "i32")]
+                    row_data, *row_range = row_panel(i)
                     # With one block of k no tile has to be kept.
+                    panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
                     number = f.i64(
                         "minui",
                         f.i64("addi", f.i64("muli", panel, lane_panels), column),
@@ -269,13 +334,6 @@ def _task_text(driver: Driver) -> str:
                     tile = f.at(tiles, f.i64("muli", number, kernel.tile_words))
                     edge = ("%context", tile, batch, i, count, j, lane_count)
                     edge_types = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
-
-                    def watch(phase: int) -> None:
-                        with f.when(observed):
-                            numbers = (f.number(phase), batch, batches, i, count, m, j, lane_count, n)
-                            types = "!llvm.ptr" + ", i64" * len(numbers) + ", !llvm.ptr, i64"
-                            f.call("numc_probe", probe, *numbers, tile, f.number(t.lanes), types=types)
-
                     with f.when(is_first):
                         if driver.first_inputs:
                             # Rows and lanes beyond the output are computed, too: on zeros, not on what happens to be there.
@@ -286,21 +344,29 @@ def _task_text(driver: Driver) -> str:
                         else:
                             _fill(f, driver, tile)
                         _fill_sums(f, kernel, tile)
-                        watch(0)
-                    if driver.direct:
-                        _direct(f, kernel, f.at(b, b0), lane_data, kc, row_data, tile)
-                    else:
-                        where = [k0] if kernel.needs_k0 else []
-                        f.call(
-                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where,
-                            types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32" + ", i64" * len(where),
-                        )  # fmt: skip
+                        watch(i, count, j, lane_count, (tile,))
+                    where = [k0] if kernel.needs_k0 else []
+                    f.call(
+                        kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where,
+                        types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32" + ", i64" * len(where),
+                    )  # fmt: skip
                     with f.when(is_last):
                         if kernel.chunks is not None:
                             short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
                             f.call(f"{kernel.name}_finish", tile, short, types="!llvm.ptr, i1")
-                        watch(1)
+                        watch(i, count, j, lane_count, ("", tile))
                         f.call("driver_last", *edge, types=edge_types)
+
+            with f.loop(j0, j_end, t.lanes) as j:
+                lane_count = f.i64("minui", f.i64("subi", j_end, j), t.lanes)
+                if driver.direct:
+                    adjacent = f.compare("uge", _run_from(f, lane_run, j), lane_count, "i64")
+                    with f.when(adjacent):
+                        in_place(j, lane_count)
+                    with f.when(f.binary("xori", adjacent, f.int(-1, "i1"), "i1")):
+                        by_tiles(j, lane_count)
+                else:
+                    by_tiles(j, lane_count)
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
 
@@ -338,7 +404,7 @@ _PACK_TYPES = "!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, 
 
 
 def _pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0: str, kc: str, to: str) -> list[str]:
-    offsets, first, segment, mask = _context(f, "a_row", "k_first", "k_segment", "k_mask")
+    offsets, first, segment, mask = context(f, "a_row", "k_first", "k_segment", "k_mask")
     width = kernel.tile.width
     first = f.at(first, f.i64("divui", k0, width), "i64")
     arguments = (
@@ -357,7 +423,7 @@ def _pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0:
 
 
 def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc: str, to: str) -> list[str]:
-    offsets, first, segment, mask, dense = _context(
+    offsets, first, segment, mask, dense = context(
         f, "b_k", *(f"lane_{n}" for n in ("first", "segment", "mask", "dense"))
     )
     vectors = kernel.tile.vectors
@@ -381,19 +447,10 @@ def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc:
     return [found + "#0", found + "#1"]
 
 
-def _direct(f: Function, kernel: Kernel, data: str, panel: str, kc: str, row: str, tile: str) -> None:
-    offsets, first, segment, mask = _context(f, "b_k", *(f"lane_{n}" for n in ("first", "segment", "mask")))
-    vectors = kernel.tile.vectors
-    first = f.at(first, f.i64("muli", panel, vectors), "i64")
-    arguments = (data, offsets, kc, first, segment, mask, f.number(vectors), row, tile)
-    types = "!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr"
-    f.call(f"{kernel.name}_direct", *arguments, types=types)
-
-
 def _ready(f: Function, driver: Driver, data: str, batch: str, panel: str, k0: str, kb: str) -> list[str]:
     """A panel of the operand packed at compile time, from k0 on, and its range (zeros if nobody asks)."""
     to = layout(driver.kernel, driver.packed)
-    depth, ranges = _context(f, "depth", "ranges")
+    depth, ranges = context(f, "depth", "ranges")
     by_rows = to.side == "rows"
     steps = f.i64("ceildivui", depth, to.width) if by_rows else f.i64("addi", depth, f.i64("andi", depth, 1))
     words = f.i64("muli", steps, to.step_words)

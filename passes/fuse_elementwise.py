@@ -1,5 +1,7 @@
 """fuse-elementwise: chains of elementwise operations become one loop; permuting copies become indexing of their reader.
 
+Tensors that hold one number everywhere (the bounds of a Clip) become that number, in the bodies that read them.
+
 All arithmetic is explicit by now (roundings are operations of the bodies), so joining bodies changes no bit. Nothing
 that computes goes into a contraction, which has kernels of its own; nothing costly is computed twice; and nothing
 costly goes into a reduction, whose order keeps its loop scalar.
@@ -23,9 +25,54 @@ def fuse_elementwise(module: ir.Operation) -> None:
     """Rewrite `module`, linalg on tensors, in place."""
     with module.context, ir.Location.unknown():
         for generic in list(walk.operations(module, "linalg.generic")):
-            consumer = generic
+            consumer = _with_numbers(generic)
             while fused := _fuse_one(consumer):
                 consumer = fused
+
+
+def _with_numbers(generic: ir.Operation) -> ir.Operation:
+    """Move the constant tensors that `generic` reads into its body, if each is one number; returns what replaces it."""
+    numbers = [_number(value) for value in list(generic.operands)[: walk.input_count(generic)]]
+    maps, block = walk.indexing_maps(generic), walk.body(generic)
+    kept = [n for n in range(len(maps)) if n >= len(numbers) or numbers[n] is None]
+    if len(kept) == len(maps) or not _names_all_loops([maps[n] for n in kept]):
+        return generic
+    arguments = [block.arguments[n] for n in kept]
+    new, body = walk.generic_like(
+        generic,
+        [generic.operands[n] for n in kept],
+        [maps[n] for n in kept],
+        [a.type for a in arguments],
+        [r.type for r in generic.results],
+    )
+    values = dict(zip(arguments, body.arguments, strict=True))
+    with ir.InsertionPoint(body), generic.location:
+        for n, number in enumerate(numbers):
+            if number is not None:
+                constant = ir.Operation.create("arith.constant", results=[number.type], attributes={"value": number})
+                values[block.arguments[n]] = constant.results[0]
+        yielded = walk.copy_body(block, ir.InsertionPoint(body), values)
+        ir.Operation.create("linalg.yield", operands=yielded)
+    for result, replacement in zip(generic.results, new.results, strict=True):
+        result.replace_all_uses_with(replacement)
+    generic.erase()
+    return new
+
+
+def _number(value: ir.Value) -> ir.Attribute | None:
+    """The number that every element of a constant tensor is."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
+        return None
+    tensor = value.owner.attributes["value"]
+    if not isinstance(tensor, ir.DenseElementsAttr) or not tensor.is_splat:
+        return None
+    return tensor.get_splat_value()
+
+
+def _names_all_loops(maps: list[ir.AffineMap]) -> bool:
+    """Whether every loop is a dimension of some operand: trip counts come from there."""
+    named = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
+    return len(named) == maps[0].n_dims
 
 
 def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
@@ -123,8 +170,7 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
     kept = [(m, consumer.operands[n], old.arguments[n]) for n, m in enumerate(maps) if n not in replaced]
     parts = [*kept[:number], *taken, *kept[number:]]
     all_maps = [m for m, _, _ in parts]
-    named = {e.position for m in all_maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
-    if len(named) != reads.n_dims:
+    if not _names_all_loops(all_maps):
         return None
     arguments = [a for _, _, a in parts]
     joined, block = walk.generic_like(

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
 from numc.passes.chunks import Chunks, finish_text
-from numc.passes.code import APART, Code, Function
+from numc.passes.code import APART, Code
 from numc.passes.fast import Guard, emit_fast_fma, guard
 from numc.passes.operators import emit_fma
-from numc.passes.rounding import emit_parts, emit_round
-from numc.passes.segments import ARGUMENTS, Read, by_segments
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,8 @@ class Kernel:
 
     @property
     def reads_directly(self) -> bool:
-        """Whether there is a variant that converts the lanes as it reads them: for one row, packing is half the work."""
-        return self.tile.rows == 1 and self.limits is None and not self.flushes and self.chunks is None
+        """Whether lanes can be converted as they are read (direct.py): for one row, packing is half the work."""
+        return self.tile.rows == 1 and not self.flushes and self.chunks is None
 
     @property
     def chunks(self) -> Chunks | None:
@@ -92,6 +90,12 @@ class Kernel:
         if self.fma.chunk is None:
             return None
         return Chunks(self.fma.chunk, t.k_block, t.width, t.rows * t.lanes, self.fma.acc)
+
+    @property
+    def growth(self) -> int:
+        """What the exponent of a sum can have above that of its largest term, between two looks at the guard."""
+        steps = self.tile.k_block if self.chunks is None else min(self.chunks.size, self.tile.k_block)
+        return (steps - 1).bit_length() + 2
 
     @property
     def tile_words(self) -> int:
@@ -233,40 +237,6 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
     return values, lanes
 
 
-def direct_text(kernel: Kernel) -> str:
-    """The function ``@<kernel>_direct``: a tile of one row, all of k, lanes from where they are.
-
-    Arguments: the operand of the lanes, its offsets along k and how many there are, the segments of the vectors and
-    how many vectors there are; the packed row; the tile.
-    """
-    t = kernel.tile
-    order = ("%src", "%offsets", "%count", *ARGUMENTS, "%vectors", "%row", "%tile")
-    numbers = ("%count", "%vectors")
-    f = Function(f"{kernel.name}_direct", {n: "i64" if n in numbers else "!llvm.ptr" for n in order})
-    row_parts, lane_parts = kernel.row_conversion.format.parts, kernel.lane_conversion.format.parts
-    vec = f"vector<{t.width}xf32>"
-    with f.loop(0, "%vectors") as v:
-        tile = f.at("%tile", f.i64("muli", v, t.width))
-        before = f.op(f"llvm.load {tile} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}")
-
-        def body(read: Read) -> list[str]:
-            with f.carrying(f"%u = {f.number(0)} to %count step {f.number(1)}", {"%acc": before}, vec) as found:
-                raw = read(f.at("%src", f.fetch("%offsets", "%u")))
-                within = f.i64("andi", "%u", t.width - 1)
-                row = f.at("%row", f.i64("addi", f.i64("muli", f.i64("subi", "%u", within), row_parts), within))
-                code = Code(t.width, f"d{len(f.lines)}_")
-                lanes = emit_parts(code, emit_round(code, raw, kernel.lane_conversion), lane_parts)
-                rows = [code.splat(code.address(row, p * t.width)) for p in range(row_parts)]
-                a, b = (lanes, rows) if kernel.swap else (rows, lanes)
-                result = emit_fma(code, a, b, "%acc", kernel.fma)
-                f.lines += [*code.lines, f"scf.yield {result} : {vec}"]
-            return found
-
-        (after,) = by_segments(f, t.width, v, [vec], body)
-        f.line(f"llvm.store {after}, {tile} {{alignment = 4 : i64}} : {vec}, !llvm.ptr")
-    return f.function()
-
-
 def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[str, list[str]]:
     """One step over k (two for VDPBF16PS, whose odd element comes first)."""
     t = kernel.tile
@@ -339,7 +309,6 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
     theirs, and the accumulators at entry are the sum of a chunk that goes on from the block before.
     """
     t, chunks = kernel.tile, kernel.chunks
-    growth = ((t.k_block if chunks is None else min(chunks.size, t.k_block)) - 1).bit_length()
     # Where no chunk goes on, there is nothing to look at.
     start, size = (0, t.rows * t.lanes) if chunks is None else (chunks.tile, chunks.tile if chunks.carried else 0)
     code = Code(t.width, "g")
@@ -367,7 +336,7 @@ func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhi
     %one = arith.constant 1 : i32
     %shift = arith.constant 23 : i32
     %bias = arith.constant 127 : i32
-    %growth = arith.constant {growth + 2} : i32
+    %growth = arith.constant {kernel.growth} : i32
     %largest = arith.constant {limits.largest - 2} : i32
     %least_product = arith.constant {limits.product} : i32
     %finite = arith.constant 2139095040 : i32

@@ -48,31 +48,33 @@ def producer(generic: ir.Operation, buffer: ir.Value) -> Neighbour | None:
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
     between: list[ir.Operation] = []
-    for op in _before(generic):
+    for op in before(generic):
         if op.name in ("linalg.generic", "memref.copy") and op.operands[len(op.operands) - 1] == buffer:
             found = _elementwise(op, None)
             if found is None:
                 return None
             inputs = {root(value) for value, _ in found.operands}
-            return found if not any(inputs & _written(other) for other in between) else None
+            return found if not any(inputs & written(other) for other in between) else None
         if buffer in _touched(op) and op.name != "memref.alloc":
             return None
         between.append(op)
     return None
 
 
-def consumer(generic: ir.Operation, buffer: ir.Value, first: Neighbour | None) -> Neighbour | None:
+def consumer(
+    generic: ir.Operation, buffer: ir.Value, first: Neighbour | None, others: Iterable[ir.Value]
+) -> Neighbour | None:
     """The elementwise operation that alone reads the result in `buffer`, if the contraction can move down to it.
 
-    `first` is the producer that moves with the contraction.
+    `first` is the producer that moves with the contraction; `others`: what the contraction will read as well.
     """
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
-    inputs = {root(o) for o in generic.operands if o != buffer}
+    inputs = {root(o) for o in (*generic.operands, *others) if o != buffer}
     if first is not None:
         inputs |= {root(value) for value, _ in first.operands}
     between: list[ir.Operation] = []
-    for op in _after(generic):
+    for op in after(generic):
         if buffer not in _touched(op):
             between.append(op)
             continue
@@ -80,12 +82,12 @@ def consumer(generic: ir.Operation, buffer: ir.Value, first: Neighbour | None) -
         if found is None:
             return None
         in_place = found.output[0] == buffer
-        if not in_place and any(o.name != "memref.dealloc" and buffer in _touched(o) for o in _after(op)):
+        if not in_place and any(o.name != "memref.dealloc" and buffer in _touched(o) for o in after(op)):
             return None
         out = root(found.output[0])
         if out in inputs:
             return None
-        if any(inputs & _written(other) for other in between if other.name != "memref.dealloc"):
+        if any(inputs & written(other) for other in between if other.name != "memref.dealloc"):
             return None
         for other in between:  # what the contraction reads must live until it runs
             if other.name == "memref.dealloc" and root(other.operands[0]) in inputs:
@@ -125,11 +127,13 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
     return Neighbour(op, tuple(operands), output, body, (*arguments, 0.0))
 
 
-def _before(op: ir.Operation) -> Iterable[ir.Operation]:
+def before(op: ir.Operation) -> list[ir.Operation]:
+    """The operations before `op` in its block, the nearest first."""
     return _siblings(op)[0][::-1]
 
 
-def _after(op: ir.Operation) -> Iterable[ir.Operation]:
+def after(op: ir.Operation) -> list[ir.Operation]:
+    """The operations after `op` in its block."""
     return _siblings(op)[1]
 
 
@@ -149,7 +153,7 @@ def _touched(op: ir.Operation) -> set[ir.Value]:
     } | {root(value) for value in op.results if isinstance(value.type, ir.MemRefType) and op.name in VIEWS}
 
 
-def _written(op: ir.Operation) -> set[ir.Value]:
+def written(op: ir.Operation) -> set[ir.Value]:
     """The buffers that `op` may write (or free)."""
     written: set[ir.Value] = set()
     for inner in walk.operations(op):

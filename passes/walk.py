@@ -166,9 +166,13 @@ def retype(function: ir.Operation) -> None:
 
 def filled_with(value: ir.Value) -> str | None:
     """The f32 constant that a tensor is filled with, as text; None if it is anything else."""
-    if isinstance(value.owner, ir.Block) or value.owner.name not in ("linalg.fill", "linalg.generic"):
+    return None if isinstance(value.owner, ir.Block) else fills_with(value.owner.operation)
+
+
+def fills_with(op: ir.Operation) -> str | None:
+    """The f32 constant that an operation fills its output with, as text; None if it does anything else."""
+    if op.name not in ("linalg.fill", "linalg.generic"):
         return None
-    op = value.owner.operation
     source = op.operands[0]
     if op.name == "linalg.generic":
         ops = list(body(op).operations)

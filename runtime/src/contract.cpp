@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kScattered = INT64_MIN;
+constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kWholeLanes = 4, kScattered = INT64_MIN;
 // The flag of a mask over every other element, and how many such segments a vector may have.
 constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
@@ -159,7 +159,7 @@ void choose_blocks(const Descriptor &d, Context &c, int64_t threads) {
     if (rows == 1) break;
   }
   c.row_block = best_rows * d.tile_rows;
-  c.lane_block = best_lanes * d.tile_lanes;
+  c.lane_block = (d.flags & kWholeLanes ? all_lanes : best_lanes) * d.tile_lanes;
 }
 
 void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4], int64_t dims) {
