@@ -242,7 +242,8 @@ def _task_text(driver: Driver) -> str:
     if driver.packed != "lanes":
         sizes["lanes"] = f.number(lane_words)
     if driver.plane is not None:
-        sizes["plane"] = f.number(driver.plane.words)
+        # A vector of lanes may begin at the last one.
+        sizes["plane"] = f.number(driver.plane.words + driver.plane.lanes[-1][1] * t.width)
     memory, buffers = _buffers(f, sizes)
     plane = buffers.get("plane", "")
     if driver.plane is not None:  # what is padding once stays it
@@ -302,8 +303,11 @@ def _task_text(driver: Driver) -> str:
                 with f.loop(i0, i_end) as i:
                     row_data, *row_range = row_panel(i)
                     seen = f.select(observed, tiles, f.op("llvm.mlir.zero : !llvm.ptr"), "!llvm.ptr")
-                    vectors = f.i64("ceildivui", lane_count, t.width)
-                    arguments = ("%context", lanes_at, row_data, seen, batch, i, j, lane_count, f.number(0), vectors)
+                    units = f.i64("ceildivui", lane_count, t.width)
+                    where = (j, lane_count, f.number(0), units)
+                    if driver.plane is not None:
+                        where = (f.number(0), *map(f.number, (driver.plane.lanes[-1][0], 0, driver.plane.rows)))
+                    arguments = ("%context", lanes_at, row_data, seen, batch, i, *where)
                     f.call(
                         "driver_direct",
                         *arguments,
@@ -311,7 +315,7 @@ def _task_text(driver: Driver) -> str:
                         *lane_limits,
                         types=", ".join(DIRECT_ARGUMENTS.values()),
                     )
-                    watch(i, f.number(1), j, lane_count, (tiles, f.at(tiles, t.lanes)))
+                    watch(i, f.number(1), j, lane_count, (tiles, f.at(tiles, lane_block)))
 
             def by_tiles(j: str, lane_count: str) -> None:
                 panel = f.i64("divui", j, t.lanes)
@@ -357,16 +361,22 @@ def _task_text(driver: Driver) -> str:
                         watch(i, count, j, lane_count, ("", tile))
                         f.call("driver_last", *edge, types=edge_types)
 
-            with f.loop(j0, j_end, t.lanes) as j:
-                lane_count = f.i64("minui", f.i64("subi", j_end, j), t.lanes)
-                if driver.direct:
-                    adjacent = f.compare("uge", _run_from(f, lane_run, j), lane_count, "i64")
-                    with f.when(adjacent):
-                        in_place(j, lane_count)
-                    with f.when(f.binary("xori", adjacent, f.int(-1, "i1"), "i1")):
-                        by_tiles(j, lane_count)
-                else:
-                    by_tiles(j, lane_count)
+            def panels(begin: str, end: str, compute: Callable[[str, str], None]) -> None:
+                with f.loop(begin, end, t.lanes) as j:
+                    compute(j, f.i64("minui", f.i64("subi", end, j), t.lanes))
+
+            if driver.direct:
+                every = f.i64("subi", j_end, j0)
+                adjacent = f.compare("uge", _run_from(f, lane_run, j0), every, "i64")
+                with f.when(adjacent):
+                    if driver.plane is not None:
+                        in_place(j0, every)
+                    else:
+                        panels(j0, j_end, in_place)
+                with f.when(f.binary("xori", adjacent, f.int(-1, "i1"), "i1")):
+                    panels(j0, j_end, by_tiles)
+            else:
+                panels(j0, j_end, by_tiles)
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
 

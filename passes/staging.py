@@ -9,6 +9,7 @@ magnitudes is known before the first step.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -17,7 +18,7 @@ from numc.passes import walk
 from numc.passes.code import Function
 from numc.passes.kernels import Kernel, magnitude_range
 from numc.passes.neighbours import before, root, written
-from numc.passes.recognise import Found, Operand, size_of
+from numc.passes.recognise import Found, Operand, size_of, sizes_of
 from numc.passes.rounding import emit_round
 from numc.passes.segments import lanes_below
 
@@ -28,17 +29,28 @@ _LEAST_PLANES = 16
 
 @dataclass(frozen=True)
 class Plane:
-    """A plane of `sizes`, zeros but for a part of `inner` elements from `low` on; `strides`: of these in the source."""
+    """A plane of `sizes`, zeros but for a part of `inner` elements from `low` on; `strides`: of these in the source.
+
+    lanes: how many there are along each of their dimensions, and how far apart in the plane; taps: where the steps of k
+    are, from a lane.
+    """
 
     sizes: tuple[int, ...]
     inner: tuple[int, ...]
     low: tuple[int, ...]
     strides: tuple[int, ...]
+    lanes: tuple[tuple[int, int], ...]
+    taps: tuple[int, ...]
 
     @property
     def words(self) -> int:
         """Its size, in f32 numbers."""
         return math.prod(self.sizes)
+
+    @property
+    def rows(self) -> int:
+        """Rows of lanes, through all of their dimensions but the last."""
+        return math.prod(size for size, _ in self.lanes[:-1])
 
     @property
     def pitches(self) -> tuple[int, ...]:
@@ -108,18 +120,26 @@ def _plane(found: Found, buffer: ir.Value, view: ir.Operation, source: ir.Value)
     sizes, strides = tuple(kinds[0].shape), tuple(kinds[1].get_strides_and_offset()[0])
     if tuple(kinds[1].shape) != inner or any(n != 1 for n in steps):
         return None
-    is_batch = [bool(set(c) & set(found.shape.batch)) for c, _ in found.lanes.places]
-    if any(
-        is_batch[n] and (sizes[n] != inner[n] or set(c) - set(found.shape.batch))
-        for n, (c, _) in enumerate(found.lanes.places)
-    ):
+    batch, known = set(found.shape.batch), sizes_of(found)
+    whole = [n for n, (coefficients, _) in enumerate(found.lanes.places) if set(coefficients) & batch]
+    if any(sizes[n] != inner[n] or set(found.lanes.places[n][0]) - batch for n in whole):
         return None
-    dims = [n for n in range(len(sizes)) if not is_batch[n]]
+    dims = [n for n in range(len(sizes)) if n not in whole]
+    if not dims or any(d not in known for d in (*found.shape.lanes, *found.shape.k)):
+        return None
+    pitches = [math.prod(sizes[m] for m in dims if m > n) for n in dims]
+
+    def pitch(d: int) -> int:
+        return sum(p * found.lanes.places[n][0].get(d, 0) for n, p in zip(dims, pitches, strict=True))
+
+    taps = [sum(p * found.lanes.places[n][1] for n, p in zip(dims, pitches, strict=True))]
+    for d in found.shape.k:
+        taps = [at + n * pitch(d) for at in taps for n in range(known[d])]
+    lanes = tuple((known[d], pitch(d)) for d in found.shape.lanes)
+    plane = Plane(*(tuple(of[n] for n in dims) for of in (sizes, inner, low, strides)), lanes, tuple(taps))
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    plane = Plane(*(tuple(of[n] for n in dims) for of in (sizes, inner, low, strides)))
-    if not dims or plane.words > _MOST_WORDS or plane.strides[-1] != 1 or dynamic in strides:
-        return None
-    return plane
+    fits = plane.words <= _MOST_WORDS and plane.strides[-1] == 1 and dynamic not in strides
+    return plane if fits and lanes and lanes[-1][1] in (1, 2) else None
 
 
 def stage_text(kernel: Kernel, plane: Plane) -> str:
@@ -135,8 +155,12 @@ def stage_text(kernel: Kernel, plane: Plane) -> str:
     length = plane.inner[-1]
     rows = math.prod(plane.inner[:-1])
     whole = length - length % width
+    start = sum(n * pitch for n, pitch in zip(plane.low, plane.pitches, strict=True))
     with f.carrying(f"%row = {f.number(0)} to {f.number(rows)} step {f.number(1)}", kept, ivec) as found:
-        source, target = _row_starts(f, plane)
+        outer, starts = plane.inner[:-1], []
+        for base, strides in ((f.at("%source", 0), plane.strides), (f.at("%plane", start), plane.pitches)):
+            starts.append(f.at(base, offset_of(f, "%row", list(zip(outer, strides, strict=False)))))
+        source, target = starts
 
         def vector(place: str | int, low: str, high: str, mask: str) -> tuple[str, str]:
             at, to = f.at(source, place), f.at(target, place)
@@ -159,12 +183,10 @@ def stage_text(kernel: Kernel, plane: Plane) -> str:
     return f.function(smallest, f.op(f"vector.reduction <maxui>, {found[1]} : {ivec} into i32"))
 
 
-def _row_starts(f: Function, plane: Plane) -> tuple[str, str]:
-    """Where ``%row`` begins in the source and in the plane; rows are counted through all dimensions but the last."""
-    rest: str = "%row"
-    source, target = f.number(0), f.number(sum(n * p for n, p in zip(plane.low, plane.pitches, strict=True)))
-    for n in reversed(range(len(plane.inner) - 1)):
-        index, rest = f.i64("remui", rest, plane.inner[n]), f.i64("divui", rest, plane.inner[n])
-        source = f.i64("addi", source, f.i64("muli", index, plane.strides[n]))
-        target = f.i64("addi", target, f.i64("muli", index, plane.pitches[n]))
-    return f.at("%source", source), f.at("%plane", target)
+def offset_of(f: Function, number: str, dims: Sequence[tuple[int, int]]) -> str:
+    """The offset of combination `number` of indices, the last one fastest; dims: their sizes and strides."""
+    total, rest = f.number(0), number
+    for size, stride in reversed(dims):
+        total = f.i64("addi", total, f.i64("muli", f.i64("remui", rest, size), stride))
+        rest = f.i64("divui", rest, size)
+    return total
