@@ -21,7 +21,7 @@ from numc.passes.kernels import Kernel, Tile, kernel_text
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
-from numc.passes.staging import padded, stage_text
+from numc.passes.staging import Padded, stage_text, unpadded
 from numc.passes.weights import Packing, packing_of
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
@@ -54,8 +54,9 @@ def contractions_to_kernels(
     with module.context, ir.Location.unknown():
         found = [f for g in walk.operations(module, "linalg.generic") if (f := find(g)) is not None]
         lowering = _Lowering(module, tile, fast and not disabled("fast"), set(weights))
-        for each in found:
-            lowering.lower(each)
+        # Paddings first: they change what the operations before them write.
+        for each, kernel, padding in [(each, *lowering.prepared(each)) for each in found]:
+            lowering.lower(each, kernel, padding)
         lowering.finish()
     return lowering.table, lowering.packings, lowering.unused
 
@@ -74,14 +75,16 @@ class _Lowering:
         self._drivers: dict[str, str] = {}
         self._calls: dict[str, str] = {}
 
-    def lower(self, found: Found) -> None:
-        """Replace one contraction, and what fuses with it, by a call."""
-        generic, buffer = found.generic, found.out.value
+    def prepared(self, found: Found) -> tuple[Kernel, Padded | None]:
+        """The kernel of a contraction, and how the operand of its lanes is padded if it can take it unpadded."""
         tile = _tile(self.tile, found)
         kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
-        depth = size_of(found, found.shape.k)
-        few = kernel.reads_directly and depth is not None and depth <= _FEW
-        padding = padded(found) if few and not disabled("stage-padding") else None
+        staged = _few_steps(kernel, found) and not disabled("stage-padding")
+        return kernel, unpadded(found) if staged else None
+
+    def lower(self, found: Found, kernel: Kernel, padding: Padded | None) -> None:
+        """Replace one contraction, and what fuses with it, by a call."""
+        generic, buffer = found.generic, found.out.value
         first = None if disabled("fuse-first") else producer(generic, buffer)
         others = () if padding is None else (padding.source,)
         last = None if disabled("fuse-last") else consumer(generic, buffer, first, others)
@@ -91,12 +94,13 @@ class _Lowering:
         )
         last_streams = [] if last is None else [_moved(o, last, found).spread(units) for o in last.operands]
         out = found.out if last is None else _moved(last.output, last, found)
+        steps = _few_steps(kernel, found)
         side, packing, found = self._pack(found, kernel)
         lanes = set(found.shape.lanes)
         driver = Driver(
             kernel,
             side,
-            depth if few and depth and side != "lanes" else 0,
+            steps if side != "lanes" else 0,
             None if padding is None else padding.plane,
             (lambda _, values: values[0]) if first is None else first.emit,
             (lambda _, values: values[0]) if last is None else lambda code, v: last.emit(code, v[1:], v[0]),
@@ -195,6 +199,12 @@ def _erase_dead_views(value: ir.Value) -> None:
             _erase_dead_views(user.results[0])
             if walk.uses(user.results[0]) == 0:
                 user.erase()
+
+
+def _few_steps(kernel: Kernel, found: Found) -> int:
+    """How many steps of k there are if lanes can be read where they are, else 0."""
+    depth = size_of(found, found.shape.k)
+    return depth if kernel.reads_directly and depth is not None and depth <= _FEW else 0
 
 
 def _functions_of(driver: Driver) -> str:

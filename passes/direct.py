@@ -66,7 +66,7 @@ def _vectors_text(driver: Driver, name: str, *, fast: bool) -> str:
 
 
 def _plane_text(driver: Driver, name: str, *, fast: bool) -> str:
-    """Rows ``%from`` to ``%to`` of lanes, ``%lane_count`` of each from ``%lane`` on: a plane has every address known."""
+    """Rows ``%from`` to ``%to`` of lanes, ``%lane_count`` each from ``%lane`` on: in a plane every place is known."""
     kernel, t, plane = driver.kernel, driver.kernel.tile, driver.plane
     assert plane is not None
     f = Function(name, DIRECT_ARGUMENTS)

@@ -76,49 +76,76 @@ class Padded:
             op.erase()
 
 
-def padded(found: Found) -> Padded | None:
-    """How the operand of the lanes was padded with zeros, if for nothing but this contraction, plane by plane."""
+def unpadded(found: Found) -> Padded | None:
+    """How the operand of the lanes was padded with zeros, if for nothing but this contraction, plane by plane.
+
+    What computed elements in place, into the padded operand, then computes them into a buffer of their own.
+    """
     buffer = found.lanes.value
+    planes = size_of(found, found.shape.batch)
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
-    planes = size_of(found, found.shape.batch)
     if planes is None or planes < _LEAST_PLANES:
         return None
-    users = [use.owner.operation for use in buffer.uses]
-    fill, view, rest = None, None, []
-    for op in users:
-        if op.name == "memref.subview":
-            view = op if view is None else None
-        elif op.name == "linalg.generic" and op != found.generic:
-            fill = op if fill is None else None
-        elif op != found.generic:
-            rest.append(op)
-    if fill is None or view is None or len(users) != 4 or [op.name for op in rest] != ["memref.dealloc"]:
+    users = {use.owner.operation.name: use.owner.operation for use in buffer.uses if use.owner != found.generic}
+    if walk.uses(buffer) != 4 or users.keys() != {"memref.subview", "linalg.generic", "memref.dealloc"}:
         return None
-    copies = [use.owner.operation for use in view.results[0].uses]
-    if len(copies) != 1 or copies[0].name != "memref.copy" or copies[0].operands[1] != view.results[0]:
+    fill, view = users["linalg.generic"], users["memref.subview"]
+    if walk.uses(view.results[0]) != 1 or walk.fills_with(fill) != "0.000000e+00 : f32":
         return None
-    copy = copies[0]
+    writer = next(iter(view.results[0].uses)).owner.operation
     earlier = before(found.generic)
-    if copy not in earlier or fill not in before(copy) or walk.fills_with(fill) != "0.000000e+00 : f32":
+    if writer not in earlier or fill not in before(writer) or not _writes(writer, view.results[0]):
         return None
-    source, plane = copy.operands[0], _plane(found, buffer, view, copy.operands[0])
-    between = earlier[: earlier.index(copy)]
-    if plane is None or any(root(source) in written(op) for op in between if op.name != "memref.dealloc"):
+    between = earlier[: earlier.index(writer)]
+    copied = writer.operands[0] if writer.name == "memref.copy" else None
+    strides = None if copied is None else ir.MemRefType(copied.type).get_strides_and_offset()[0]
+    plane = _plane(found, ir.MemRefType(buffer.type), view, strides)
+    if plane is None or (copied is not None and any(root(copied) in written(op) for op in between)):
         return None
+    padding = (users["memref.dealloc"], view, fill, buffer.owner.operation)
+    if copied is None:
+        return Padded(_own_buffer(writer, found.generic), plane, padding)
     for op in between:  # the source must live until the contraction runs
-        if op.name == "memref.dealloc" and root(op.operands[0]) == root(source):
+        if op.name == "memref.dealloc" and root(op.operands[0]) == root(copied):
             op.move_after(found.generic)
-    return Padded(source, plane, (*rest, copy, view, fill, buffer.owner.operation))
+    return Padded(copied, plane, (writer, *padding))
 
 
-def _plane(found: Found, buffer: ir.Value, view: ir.Operation, source: ir.Value) -> Plane | None:
-    kinds = [ir.MemRefType(v.type) for v in (buffer, source)]
-    if not all(k.has_static_shape for k in kinds) or kinds[0].rank != kinds[1].rank:
-        return None
+def _writes(op: ir.Operation, target: ir.Value) -> bool:
+    """Whether `op` writes every element of `target`, and reads none."""
+    if op.name == "memref.copy":
+        return op.operands[1] == target
+    if op.name != "linalg.generic" or "reduction" in walk.iterator_types(op):
+        return False
+    inputs = walk.input_count(op)
+    alone = len(op.operands) == inputs + 1 and walk.is_unused(walk.body(op).arguments[inputs])
+    return alone and op.operands[inputs] == target and walk.indexing_maps(op)[inputs].is_permutation
+
+
+def _own_buffer(writer: ir.Operation, reader: ir.Operation) -> ir.Value:
+    """Let `writer` write a buffer that lives until `reader` has run."""
+    number = len(writer.operands) - 1
+    kind = ir.MemRefType.get(ir.MemRefType(writer.operands[number].type).shape, ir.F32Type.get())
+    none = ir.DenseI32ArrayAttr.get([0, 0])
+    with ir.InsertionPoint(writer), writer.location:
+        alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)
+        attributes = {"operandSegmentSizes": none, "alignment": alignment}
+        made = ir.Operation.create("memref.alloc", results=[kind], attributes=attributes).results[0]
+        ir.Operation.create("memref.dealloc", operands=[made]).move_after(reader)
+    writer.operands[number] = made
+    return made
+
+
+def _plane(found: Found, kind: ir.MemRefType, view: ir.Operation, strides: list[int] | None) -> Plane | None:
+    """The planes of a padded operand; `strides`: those of the elements in the source, row by row if None."""
     low, inner, steps = (tuple(view.attributes[f"static_{n}"]) for n in ("offsets", "sizes", "strides"))
-    sizes, strides = tuple(kinds[0].shape), tuple(kinds[1].get_strides_and_offset()[0])
-    if tuple(kinds[1].shape) != inner or any(n != 1 for n in steps):
+    if not kind.has_static_shape or ir.MemRefType(view.results[0].type).shape != list(inner):
+        return None
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    strides = [math.prod(inner[n + 1 :]) for n in range(len(inner))] if strides is None else strides
+    sizes = tuple(kind.shape)
+    if any(n != 1 for n in steps) or dynamic in (*low, *inner, *strides):
         return None
     batch, known = set(found.shape.batch), sizes_of(found)
     whole = [n for n, (coefficients, _) in enumerate(found.lanes.places) if set(coefficients) & batch]
@@ -137,8 +164,7 @@ def _plane(found: Found, buffer: ir.Value, view: ir.Operation, source: ir.Value)
         taps = [at + n * pitch(d) for at in taps for n in range(known[d])]
     lanes = tuple((known[d], pitch(d)) for d in found.shape.lanes)
     plane = Plane(*(tuple(of[n] for n in dims) for of in (sizes, inner, low, strides)), lanes, tuple(taps))
-    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    fits = plane.words <= _MOST_WORDS and plane.strides[-1] == 1 and dynamic not in strides
+    fits = plane.words <= _MOST_WORDS and plane.strides[-1] == 1
     return plane if fits and lanes and lanes[-1][1] in (1, 2) else None
 
 
