@@ -17,6 +17,7 @@ import numpy.typing as npt
 from numc.compiler.reference import dot
 from numc.passes.driver import CONTEXT
 from numc.passes.packing import Layout
+from numc.passes.staging import Plane
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
@@ -134,6 +135,7 @@ class _View:
         self._probe = ctypes.c_int64.from_address(address + 8 * CONTEXT.index("probe"))
         self._packed = about["packed"]
         self._layout = Layout(**about["layout"]) if self._packed else None
+        self._plane = Plane(**about["plane"]) if about["plane"] else None
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -153,18 +155,20 @@ class _View:
         depth = self._words["depth"]
         if depth == 0:
             return np.zeros(0, np.float32)
-        start = int(self._table(f"{operand}_batch", batch, 1)[0])
+        start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
         if self._layout is not None and self._packed == across + "s":
             to = self._layout
             offsets = start + to.index(0, place, depth, size)
             offsets = offsets[:, None] + to.width * np.arange(to.parts)
         else:
-            start += int(self._table(f"{operand}_{across}", place, 1)[0])
-            offsets = start + self._table(f"{operand}_k", 0, depth)[:, None]
+            offsets = int(self._table(f"{operand}_{across}", place, 1)[0]) + self._table(f"{operand}_k", 0, depth)
+            if self._plane is not None and across == "lane":
+                offsets, inside = self._plane.sources(offsets)
+            offsets = start + offsets[:, None]
         low = int(offsets.min())  # strides may be negative
         address = self._words[operand] + 4 * low
         data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
-        parts = data[offsets - low]
+        parts = np.where(inside[:, None], data[offsets - low], np.float32(0))
         # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
         return np.asarray(np.where(np.isfinite(parts[:, 0]), parts[:, ::-1].sum(axis=1, dtype=np.float32), parts[:, 0]))
 

@@ -21,7 +21,7 @@ from numc.passes.kernels import Kernel, Tile, kernel_text
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
-from numc.passes.staging import Padded, stage_text, unpadded
+from numc.passes.staging import Padded, Plane, stage_text, unpadded
 from numc.passes.weights import Packing, packing_of
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
@@ -32,7 +32,8 @@ _FEW = 64
 class Contraction:
     """What the runtime's observer needs to know about one kernel call: its number, operator, name and orientation.
 
-    packed: the operand (``rows``, ``lanes`` or none) that lies packed in the program, and its layout.
+    packed: the operand (``rows``, ``lanes`` or none) that lies packed in the program, and its layout. plane: how the operand
+    of the lanes is padded, if it is not in memory.
     """
 
     id: int
@@ -41,6 +42,7 @@ class Contraction:
     swap: bool
     packed: str
     layout: Layout | None
+    plane: Plane | None
 
 
 def contractions_to_kernels(
@@ -111,11 +113,12 @@ class _Lowering:
         task = self._named(self._drivers, _functions_of(driver), "driver", "task")
         lanes_operand = found.lanes if padding is None else padding.operand(found)
         operands = [found.rows, lanes_operand, *first_streams, *last_streams, out]
-        text = call_text(task, kernel, side, packing, found, operands, None if padding is None else padding.plane)
+        text = call_text(task, kernel, side, packing, found, operands, driver.plane)
         callee = self._named(self._calls, text, "contraction", "contraction")
         number = len(self.table)
         about = layout(kernel, side) if side else None
-        self.table.append(Contraction(number, str(found.fma), _name(generic), found.swap, side, about))
+        name = _name(generic)
+        self.table.append(Contraction(number, str(found.fma), name, found.swap, side, about, driver.plane))
         with ir.InsertionPoint(generic if last is None else last.op), generic.location:
             id_ = ir.Operation.create(
                 "arith.constant",

@@ -34,8 +34,8 @@ def _vectors_text(driver: Driver, name: str, *, fast: bool) -> str:
     vec, ivec = f"vector<{t.width}xf32>", f"vector<{t.width}xi32>"
     kinds = [vec, ivec, ivec] if fast else [vec]
     edge = _Edge(f, driver, fast=fast)
-    offsets, first, *segments = context(f, "b_k", "lane_first", "lane_segment", "lane_mask")
-    table = (f.at(first, f.i64("divui", "%lane", t.width), "i64"), *segments)
+    offsets, first, segment, masks = context(f, "b_k", "lane_first", "lane_segment", "lane_mask")
+    table = (f.at(first, f.i64("divui", "%lane", t.width), "i64"), segment, masks)
     with f.loop("%from", "%to") as v:
         lane = f.i64("muli", v, t.width)
         left = f.i64("minui", f.i64("subi", "%lane_count", lane), t.width)
@@ -121,7 +121,7 @@ class _Edge:
         self.limits = driver.kernel.limits if fast else None
         self.bounds = None if self.limits is None else _bounds(f, driver.kernel, self.limits)
         self.streams = (*driver.first_inputs, *driver.last_inputs, Stream(along=True))
-        self.lines = lines_at(f, driver)
+        self.lines = lines_at(f, driver, "%lane" if driver.plane is None else f.number(0))
         self.watched = f.compare("ne", f.op("llvm.ptrtoint %seen : !llvm.ptr to i64"), f.number(0), "i64")
         self.mask, self.places = "", self.lines
 
@@ -151,12 +151,10 @@ class _Edge:
                 f.call("driver_exact", *arguments, types=", ".join(DIRECT_ARGUMENTS.values()))
         with f.when(holds):
             with f.when(self.watched):
-                for value, tile in (
-                    (before, "%seen"),
-                    (after, f.at("%seen", f.fetch("%context", CONTEXT.index("lane_block")))),
-                ):
-                    place = f.at(tile, lane)
-                    f.line(f"llvm.store {value}, {place} {{alignment = 4 : i64}} : vector<{width}xf32>, !llvm.ptr")
+                tile = f.fetch("%context", CONTEXT.index("lane_block"))
+                for value, at in ((before, f.at("%seen", lane)), (after, f.at(f.at("%seen", tile), lane))):
+                    with f.part(width) as code:
+                        code.store(value, at, self.mask)
             with f.part(width) as code:
                 places = self.places[len(driver.first_inputs) :]
                 inputs = [load(code, *x, self.mask) for x in zip(driver.last_inputs, places, strict=False)]

@@ -79,13 +79,13 @@ def _base(f: Function, number: int) -> tuple[str, str, str]:
     return f.at(data, f.fetch(batches, "%batch")), rows, lanes
 
 
-def lines_at(f: Function, driver: Driver) -> list[str]:
-    """The addresses of ``%lane`` of ``%row`` of all streams, the output last."""
+def lines_at(f: Function, driver: Driver, lane: str) -> list[str]:
+    """The addresses of `lane` of ``%row`` in all streams, the output last."""
     found = []
     for number, stream in enumerate((*driver.first_inputs, *driver.last_inputs, Stream(along=True))):
         base, rows, lanes = _base(f, number)
         line = f.at(base, f.fetch(rows, "%row"))
-        found.append(f.at(line, f.fetch(lanes, "%lane")) if stream.along else line)
+        found.append(f.at(line, f.fetch(lanes, lane)) if stream.along else line)
     return found
 
 
@@ -264,8 +264,8 @@ def _task_text(driver: Driver) -> str:
         lanes_at = f.at(b, b0)
         lane_limits = [f.int(0), f.int(0)]
         if driver.plane is not None:
-            limits = f.call("driver_stage", lanes_at, plane, types="!llvm.ptr, !llvm.ptr", results="i32, i32")
-            lanes_at, lane_limits = plane, [limits + "#0", limits + "#1"]
+            found = f.call("driver_stage", lanes_at, plane, types="!llvm.ptr, !llvm.ptr", results="i32, i32")
+            lanes_at, lane_limits = plane, [found + "#0", found + "#1"]
         i_end = f.i64("minui", f.i64("addi", i0, row_block), m)
         j_end = f.i64("minui", f.i64("addi", j0, lane_block), n)
         with f.loop(0, k_blocks) as kb:
@@ -303,10 +303,10 @@ def _task_text(driver: Driver) -> str:
                 with f.loop(i0, i_end) as i:
                     row_data, *row_range = row_panel(i)
                     seen = f.select(observed, tiles, f.op("llvm.mlir.zero : !llvm.ptr"), "!llvm.ptr")
-                    units = f.i64("ceildivui", lane_count, t.width)
-                    where = (j, lane_count, f.number(0), units)
-                    if driver.plane is not None:
-                        where = (f.number(0), *map(f.number, (driver.plane.lanes[-1][0], 0, driver.plane.rows)))
+                    if driver.plane is None:
+                        where = [j, lane_count, f.number(0), f.i64("ceildivui", lane_count, t.width)]
+                    else:
+                        where = [f.number(n) for n in (0, driver.plane.lanes[-1][0], 0, driver.plane.rows)]
                     arguments = ("%context", lanes_at, row_data, seen, batch, i, *where)
                     f.call(
                         "driver_direct",

@@ -72,7 +72,7 @@ def _number(value: ir.Value) -> ir.Attribute | None:
 def _names_all_loops(maps: list[ir.AffineMap]) -> bool:
     """Whether every loop is a dimension of some operand: trip counts come from there."""
     named = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
-    return len(named) == maps[0].n_dims
+    return len(named) == int(maps[0].n_dims)
 
 
 def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:

@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 from torch_mlir import ir
 
 from numc.passes import walk
@@ -21,6 +23,8 @@ from numc.passes.neighbours import before, root, written
 from numc.passes.recognise import Found, Operand, size_of, sizes_of
 from numc.passes.rounding import emit_round
 from numc.passes.segments import lanes_below
+
+IntArray = npt.NDArray[np.int64]
 
 # A plane stays in the cache of its core; with fewer planes than these, threads want parts of one.
 _MOST_WORDS = 1 << 16
@@ -56,6 +60,12 @@ class Plane:
     def pitches(self) -> tuple[int, ...]:
         """Its strides, row by row."""
         return tuple(math.prod(self.sizes[n + 1 :]) for n in range(len(self.sizes)))
+
+    def sources(self, places: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """Where the elements at `places` come from, and which of them are not padding."""
+        at = np.stack([places // p % n for p, n in zip(self.pitches, self.sizes, strict=True)], axis=-1) - self.low
+        inside = np.all((at >= 0) & (at < self.inner), axis=-1)
+        return np.where(inside, at @ np.array(self.strides), 0), inside
 
 
 @dataclass(frozen=True)
@@ -115,12 +125,13 @@ def unpadded(found: Found) -> Padded | None:
 def _writes(op: ir.Operation, target: ir.Value) -> bool:
     """Whether `op` writes every element of `target`, and reads none."""
     if op.name == "memref.copy":
-        return op.operands[1] == target
+        return bool(op.operands[1] == target)
     if op.name != "linalg.generic" or "reduction" in walk.iterator_types(op):
         return False
     inputs = walk.input_count(op)
     alone = len(op.operands) == inputs + 1 and walk.is_unused(walk.body(op).arguments[inputs])
-    return alone and op.operands[inputs] == target and walk.indexing_maps(op)[inputs].is_permutation
+    whole = bool(walk.indexing_maps(op)[inputs].is_permutation)
+    return alone and whole and op.operands[inputs] == target
 
 
 def _own_buffer(writer: ir.Operation, reader: ir.Operation) -> ir.Value:
@@ -163,7 +174,8 @@ def _plane(found: Found, kind: ir.MemRefType, view: ir.Operation, strides: list[
     for d in found.shape.k:
         taps = [at + n * pitch(d) for at in taps for n in range(known[d])]
     lanes = tuple((known[d], pitch(d)) for d in found.shape.lanes)
-    plane = Plane(*(tuple(of[n] for n in dims) for of in (sizes, inner, low, strides)), lanes, tuple(taps))
+    of_plane = [tuple(values[n] for n in dims) for values in (sizes, inner, low, strides)]
+    plane = Plane(of_plane[0], of_plane[1], of_plane[2], of_plane[3], lanes, tuple(taps))
     fits = plane.words <= _MOST_WORDS and plane.strides[-1] == 1
     return plane if fits and lanes and lanes[-1][1] in (1, 2) else None
 

@@ -1,0 +1,145 @@
+"""Depthwise convolutions: padded where they are read, accumulated in registers from initial value to epilogue."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import arithmetic_vectorised as reference
+import numc
+from machine import HERE
+from numc.compiler.grammar import parse_fma
+from numc.frontends.imported import Imported
+
+F32Array = npt.NDArray[np.float32]
+CHANNELS = 17
+
+
+def model(size: int, out: int, kernel: int, stride: int, dilation: int, low: int, high: int, *, computed: bool) -> str:
+    """Pad x, convolve it from c on, clip the sum with d at 6; `computed`: what is padded is -x, not x itself."""
+    whole = size + low + high
+    x, p, k, y = (
+        f"tensor<1x{CHANNELS}x{size}x{size}xf32>",
+        f"tensor<1x{CHANNELS}x{whole}x{whole}xf32>",
+        f"tensor<{CHANNELS}x{kernel}x{kernel}xf32>",
+        f"tensor<1x{CHANNELS}x{out}x{out}xf32>",
+    )
+    negated = f"%e = tensor.empty() : {x}\n  %n = linalg.negf ins(%x : {x}) outs(%e : {x}) -> {x}"
+    return f"""
+func.func @main(%x: {x}, %k: {k}, %c: {y}, %d: {y}) -> {y} {{
+  {negated if computed else ""}
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : {p}
+  %border = linalg.fill ins(%zero : f32) outs(%empty : {p}) -> {p}
+  %p = tensor.insert_slice {"%n" if computed else "%x"} into %border[0, 0, {low}, {low}] [1, {CHANNELS}, {size}, {size}] [1, 1, 1, 1]
+      : {x} into {p}
+  %s = linalg.depthwise_conv_2d_nchw_chw {{strides = dense<{stride}> : vector<2xi64>, dilations = dense<{dilation}> : vector<2xi64>}}
+      ins(%p, %k : {p}, {k}) outs(%c : {y}) -> {y}
+  %z = tensor.empty() : {y}
+  %six = arith.constant dense<6.0> : tensor<f32>
+  %r = linalg.generic {{
+      indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>,
+                       affine_map<(a, b, c, d) -> ()>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%s, %d, %six : {y}, {y}, tensor<f32>) outs(%z : {y}) {{
+  ^bb0(%a: f32, %b: f32, %m: f32, %o: f32):
+    %t = arith.addf %a, %b : f32
+    %u = arith.minimumf %t, %m : f32
+    linalg.yield %u : f32
+  }} -> {y}
+  return %r : {y}
+}}"""  # noqa: E501
+
+
+def expected(
+    x: F32Array, k: F32Array, c: F32Array, d: F32Array, stride: int, dilation: int, low: int, high: int, fma: str
+) -> F32Array:
+    padded = np.pad(x, ((0, 0), (0, 0), (low, high), (low, high)))
+    reach = (k.shape[1] - 1) * dilation + 1
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (reach, reach), axis=(2, 3))
+    windows = windows[0, :, ::stride, ::stride, ::dilation, ::dilation].reshape(CHANNELS, -1, k[0].size)
+    sums = [
+        reference.matmul(np.ascontiguousarray(w), n.reshape(-1, 1).copy(), s.reshape(-1, 1).copy(), fma)
+        for w, n, s in zip(windows, k, c[0], strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        return np.minimum(np.stack(sums).reshape(c.shape) + d, np.float32(6))
+
+
+def data(kind: str, shape: tuple[int, ...], seed: int) -> F32Array:
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape).astype(np.float32)
+    if kind == "wide":  # what no cheap sequence takes
+        values = np.ldexp(values, rng.integers(-140, 60, shape)).astype(np.float32)
+    if kind == "special":
+        values.reshape(-1)[rng.integers(0, values.size, 9)] = [np.inf, -np.inf, np.nan, 0, -0.0, 1e38, -3e38, 1e-45, 1]
+    return values
+
+
+CASES = {  # size, kernel, stride, dilation, padding before and after
+    "same": (14, 3, 1, 1, 1, 1),
+    "wide": (33, 3, 1, 1, 1, 1),
+    "stride 2": (19, 3, 2, 1, 1, 1),
+    "stride 2, one side": (20, 3, 2, 1, 0, 1),
+    "stride 3": (20, 3, 3, 1, 1, 1),
+    "dilated": (15, 3, 1, 2, 2, 2),
+    "5x5": (9, 5, 1, 1, 2, 2),
+    "9x9": (16, 9, 1, 1, 4, 4),
+    "tiny": (2, 3, 1, 1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1"])
+@pytest.mark.parametrize("name", CASES)
+def test_depthwise(name: str, fma: str) -> None:
+    check(name, fma, "usual")
+
+
+@pytest.mark.parametrize("fma", ["mp", "bf16_2_2{3}", "fmac(e6m9n)", "fma(a=bf16,acc=bf16,datapath=exact)"])
+def test_operators(fma: str) -> None:
+    check("same", fma, "usual", computed=True)
+
+
+@pytest.mark.parametrize("kind", ["wide", "special"])
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_1_2", "fmac(e6m9)"])
+def test_the_cheap_sequence_gives_way(fma: str, kind: str) -> None:
+    check("stride 2", fma, kind)
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("fast", [False, True])
+def test_every_path(target: str, fast: bool) -> None:
+    check("wide", "bf16_1_1", "wide", target=target, fast=fast)
+    check("stride 2", "bf16_1_2", "usual", target=target, fast=fast)
+
+
+@pytest.mark.parametrize("switch", ["stage-padding", "fuse-first", "fuse-last", "pack-weights"])
+def test_without(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMC_DISABLE", switch)
+    check("same", "bf16_1_1", "usual")
+
+
+def check(name: str, fma: str, kind: str, *, computed: bool = False, **options: object) -> None:
+    size, kernel, stride, dilation, low, high = CASES[name]
+    out = (size + low + high - (kernel - 1) * dilation - 1) // stride + 1
+    shapes = (1, CHANNELS, size, size), (CHANNELS, kernel, kernel), (1, CHANNELS, out, out), (1, CHANNELS, out, out)
+    x, k, c, d = (data(kind, shape, n) for n, shape in enumerate(shapes))
+    want = expected(x, k, reference.round(c, str(parse_fma(fma).acc)), d, stride, dilation, low, high, fma)
+    text = model(size, out, kernel, stride, dilation, low, high, computed=computed)
+    program = numc.compile(Imported(mlir=text), fma=fma, **options)  # type: ignore[arg-type]
+    feeds = {"arg0": np.negative(x) if computed else x, "arg1": k, "arg2": c, "arg3": d}
+    for threads in (1, 3):
+        got = program(feeds, threads=threads)
+        assert (found := reference.first_mismatch(got, want)) is None, (threads, found)
+    report = numc.verify(program, feeds, samples=50)
+    assert report.checked > 0
+    assert report.mismatches == 0, report.first
+
+
+def test_padding_is_made_in_cache() -> None:
+    """Neither the padded tensor nor, with a constant for a bound, a load of the bound is left."""
+    text = str(numc.lower(Imported(mlir=model(14, 14, 3, 1, 1, 1, 1, computed=True)), to="vector"))
+    assert "_stage" in text
+    assert "memref<1x17x16x16xf32>" not in text
+    assert "memref<f32>" not in text.split("func.func @main", 1)[1].split("return", 1)[0]
