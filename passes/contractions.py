@@ -16,9 +16,11 @@ from numc.compiler.switches import disabled
 from numc.passes import walk
 from numc.passes.call import call_text
 from numc.passes.driver import PROBE_TEXT, Driver, Stream, driver_text
+from numc.passes.group_loops import block_of_k
 from numc.passes.kernels import Kernel, Tile, direct_text, kernel_text
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
+from numc.passes.quantize import quantize_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
 from numc.passes.weights import Packing, packing_of
 
@@ -84,6 +86,7 @@ class _Lowering:
         last_streams = [] if last is None else [_moved(o, last, found).spread(units) for o in last.operands]
         out = found.out if last is None else _moved(last.output, last, found)
         tile = _tile(self.tile, found)
+        tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
         kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
         depth = size_of(found, found.shape.k)
         side, packing, found = self._pack(found, kernel)
@@ -133,7 +136,7 @@ class _Lowering:
             source = root(operand.value)
             if disabled("pack-weights") or source not in self._weights:
                 continue
-            packing = packing_of(self._weights[source], operand, found, across, layout(kernel, side))
+            packing = packing_of(self._weights[source], operand, found, across, kernel, side)
             if packing is None:
                 continue
             if packing.key not in self._packed:
@@ -166,6 +169,8 @@ class _Lowering:
                 pack_text(kernel, "lanes"),
                 pack_dense_text(kernel),
             ]
+            if kernel.groups is not None:
+                parts += [quantize_text(kernel, side) for side in ("rows", "lanes")]
         source = ir.Module.parse("\n".join(parts), self.module.context)
         for op in source.body.operations:
             self.module.regions[0].blocks[0].append(op.operation.clone())
@@ -250,4 +255,5 @@ func.func private @numc_ftz_end(i32)
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)
+llvm.func @numc_largest(!llvm.ptr, i64, !llvm.ptr, i32) -> i32
 """
