@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from numc.compiler.errors import NumcError
 from numc.compiler.formats import FORMATS, Conversion
+from numc.compiler.grouped import Bfp, GroupConversion, GroupFormat
 
 SOFTWARE_DATAPATHS = ("fp32", "exact")
 HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
 DATAPATHS = SOFTWARE_DATAPATHS + HARDWARE_DATAPATHS
 
 MAX_CHUNK = 2**31 - 1
+MAX_GROUP = 4096
+_EXACT_BITS = 53  # what a group's dot product may take: the significand of binary64
 
 FP32 = Conversion(FORMATS["fp32"])
 BF16 = Conversion(FORMATS["bf16"])
@@ -29,13 +33,15 @@ class Fma:
     product: the conversion of the product before the addition (MAC, MACS), or None (FMA, FMAC, FMACS).
     chunk: a reduction adds the sum of that many steps, from +0, to a binary32 accumulator that is rounded to `acc` at
     its end (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
+    A and B are both formats of single values, or both of groups: then the reduction is a sum of dot products of groups,
+    and a step outside of one is the fp32 FMA.
     Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
     products, a datapath, a chunk or a combination that does not exist.
     """
 
     name: str = field(compare=False)
-    a: Conversion
-    b: Conversion
+    a: Conversion | GroupConversion
+    b: Conversion | GroupConversion
     acc: Conversion
     products: int
     datapath: str = "fp32"
@@ -46,9 +52,12 @@ class Fma:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
         if self.datapath not in DATAPATHS:
             raise NumcError(f"{what}: datapath '{self.datapath}', allowed are {', '.join(DATAPATHS)}")
-        allowed = allowed_products(self.a.format.parts, self.b.format.parts)
+        if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
+            self._check_groups(what)
+            return
+        allowed = allowed_products(*self.parts)
         if self.products not in allowed:
-            parts = f"{self.a.format.parts} x {self.b.format.parts} parts"
+            parts = f"{self.parts[0]} x {self.parts[1]} parts"
             raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
         is_native = (self.a, self.b, self.acc, self.product) == (BF16, BF16, FP32, None)
         if self.datapath in HARDWARE_DATAPATHS and not is_native:
@@ -68,15 +77,69 @@ class Fma:
                 f"{what}: chunk={chunk} with an fp32 accumulator, which is what chunks are summed in: leave chunk out"
             )
 
+    def _check_groups(self, what: str) -> None:
+        a, b = self.a, self.b
+        if not isinstance(a, GroupConversion) or not isinstance(b, GroupConversion):
+            raise NumcError(f"{what}: one operand has groups, the other has none: give a and b formats of one kind")
+        if type(a.format) is not type(b.format):
+            raise NumcError(f"{what}: bfp, mx and intN do not mix: give a and b formats of one kind")
+        if a.format.group != b.format.group:
+            raise NumcError(
+                f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
+            )
+        if self.acc.format != FP32.format:
+            raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
+        if self.products != 1:
+            raise NumcError(f"{what}: products={self.products}, formats with groups have 1: leave products out")
+        if self.datapath != "fp32":
+            raise NumcError(f"{what}: datapath '{self.datapath}', formats with groups take only fp32: leave it out")
+        if self.chunk is not None:
+            raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
+        if a.format.group is not None and a.format.group > MAX_GROUP:
+            raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
+        sizes = (f.largest for f in (a.format, b.format) if isinstance(f, Bfp))
+        if isinstance(a.format, Bfp) and math.prod((a.format.group, *sizes)) >= 1 << _EXACT_BITS:
+            raise NumcError(
+                f"{what}: the dot product of a group takes more than {_EXACT_BITS} bits, "
+                "use shorter groups or fewer magnitude bits"
+            )
+
+    @property
+    def groups(self) -> tuple[GroupConversion, GroupConversion] | None:
+        """The conversions of A and B if they are to formats with groups."""
+        if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
+            return self.a, self.b
+        return None
+
+    @property
+    def singles(self) -> tuple[Conversion, Conversion]:
+        """The conversions of A and B where they have no groups."""
+        assert isinstance(self.a, Conversion)
+        assert isinstance(self.b, Conversion)
+        return self.a, self.b
+
+    @property
+    def group(self) -> GroupFormat | None:
+        """The format of A if it is one with groups; B's has the same kind and group size."""
+        return self.a.format if isinstance(self.a, GroupConversion) else None
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """How many parts the values of A and B have."""
+        a, b = (1 if isinstance(c, GroupConversion) else c.format.parts for c in (self.a, self.b))
+        return a, b
+
     @property
     def step(self) -> Fma:
         """One step of the operator, outside of a reduction."""
+        if self.groups:
+            return FMAS["fp32"]
         return self if self.chunk is None else replace(self, chunk=None)
 
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
-        n, m = self.a.format.parts, self.b.format.parts
+        n, m = self.parts
         every = sorted(
             ((i, j) for i in range(n) for j in range(m)), key=lambda ij: (ij[0] + ij[1], ij[0]), reverse=True
         )
@@ -93,7 +156,7 @@ class Fma:
                 return self.name  # no text has this meaning: only a literal can
             return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
         b = "" if self.b == self.a else f",b={self.b}"
-        full = self.products == self.a.format.parts * self.b.format.parts
+        full = self.products == self.parts[0] * self.parts[1]
         return f"fma(a={self.a}{b},acc={self.acc}{'' if full else f',products={self.products}'}{path})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 
@@ -64,8 +65,9 @@ def parse_group_conversion(text: str) -> GroupConversion:
 def parse_fma(text: str) -> Fma:
     """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
     head, *rest = _parse(text, "fma").children
-    if (group := _group_format(head)) is not None:
-        raise _no_contractions(f"'{group.name}' is a format, not an FMA operator", "fp32 or any of `numc list fmas`")
+    if not rest and (group := _group_format(head)) is not None:
+        to = GroupConversion(group, group.default_rounding)
+        return Fma("", to, to, FP32, 1)
     if isinstance(head, Tree):
         return _call(head)
     name = str(head) + (f"{{{rest[0]}}}" if rest else "")
@@ -101,15 +103,11 @@ def _place(text: str, error: UnexpectedInput) -> str:
 def _conversion(tree: Tree[Token]) -> Conversion:
     to = _any_conversion(tree)
     if isinstance(to, GroupConversion):
-        raise _no_contractions(f"format '{to}'", _FORMAT_SYNTAX)
+        raise NumcError(
+            f"format '{to}': a format with groups is for the operands of an FMA operator, numc.round and numc.pack; "
+            f"use {_FORMAT_SYNTAX}"
+        )
     return to
-
-
-def _no_contractions(what: str, instead: str) -> NumcError:
-    return NumcError(
-        f"{what}: formats with groups are not available in contractions yet, only in numc.round and numc.pack; "
-        f"use {instead}"
-    )
 
 
 def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
@@ -212,6 +210,8 @@ def _call(tree: Tree[Token]) -> Fma:
     if name == "fma":
         return _fma(given, datapath, chunk)
     f = _taken(name, given, "a")
+    if isinstance(f, GroupConversion):
+        raise NumcError(f"{name}({f}): {name} takes a format of single values, write fma(a={f}, acc=fp32)")
     if f.format.parts > 1:
         raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
     acc = FP32 if name.endswith("s") else f
@@ -231,10 +231,12 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None
     a = _taken("fma", given, "a")
     b = _taken("fma", given, "b") if "b" in given else a
     acc = _taken("fma", given, "acc")
-    every = a.format.parts * b.format.parts
+    if isinstance(acc, GroupConversion):
+        raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: write acc=fp32")
     products = given.get("products")
     if products is not None and not _text(products).isdecimal():
         raise NumcError(f"fma: products='{_text(products)}', write a number")
+    every = math.prod(1 if isinstance(f, GroupConversion) else f.format.parts for f in (a, b))
     return Fma("", a, b, acc, every if products is None else int(_text(products)), datapath, chunk=chunk)
 
 
@@ -258,13 +260,13 @@ def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | T
     return given
 
 
-def _taken(name: str, given: dict[str, Tree[Token] | Token], key: str) -> Conversion:
+def _taken(name: str, given: dict[str, Tree[Token] | Token], key: str) -> Conversion | GroupConversion:
     node = given.get(key)
     if node is None:
         raise NumcError(f"{name}: the format '{key}' is missing, write {_CALLS[name]}")
     if isinstance(node, Token):
         raise NumcError(f"{name}: {key}={node} is not a format, write {_FORMAT_SYNTAX}")
-    return _conversion(node)
+    return _any_conversion(node)
 
 
 def _text(node: Tree[Token] | Token) -> str:

@@ -93,6 +93,45 @@ def round_groups(x: F32Array, to: GroupConversion, axis: int | None) -> F32Array
     return where.tensor_of(result)
 
 
+def largest_magnitude(x: F32Array, fmt: GroupFormat) -> np.float32:
+    """What the conversion of an operand of a contraction depends on: the largest magnitude of the tensor.
+
+    Of bfp the largest finite one; for the others NaN if there is an infinity or a NaN. 0 for an empty tensor.
+    """
+    magnitudes = x.reshape(-1).view(np.uint32) & np.uint32(0x7FFFFFFF)
+    beyond = magnitudes >= np.uint32(0x7F800000)
+    if beyond.any():
+        if not isinstance(fmt, Bfp):
+            nan: np.float32 = np.float32(np.nan)
+            return nan
+        magnitudes = magnitudes[~beyond]
+    largest: np.float32 = magnitudes.max(initial=0).view(np.float32)
+    return largest
+
+
+def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32) -> F32Array:
+    """Convert the rows (rows, K) of an operand of a contraction, whose groups run along K; of intN the integers q."""
+    fmt = to.format
+    where = layout(rows.shape, fmt, None)
+    if isinstance(fmt, Int):
+        tensor = float("nan") if np.isnan(largest) else float(np.float32(largest) / np.float32(fmt.largest))
+        tensor = max(tensor, 2.0**-149) if largest else 0.0
+    elif isinstance(fmt, Bfp) and largest:
+        tensor = float(exponents(np.array([largest], np.float64))[0])
+    else:
+        tensor = 0.0
+    result = np.empty_like(rows)
+    lines, outs = where.rows_of(rows), where.rows_of(result)
+    for values, out in zip(where.split(lines), where.split(outs), strict=True):
+        groups = values.reshape(-1, values.shape[-1])
+        made = np.empty_like(groups)
+        for block in blocks(groups):
+            elements, scales = quantize(groups[block], to, tensor)
+            made[block] = elements if isinstance(fmt, Int) else to_values(elements, scales, fmt)
+        out[...] = made.reshape(out.shape)
+    return where.tensor_of(outs)
+
+
 def _convert(values: F32Array, out: F32Array, to: GroupConversion, tensor: float) -> None:
     groups = values.reshape(-1, values.shape[-1])
     results = np.empty_like(groups)

@@ -186,6 +186,11 @@ class Int:
 GroupFormat = Bfp | Mx | Int
 
 
+def shares_tensor(fmt: GroupFormat) -> bool:
+    """Whether conversions depend on the whole tensor: on its largest exponent (bfp) or its largest magnitude (intN)."""
+    return not isinstance(fmt, Mx)
+
+
 @dataclass(frozen=True)
 class GroupConversion:
     """A grouped format and how elements are rounded; ``str`` gives the text that parses back to it.

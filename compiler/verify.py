@@ -7,14 +7,17 @@ checked is the machine code of the program file on its own weights, not another 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.fma import Fma
+from numc.compiler.grammar import parse_fma
 from numc.compiler.reference import dot
+from numc.compiler.reference.operators import grouped_dot, vector
 from numc.passes.driver import CONTEXT
 from numc.passes.packing import Layout
 from numc.passes.staging import Plane
@@ -107,20 +110,34 @@ class _Watch:
         sizes = view.sizes
         places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
         for place in sorted(places):
-            batch, row, lane = place
-            rows, lanes = view.rows(batch, row), view.lanes(batch, lane)
-            a, b = (lanes, rows) if about["swap"] else (rows, lanes)
+            sides = ("lane", "row") if about["swap"] else ("row", "lane")
             start, got = self._probe[0][place], self._probe[1][place]
-            want = np.float32(dot(a, b, start, about["fma"]))
+            want, depth = self._recomputed(view, sides, place, start, parse_fma(about["fma"])), view.depth
             self.checked[kernel] += 1
             if _bits(want) != _bits(got) and not (np.isnan(want) and np.isnan(got)):
                 self.mismatches[kernel] += 1
                 self.first = self.first or (
                     f"contraction {kernel} ({about['name']}), {about['fma']}, output (batch, row, lane) = {place}, "
-                    f"k = {len(a)}: got 0x{_bits(got):08x} ({got!s}), want 0x{_bits(want):08x} ({want!s})"
+                    f"k = {depth}: got 0x{_bits(got):08x} ({got!s}), want 0x{_bits(want):08x} ({want!s})"
                 )
             if self._progress:
                 self._progress(sum(self.checked.values()), self._samples)
+
+    @staticmethod
+    def _recomputed(
+        view: _View, sides: tuple[str, str], place: Sequence[int], start: np.float32, fma: Fma
+    ) -> np.float32:
+        """One output by the reference; `sides`: which operand supplies a and b."""
+        batch, row, lane = place
+        places = {"row": row, "lane": lane}
+        a, b = (view.values(side, batch, places[side]) for side in sides)
+        if fma.groups is None:
+            return dot(a, b, start, fma)
+        x, y = (
+            vector(values, to, largest=view.largest(side), quantized=view.is_packed(side))
+            for values, to, side in zip((a, b), fma.groups, sides, strict=True)
+        )
+        return grouped_dot(x, y, start, fma)
 
 
 def _bits(x: np.float32) -> int:
@@ -150,13 +167,29 @@ class _View:
         address = self._words[name] + 8 * start
         return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
 
-    def _values(self, operand: str, batch: int, place: int, across: str, size: int) -> npt.NDArray[np.float32]:
-        """The values of one row or lane over k."""
-        depth = self._words["depth"]
+    @property
+    def depth(self) -> int:
+        """Steps of k."""
+        return int(self._words["depth"])
+
+    def is_packed(self, across: str) -> bool:
+        """Whether the operand that supplies the rows (``row``) or the lanes (``lane``) lies packed in the program."""
+        return bool(self._packed == across + "s")
+
+    def largest(self, across: str) -> np.float32:
+        """The largest magnitude of that operand, where its conversion depends on that."""
+        word = self._words["a_largest" if across == "row" else "b_largest"]
+        most: np.float32 = np.float32(np.array(word, np.uint32).view(np.float32))
+        return most
+
+    def values(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
+        """The values over k of one ``row`` or ``lane``; of a weight packed as intN the integers."""
+        operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
+        depth = self.depth
         if depth == 0:
             return np.zeros(0, np.float32)
         start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
-        if self._layout is not None and self._packed == across + "s":
+        if self._layout is not None and self.is_packed(across):
             to = self._layout
             offsets = start + to.index(0, place, depth, size)
             offsets = offsets[:, None] + to.width * np.arange(to.parts)
@@ -171,11 +204,3 @@ class _View:
         parts = np.where(inside[:, None], data[offsets - low], np.float32(0))
         # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
         return np.asarray(np.where(np.isfinite(parts[:, 0]), parts[:, ::-1].sum(axis=1, dtype=np.float32), parts[:, 0]))
-
-    def rows(self, batch: int, row: int) -> npt.NDArray[np.float32]:
-        """The values over k of the operand that supplies the rows."""
-        return self._values("a", batch, row, "row", self._words["rows"])
-
-    def lanes(self, batch: int, lane: int) -> npt.NDArray[np.float32]:
-        """The values over k of the operand that supplies the lanes."""
-        return self._values("b", batch, lane, "lane", self._words["lanes"])

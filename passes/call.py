@@ -7,6 +7,7 @@ import math
 
 from torch_mlir import ir
 
+from numc.compiler.grouped import Bfp, shares_tensor
 from numc.passes.code import Function
 from numc.passes.driver import LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels import Kernel
@@ -37,6 +38,8 @@ def call_text(
     groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
     ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
     words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, ranges, len(operands)]
+    largest = len(words)
+    words += [0, 0]
     words += [len(group) for group in groups]
     weight = {"": -1, "rows": 0, "lanes": 1}[side]
     described = [None if n == weight else _describe(f, n, o) for n, o in enumerate(operands)]
@@ -48,10 +51,14 @@ def call_text(
         if about is None:
             assert packing is not None
             base = f.op(f"memref.extract_aligned_pointer_as_index %x{n} : {operand.value.type} -> index")
-            words += [f.cast("index_cast", base, "index", "i64"), 0]
+            address = f.cast("index_cast", base, "index", "i64")
+            words[largest + n] = _packed_largest(f, address, packing)
+            words += [address, 0]
             words += [_packed_stride(d, operand, packing, found) for d in order]
             continue
         pointer, start, _, strides = about
+        if n < 2:
+            words[largest + n] = _largest(f, kernel, "rows" if n == 0 else "lanes", about)
         words.append(pointer)
         by_dimension: dict[int, list[int | str]] = {d: [] for d in order}
         for (coefficients, constant), stride in zip(operand.places, strides, strict=True):
@@ -99,6 +106,32 @@ def _in_plane(source: _About | None, plane: Plane, found: Found) -> _About:
         for n, (coefficients, _) in enumerate(found.lanes.places)
     ]
     return pointer, start, [size for size, _ in dims], [stride for _, stride in dims]
+
+
+def _largest(f: Function, kernel: Kernel, side: str, about: _About) -> int | str:
+    """The largest magnitude of an operand, if its conversion depends on that."""
+    if kernel.groups is None or not shares_tensor(kernel.groups_of(side).format):
+        return 0
+    pointer, start, sizes, strides = about
+    data = f.at(f.op(f"llvm.inttoptr {pointer} : i64 to !llvm.ptr"), start)
+    words = [*sizes, *strides]
+    place = f.op(f"llvm.alloca {f.number(max(1, len(words)))} x i64 : (i64) -> !llvm.ptr")
+    for n, word in enumerate(words):
+        f.line(f"llvm.store {word}, {f.at(place, n, 'i64')} : i64, !llvm.ptr")
+    finite = f.int(int(isinstance(kernel.groups_of(side).format, Bfp)))
+    found = f.call(
+        "numc_largest", data, f.number(len(sizes)), place, finite,
+        types="!llvm.ptr, i64, !llvm.ptr, i32", results="i32", dialect="llvm",
+    )  # fmt: skip
+    return f.cast("extui", found, "i32", "i64")
+
+
+def _packed_largest(f: Function, address: str, packing: Packing) -> int | str:
+    """The same of a packed weight: its last word."""
+    if packing.groups is None:
+        return 0
+    data = f.op(f"llvm.inttoptr {address} : i64 to !llvm.ptr")
+    return f.cast("extui", f.fetch(data, packing.layout.words(*packing.shape) - 1, "i32"), "i32", "i64")
 
 
 def _extent(

@@ -17,9 +17,11 @@ from numc.passes import walk
 from numc.passes.call import call_text
 from numc.passes.direct import direct_text
 from numc.passes.driver import PROBE_TEXT, Driver, Stream, driver_text
+from numc.passes.group_loops import block_of_k
 from numc.passes.kernels import Kernel, Tile, kernel_text
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
+from numc.passes.quantize import quantize_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
 from numc.passes.staging import Padded, Plane, stage_text, unpadded
 from numc.passes.weights import Packing, packing_of
@@ -80,6 +82,7 @@ class _Lowering:
     def prepared(self, found: Found) -> tuple[Kernel, Padded | None]:
         """The kernel of a contraction, and how the operand of its lanes is padded if it can take it unpadded."""
         tile = _tile(self.tile, found)
+        tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
         kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
         staged = _few_steps(kernel, found) and not disabled("stage-padding")
         return kernel, unpadded(found) if staged else None
@@ -148,7 +151,7 @@ class _Lowering:
             source = root(operand.value)
             if disabled("pack-weights") or source not in self._weights:
                 continue
-            packing = packing_of(self._weights[source], operand, found, across, layout(kernel, side))
+            packing = packing_of(self._weights[source], operand, found, across, kernel, side)
             if packing is None:
                 continue
             if packing.key not in self._packed:
@@ -179,6 +182,8 @@ class _Lowering:
                 pack_text(kernel, "lanes"),
                 pack_dense_text(kernel),
             ]
+            if kernel.groups is not None:
+                parts += [quantize_text(kernel, side) for side in ("rows", "lanes")]
         source = ir.Module.parse("\n".join(parts), self.module.context)
         for op in source.body.operations:
             self.module.regions[0].blocks[0].append(op.operation.clone())
@@ -276,4 +281,5 @@ func.func private @numc_ftz_end(i32)
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)
+llvm.func @numc_largest(!llvm.ptr, i64, !llvm.ptr, i32) -> i32
 """

@@ -50,7 +50,7 @@ def _vectors_text(driver: Driver, name: str, *, fast: bool) -> str:
             with f.carrying(steps, carried, *kinds) as found:
                 raw = read(f.at("%src", f.fetch(offsets, "%u")))
                 with f.part(t.width) as code:
-                    rounded = emit_round(code, raw, kernel.lane_conversion)
+                    rounded = emit_round(code, raw, kernel.conversion("lanes"))
                     results = [_step(code, kernel, rounded, _row(code, kernel, "%u"), "%acc", fast=fast)]
                     if fast:
                         bits = code.cast("bitcast", rounded, "f32", "i32")
@@ -167,14 +167,14 @@ class _Edge:
 
 def _step(code: Code, kernel: Kernel, lanes: str, rows: list[str], acc: str, *, fast: bool) -> str:
     """One step of k on converted lanes."""
-    parts = emit_parts(code, lanes, kernel.lane_conversion.format.parts)
+    parts = emit_parts(code, lanes, kernel.parts("lanes"))
     a, b = (parts, rows) if kernel.swap else (rows, parts)
     return emit_fast_fma(code, a, b, acc, kernel.fma) if fast else emit_fma(code, a, b, acc, kernel.fma)
 
 
 def _row(code: Code, kernel: Kernel, k: str) -> list[str]:
     """The parts of element `k` of the packed row, in all lanes."""
-    width, parts = kernel.tile.width, kernel.row_conversion.format.parts
+    width, parts = kernel.tile.width, kernel.parts("rows")
     scalar = Code(0, f"{code.prefix}x{len(code.lines)}_")
     within = scalar.binary("andi", k, scalar.int(width - 1, "i64"), "i64")
     block = scalar.binary("subi", k, within, "i64")

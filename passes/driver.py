@@ -12,20 +12,35 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from numc.compiler.grouped import Int
 from numc.passes.code import APART, Code, Function
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
+from numc.passes.quantize import emit_divisor
 from numc.passes.segments import lanes_below
 from numc.passes.staging import Plane
 
 # The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
-# ranges: where the guard's data begins in the packed weight, in f32 numbers.
+# ranges: where the guard's data begins in the packed weight, in f32 numbers. a_largest, b_largest: the largest magnitudes
+# of the operands (encodings), where groups are converted by them.
 CONTEXT = (
-    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run", "probe"),
+    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run"),
+    *("a_largest", "b_largest", "probe"),
     *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
     *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense"),
 )
-_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run")
+_NUMBERS = (
+    "batches",
+    "rows",
+    "lanes",
+    "depth",
+    "row_block",
+    "lane_block",
+    "ranges",
+    "lane_run",
+    "a_largest",
+    "b_largest",
+)
 ROWS_PACKED, LANES_PACKED, WHOLE_LANES = 1, 2, 4
 SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
@@ -255,6 +270,7 @@ def _task_text(driver: Driver) -> str:
     per_batch = f.i64("muli", row_blocks, lane_blocks)
     k_blocks = f.i64("maxui", f.i64("ceildivui", depth, t.k_block), 1)
     last_block = f.i64("subi", k_blocks, 1)
+    factor = _factor(f, kernel) if kernel.groups is not None and kernel.groups.is_integer else ""
     observed = f.compare("ne", f.op(f"llvm.ptrtoint {probe} : !llvm.ptr to i64"), f.number(0), "i64")
     with f.loop("%begin", "%end") as task:
         batch, in_batch = f.i64("divui", task, per_batch), f.i64("remui", task, per_batch)
@@ -358,6 +374,10 @@ def _task_text(driver: Driver) -> str:
                         if kernel.chunks is not None:
                             short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
                             f.call(f"{kernel.name}_finish", tile, short, types="!llvm.ptr, i1")
+                        if kernel.groups is not None and kernel.groups.is_integer:
+                            # Without a step there is nothing to add, not even a zero.
+                            with f.when(f.compare("ne", depth, f.number(0), "i64")):
+                                f.call(f"{kernel.name}_finish", tile, factor, types="!llvm.ptr, f32")
                         watch(i, count, j, lane_count, ("", tile))
                         f.call("driver_last", *edge, types=edge_types)
 
@@ -379,6 +399,33 @@ def _task_text(driver: Driver) -> str:
                 panels(j0, j_end, by_tiles)
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
+
+
+def _factor(f: Function, kernel: Kernel) -> str:
+    """What the sum of the products of integers is multiplied by."""
+    code = Code(0, "w")
+    scales = [_scale(code, largest, kernel, side) for largest, side in zip(_largest(f), ("rows", "lanes"), strict=True)]
+    factor = code.binary("mulf", *scales)
+    f.lines += code.lines
+    return factor
+
+
+def _scale(code: Code, largest: str, kernel: Kernel, side: str) -> str:
+    fmt = kernel.groups_of(side).format
+    assert isinstance(fmt, Int)
+    return emit_divisor(code, largest, fmt)
+
+
+def _largest(f: Function) -> list[str]:
+    return [f.cast("trunci", word, "i64", "i32") for word in context(f, "a_largest", "b_largest")]
+
+
+def _quantize(f: Function, kernel: Kernel, side: str, kc: str, panel: str) -> list[str]:
+    """Convert a panel to groups; its range."""
+    largest = _largest(f)[side == "lanes"]
+    name = f"{kernel.name}_quantize_{side}"
+    found = f.call(name, panel, kc, largest, types="!llvm.ptr, i64, i32", results="i32, i32")
+    return [found + "#0", found + "#1"]
 
 
 def _buffers(f: Function, sizes: dict[str, str]) -> tuple[str, dict[str, str]]:
@@ -429,6 +476,8 @@ def _pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0:
         to,
     )
     found = f.call(f"{kernel.name}_pack_rows", *arguments, types=_PACK_TYPES, results="i32, i32")
+    if kernel.groups is not None:
+        return _quantize(f, kernel, "rows", kc, to)
     return [found + "#0", found + "#1"]
 
 
@@ -454,6 +503,8 @@ def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc:
     )
     f.line(f"scf.yield {fast}#0, {fast}#1 : i32, i32")
     f.line("}")
+    if kernel.groups is not None:
+        return _quantize(f, kernel, "lanes", kc, to)
     return [found + "#0", found + "#1"]
 
 

@@ -12,6 +12,7 @@ from torch_mlir import ir
 from numc.compiler.dialect import FmaOp, RoundOp
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
+from numc.compiler.grouped import GroupConversion
 from numc.passes import walk
 
 FP32 = "fp32"
@@ -36,11 +37,11 @@ def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma) -> None:
             continue
         multiply = product.owner
         accumulates = _is_accumulator(generic, addend)
+        operator = fma if accumulates else fma.step
         with ir.InsertionPoint(add), add.location:
-            a = _round(multiply.operands[0], fma.a)
-            b = _round(multiply.operands[1], fma.b)
-            c = addend if accumulates else _round(addend, fma.acc)
-            operator = fma if accumulates else fma.step
+            a = _round(multiply.operands[0], operator.a)
+            b = _round(multiply.operands[1], operator.b)
+            c = addend if accumulates else _round(addend, operator.acc)
             result = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(operator))).result
         if accumulates:
             _round_init(generic, addend, fma.acc)
@@ -50,8 +51,9 @@ def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma) -> None:
         return
 
 
-def _round(value: ir.Value, to: Conversion) -> ir.Value:
-    if str(to) == FP32:
+def _round(value: ir.Value, to: Conversion | GroupConversion) -> ir.Value:
+    # Groups lie along a reduction: their conversion is a part of the operator.
+    if str(to) == FP32 or isinstance(to, GroupConversion):
         return value
     return RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(to))).result
 

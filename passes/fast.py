@@ -58,14 +58,14 @@ def guard(fma: Fma) -> Guard | None:
         return None
     exact = fma.datapath == "exact"
     # Several products have no error that one binary32 number holds: their sum is exact in binary64 only.
-    if exact and (len(fma.terms) > 1 or fma.a.format.precision + fma.b.format.precision > 24):
+    if exact and (len(fma.terms) > 1 or sum(c.format.precision for c in fma.singles) > 24):
         return None
     if fmt.parts == 1 and not 2 <= fmt.precision <= 22:
         return None
     if fmt.exponent_bits == 8 and not fmt.subnormals:
         return None
     # An operand with p significant bits is a multiple of 2^(e-p+1); a compound value is one of at most 24 bits.
-    grid = sum(23 if c.format.parts > 1 else c.format.significand_bits for c in (fma.a, fma.b))
+    grid = sum(23 if c.format.parts > 1 else c.format.significand_bits for c in fma.singles)
     if fmt.exponent_bits == 8:
         # Sums of multiples of the least subnormal: below 2^emin they are values of the format, nothing is rounded. The
         # accumulator is one of those multiples as a value of the format. BF16x3 is the identity on them.

@@ -124,8 +124,13 @@ def _wanted(producer: ir.Operation) -> bool:
 
 
 def _permutes(producer: ir.Operation) -> bool:
-    """Whether a body without operations copies its one tensor (a fill has none)."""
-    return len(producer.operands) == 2 and isinstance(producer.operands[0].type, ir.RankedTensorType)
+    """Whether a body without operations copies the whole of its one tensor (a fill has none)."""
+    if len(producer.operands) != 2 or not isinstance(producer.operands[0].type, ir.RankedTensorType):
+        return False
+    # What it leaves out could be the largest value, which a conversion of the whole operand would then see.
+    sizes = ir.RankedTensorType(producer.operands[0].type).shape
+    reads = walk.indexing_maps(producer)[0].results
+    return all(isinstance(e, ir.AffineDimExpr) or size == 1 for e, size in zip(reads, sizes, strict=True))
 
 
 def _cost(producer: ir.Operation) -> int:

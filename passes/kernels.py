@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
+from numc.compiler.grouped import GroupConversion
 from numc.passes.chunks import Chunks, finish_text
 from numc.passes.code import APART, Code
 from numc.passes.fast import Guard, emit_fast_fma, guard
+from numc.passes.group_loops import Groups
 from numc.passes.operators import emit_fma
 
 
@@ -37,6 +39,8 @@ class Tile:
         """Lanes of the micro-tile."""
         return self.width * self.vectors
 
+
+_F32_BITS = 24  # of a significand
 
 AVX512 = Tile()
 AVX2 = Tile(width=8, vectors=2, rows=4)
@@ -63,25 +67,36 @@ class Kernel:
         some = "".join(f"_{n}" for n in self.partial)
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 
-    @property
-    def row_conversion(self) -> Conversion:
-        """The format of the operand that supplies the rows."""
-        return self.fma.b if self.swap else self.fma.a
+    def parts(self, side: str) -> int:
+        """How many parts the values of the operand have that supplies the rows, or the lanes."""
+        return self.fma.parts[(side == "rows") == self.swap]
 
-    @property
-    def lane_conversion(self) -> Conversion:
-        """The format of the operand that supplies the lanes."""
-        return self.fma.a if self.swap else self.fma.b
+    def conversion(self, side: str) -> Conversion:
+        """The format of that operand, if it has no groups."""
+        return self.fma.singles[(side == "rows") == self.swap]
+
+    def groups_of(self, side: str) -> GroupConversion:
+        """The format of that operand, if it has groups."""
+        assert self.fma.groups is not None
+        return self.fma.groups[(side == "rows") == self.swap]
 
     @property
     def limits(self) -> Guard | None:
         """When the cheap rounding sequence may run, or None if there is none."""
-        return guard(self.fma) if self.fast else None
+        if not self.fast:
+            return None
+        return guard(self.fma) if self.groups is None else self.groups.guard
 
     @property
     def reads_directly(self) -> bool:
         """Whether lanes can be converted as they are read (direct.py): for one row, packing is half the work."""
-        return self.tile.rows == 1 and not self.flushes and self.chunks is None
+        return self.tile.rows == 1 and not self.flushes and self.chunks is None and self.groups is None
+
+    @property
+    def groups(self) -> Groups | None:
+        """How the dot products of groups are summed, if the operands have groups."""
+        t = self.tile
+        return Groups(self.fma, t.k_block, t.width, t.rows * t.lanes) if self.fma.groups else None
 
     @property
     def chunks(self) -> Chunks | None:
@@ -95,12 +110,14 @@ class Kernel:
     def growth(self) -> int:
         """What the exponent of a sum can have above that of its largest term, between two looks at the guard."""
         steps = self.tile.k_block if self.chunks is None else min(self.chunks.size, self.tile.k_block)
+        steps = steps if self.groups is None else self.groups.size
         return (steps - 1).bit_length() + 2
 
     @property
     def tile_words(self) -> int:
-        """What a tile takes in memory, in f32 numbers; its first half are the accumulators if there are chunks."""
-        return self.tile.rows * self.tile.lanes * (1 if self.chunks is None else 2)
+        """What a tile takes in memory, in f32 numbers; the accumulators come first, then the sums of chunks or groups."""
+        sums = 2 if self.groups is not None and self.groups.is_integer else 0 if self.chunks is None else 1
+        return self.tile.rows * self.tile.lanes * (1 + sums)
 
     @property
     def needs_k0(self) -> bool:
@@ -129,6 +146,8 @@ def kernel_text(kernel: Kernel) -> str:
         parts += [_micro_kernel_text(kernel, rows, fast=False) for rows in kernel.partial]
     if kernel.chunks is not None:
         parts.append(finish_text(f"{kernel.name}_finish", kernel.chunks))
+    if kernel.groups is not None and kernel.groups.is_integer:
+        parts.append(kernel.groups.finish_text(f"{kernel.name}_finish"))
     return "\n".join([*parts, _choice_text(kernel)])
 
 
@@ -187,6 +206,14 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
 {kernel.chunks.loop(names, places, body, results)}
     return
 }}"""
+    if kernel.groups is not None:
+        wide = not fast and not (kernel.groups.is_integer and kernel.groups.bits <= _F32_BITS)
+        body, results = _k_step(kernel, rows, names, fast=not wide)
+        return f"""
+{head}) {APART} {{
+{kernel.groups.loop(names, places, body, results, wide=wide)}
+    return
+}}"""
     load = "\n".join(
         f"""    {acc}_at = llvm.getelementptr %tile[{place}] : (!llvm.ptr) -> !llvm.ptr, f32
     {acc}_in = llvm.load {acc}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"""
@@ -216,7 +243,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
 def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[list[str]], list[list[str]]]:
     """Loads of one k: row values (broadcast) [row][part], lane values [vector][part]; the layouts are packing.py's."""
     t = kernel.tile
-    row_parts, lane_parts = kernel.row_conversion.format.parts, kernel.lane_conversion.format.parts
+    row_parts, lane_parts = kernel.parts("rows"), kernel.parts("lanes")
     scalar = Code(0, code.prefix + "x")
     within = scalar.binary("andi", k, scalar.int(t.width - 1, "i64"), "i64")
     chunk = scalar.binary("subi", k, within, "i64")
@@ -253,7 +280,9 @@ def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[s
         for n, c in enumerate(current):
             row, lane = row_values[n // t.vectors], lane_values[n % t.vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
-            if kernel.flushes:
+            if kernel.groups is not None:
+                current[n] = kernel.groups.step(code, a[0], b[0], c, wide=not fast)
+            elif kernel.flushes:
                 current[n] = code.fma(a[0], b[0], c)
             elif fast:
                 current[n] = emit_fast_fma(code, a, b, c, kernel.fma)
@@ -306,11 +335,13 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
     Bounds are on biased exponents. A product is below 2^(ea + eb + 2); with K of them and the accumulator at entry every
     partial sum is below 2^(max(ea + eb + 2 + log2 K, ec + 1) + 2), the last 2 covering the growth by rounding (monotone
     rounding of multiples for one part, a factor below e for compound formats and K <= 2^15). With chunks, K is at most
-    theirs, and the accumulators at entry are the sum of a chunk that goes on from the block before.
+    theirs, and the accumulators at entry are the sum of a chunk that goes on from the block before. Groups begin at +0.
     """
     t, chunks = kernel.tile, kernel.chunks
     # Where no chunk goes on, there is nothing to look at.
     start, size = (0, t.rows * t.lanes) if chunks is None else (chunks.tile, chunks.tile if chunks.carried else 0)
+    if kernel.groups is not None:
+        size = 0
     code = Code(t.width, "g")
     value = code.load(code.address(code.address("%tile", start), "%i"))
     bits = code.cast("bitcast", value, "f32", "i32")

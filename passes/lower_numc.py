@@ -22,7 +22,7 @@ def lower_numc(module: ir.Operation) -> None:
             if op.name == "numc.round":
                 name = _define(module, symbols, f"round {conversion_of(op)}", _round_text(conversion_of(op)))
             elif op.name == "numc.fma":
-                _reject_chunk(op, fma_of(op))
+                _reject_reduction(op, fma_of(op))
                 name = _define(module, symbols, f"fma {fma_of(op)}", _fma_text(fma_of(op)))
             else:
                 continue
@@ -37,8 +37,8 @@ def lower_numc(module: ir.Operation) -> None:
             op.erase()
 
 
-def _reject_chunk(op: ir.Operation, fma: Fma) -> None:
-    if fma.chunk is not None:
+def _reject_reduction(op: ir.Operation, fma: Fma) -> None:
+    if fma.chunk is not None or fma.groups:
         raise NumcError(
             f"{op.location}: '{fma}' needs reductions whose body is one multiply-add, this one does more: "
             f"use '{fma.step}'"
@@ -61,7 +61,6 @@ def _round_text(to: Conversion) -> str:
 
 def _fma_text(fma: Fma) -> str:
     code = Code()
-    a = emit_parts(code, "%a", fma.a.format.parts)
-    b = emit_parts(code, "%b", fma.b.format.parts)
+    a, b = (emit_parts(code, x, parts) for x, parts in zip(("%a", "%b"), fma.parts, strict=True))
     result = emit_fma(code, a, b, "%c", fma)
     return f"func.func private @f(%a: f32, %b: f32, %c: f32) -> f32 {{\n{code.text()}\n    return {result} : f32\n}}"

@@ -1,7 +1,8 @@
 """merge-products: contractions of one operand with adjacent slices of another become one, over all of the slices.
 
 The gates of an LSTM, for example: eight products of a few hundred multiply-adds in every step become two. An element of
-the result is the same sum in the same order as before, so no bit changes.
+the result is the same sum in the same order as before, so no bit changes. Where operands are converted by what their
+whole tensor shares, contractions stay apart.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from numc.compiler.dialect import fma_of
+from numc.compiler.grouped import shares_tensor
 from numc.passes import walk
 
 
@@ -52,6 +55,8 @@ def merge_products(module: ir.Operation) -> None:
 def _find(generic: ir.Operation) -> _Slice | None:
     if not walk.contracts(generic) or walk.input_count(generic) != 2 or len(generic.results) != 1:
         return None
+    if any(op.operation.name == "numc.fma" and _shares(op.operation) for op in walk.body(generic).operations):
+        return None
     fill = _made_here(generic.operands[2])
     maps = walk.indexing_maps(generic)
     kinds = walk.iterator_types(generic)
@@ -76,6 +81,11 @@ def _find(generic: ir.Operation) -> _Slice | None:
             key = (generic.block, other, source, number, dim, size, *maps, *kinds, fill, steps, flow, shape)
             return _Slice(generic, number, source, dim, outs.index(place.position), start, size, key)
     return None
+
+
+def _shares(op: ir.Operation) -> bool:
+    group = fma_of(op).group
+    return group is not None and shares_tensor(group)
 
 
 def _dims(map_: ir.AffineMap) -> list[set[int]]:

@@ -51,9 +51,9 @@ class Layout:
         return -(-size // self.extent) * self.panel_words(depth)
 
     def words(self, batches: int, size: int, depth: int) -> int:
-        """The size of a whole packed operand with the guard's data behind it."""
+        """The size of a whole packed operand with the guard's data behind it, and its largest magnitude, which is last."""
         blocks = max(1, -(-depth // self.k_block))
-        return batches * (self.batch_words(size, depth) + 2 * -(-size // self.extent) * blocks)
+        return batches * (self.batch_words(size, depth) + 2 * -(-size // self.extent) * blocks) + 1
 
     @property
     def step_words(self) -> int:
@@ -74,16 +74,15 @@ class Layout:
 
 def layout(kernel: Kernel, side: str) -> Layout:
     """The layout that the micro-kernels of `kernel` read."""
-    conversion = kernel.row_conversion if side == "rows" else kernel.lane_conversion
     count = kernel.tile.rows if side == "rows" else kernel.tile.vectors
-    return Layout(side, kernel.tile.width, count, conversion.format.parts, kernel.tile.k_block)
+    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block)
 
 
-def packed(values: F32Array, to: Layout) -> F32Array:
+def packed(values: F32Array, to: Layout, largest: np.float32) -> F32Array:
     """Pack an operand of shape (batch, rows or lanes, k), already in its format; 1-D.
 
     After the panels come the guard's data: the smallest non-zero magnitude less one and the largest one of every panel
-    and block of k, as encodings.
+    and block of k, as encodings. The last number is `largest`, what the conversion depended on if it was to groups.
     """
     batch, size, depth = values.shape
     panels = -(-size // to.extent)
@@ -102,7 +101,7 @@ def packed(values: F32Array, to: Layout) -> F32Array:
         for block in np.split(magnitude, range(to.k_block, depth, to.k_block), axis=3)
     ]
     limits = np.array(ranges, np.uint32).transpose(2, 3, 0, 1)
-    return np.concatenate([split.reshape(-1), limits.reshape(-1).view(np.float32)])
+    return np.concatenate([split.reshape(-1), limits.reshape(-1).view(np.float32), [largest]])
 
 
 def _parts(x: F32Array, count: int) -> list[F32Array]:
@@ -206,9 +205,15 @@ def pack_dense_text(kernel: Kernel) -> str:
 
 
 def _convert(kernel: Kernel, side: str, code: Code, raw: str, place: str, low: str, high: str) -> tuple[str, str]:
-    """Append the conversion of one vector, the stores of its parts and the update of the range; returns the range."""
-    to, conversion = layout(kernel, side), (kernel.row_conversion if side == "rows" else kernel.lane_conversion)
-    rounded = emit_round(code, raw, conversion)
+    """Append the conversion of one vector, the stores of its parts and the update of the range; returns the range.
+
+    Groups are converted when the panel is there (quantize.py).
+    """
+    to = layout(kernel, side)
+    if kernel.fma.groups:
+        code.store(raw, place)
+        return low, high
+    rounded = emit_round(code, raw, kernel.conversion(side))
     if kernel.limits is not None:
         low, high = magnitude_range(code, code.cast("bitcast", rounded, "f32", "i32"), low, high)
     for part, value in enumerate(emit_parts(code, rounded, to.parts)):

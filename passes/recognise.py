@@ -102,6 +102,7 @@ def _match(generic: ir.Operation) -> tuple[Fma, tuple[int, int, int], tuple[str,
     fma = fma_of(fmas[0])
     arguments, conversions = [], []
     for value, expected in zip(fmas[0].operands, (fma.a, fma.b, None), strict=True):
+        # No rounding can stand for a conversion to groups, which depends on more than one value.
         conversions.append("" if isinstance(value.owner, ir.Block) else str(expected))
         while not isinstance(value.owner, ir.Block):
             if value.owner.name != "numc.round" or ir.StringAttr(value.owner.attributes["to"]).value != str(expected):

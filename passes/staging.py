@@ -203,7 +203,7 @@ def stage_text(kernel: Kernel, plane: Plane) -> str:
         def vector(place: str | int, low: str, high: str, mask: str) -> tuple[str, str]:
             at, to = f.at(source, place), f.at(target, place)
             with f.part(width) as code:
-                value = emit_round(code, code.load(at, mask), kernel.lane_conversion)
+                value = emit_round(code, code.load(at, mask), kernel.conversion("lanes"))
                 if kernel.limits is not None:
                     low, high = magnitude_range(code, code.cast("bitcast", value, "f32", "i32"), low, high)
                 code.store(value, to, mask)

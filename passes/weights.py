@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from torch_mlir import ir
 
-from numc.passes.packing import Layout, packed
+from numc.compiler.group_arrays import convert_operand, largest_magnitude
+from numc.compiler.grouped import GroupConversion
+from numc.passes.kernels import Kernel
+from numc.passes.packing import Layout, layout, packed
 from numc.passes.recognise import Found, Operand, static_sizes
 
 Directions = tuple[tuple[int, int], ...]
@@ -22,6 +25,8 @@ class Packing:
 
     start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. dims: the sizes of
     the contraction's dimensions, as far as the weight knows them. conversion: what its values need first, or nothing.
+    groups: the conversion that follows, if its format has groups; what it depends on is the largest value of the whole
+    operand, at `origin` and along `whole`.
     """
 
     weight: int
@@ -32,11 +37,15 @@ class Packing:
     dims: dict[int, int]
     layout: Layout
     conversion: str
+    groups: GroupConversion | None
+    origin: int
+    whole: Directions
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal keys mean equal packed weights."""
-        return self.weight, self.start, self.batch, self.across, self.k, self.layout, self.conversion
+        places = self.start, self.batch, self.across, self.k, self.origin, self.whole
+        return self.weight, *places, self.layout, self.conversion, self.groups
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -45,15 +54,27 @@ class Packing:
         return batch, across, k
 
     def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Pack `weight`, converted already."""
-        index = np.full((1,), self.start, np.int64)
-        for size, stride in (*self.batch, *self.across, *self.k):
-            index = (index[:, None] + np.arange(size) * stride).reshape(-1)
-        return packed(weight.reshape(-1)[index].reshape(self.shape), self.layout)
+        """Pack `weight`, converted already, but to groups."""
+        flat = weight.reshape(-1)
+        values = flat[_indices(self.start, (*self.batch, *self.across, *self.k))]
+        if self.groups is None:
+            return packed(values.reshape(self.shape), self.layout, np.float32(0))
+        largest = largest_magnitude(flat[_indices(self.origin, self.whole)], self.groups.format)
+        rows = convert_operand(values.reshape(-1, self.shape[2]), self.groups, largest)
+        return packed(rows.reshape(self.shape), self.layout, largest)
 
 
-def packing_of(weight: int, operand: Operand, found: Found, across: list[int], to: Layout) -> Packing | None:
-    """How a view of a weight is packed, if its sizes and strides are known."""
+def _indices(start: int, directions: Iterable[tuple[int, int]]) -> npt.NDArray[np.int64]:
+    index = np.full((1,), start, np.int64)
+    for size, stride in directions:
+        index = (index[:, None] + np.arange(size) * stride).reshape(-1)
+    return index
+
+
+def packing_of(
+    weight: int, operand: Operand, found: Found, across: list[int], kernel: Kernel, side: str
+) -> Packing | None:
+    """How a view of a weight is packed for one side of a kernel, if its sizes and strides are known."""
     kind = ir.MemRefType(operand.value.type)
     strides_of_view, start = kind.get_strides_and_offset()
     sizes = static_sizes(operand, kind)
@@ -62,6 +83,7 @@ def packing_of(weight: int, operand: Operand, found: Found, across: list[int], t
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     if any(d not in sizes for d in dims) or dynamic in (*strides_of_view, start):
         return None
+    origin, whole = start, tuple(zip(kind.shape, strides_of_view, strict=True))
     strides = dict.fromkeys(dims, 0)
     for (coefficients, constant), stride in zip(operand.places, strides_of_view, strict=True):
         start += constant * stride
@@ -71,6 +93,6 @@ def packing_of(weight: int, operand: Operand, found: Found, across: list[int], t
     def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
         return tuple((sizes[d], strides[d]) for d in group)
 
-    return Packing(
-        weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to, operand.conversion
-    )
+    places = directions(batch), directions(across), directions(found.shape.k)
+    groups = None if kernel.fma.groups is None else kernel.groups_of(side)
+    return Packing(weight, start, *places, sizes, layout(kernel, side), operand.conversion, groups, origin, whole)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import groups_vectorised
 from numc.compiler.fma import Fma
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.grammar import parse_conversion, parse_fma
@@ -32,7 +33,7 @@ def round(x: npt.ArrayLike, to: Conversion | str) -> F32:
 def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) -> F32:
     """Return one step of an operator on float32 arrays that broadcast; a chunk only means something in a matmul."""
     op = parse_fma(fma) if isinstance(fma, str) else fma
-    op = replace(op, chunk=None)
+    op = op.step
 
     def block(a: F32, b: F32, c: F32) -> F32:
         return _contract(op, [_parts(a, op.a)], [_parts(b, op.b)], round(c, op.acc))
@@ -46,6 +47,8 @@ def matmul(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike | None = None, f
     a, b = np.asarray(a, np.float32), np.asarray(b, np.float32)
     shape = (a.shape[0], b.shape[1])
     start = np.broadcast_to(np.asarray(0 if c is None else c, np.float32), shape)
+    if op.groups:
+        return groups_vectorised.matmul(op, a, b, start)
     left = [_parts(a[:, k : k + 1], op.a) for k in range(a.shape[1])]
     right = [_parts(b[k : k + 1, :], op.b) for k in range(a.shape[1])]
     with np.errstate(all="ignore"):

@@ -19,6 +19,7 @@ Besides the named ones there are formats and operators by their text:
   1/6/9/d    the papers' text for e6m9; 1/6/9/n for e6m9n
   fma(a=bf16,b=e4m3fn,acc=fp32), mac(fp16), macs(fp16)
   fmac(e6m9,chunk=8)   FMAC-8: sums of 8 steps are added up in fp32
+  bfp(16,3,4), mxfp8, int8   as an operator: dot products of groups, added up in fp32
 
 \b
 Examples:

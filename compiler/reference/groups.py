@@ -38,6 +38,42 @@ def round_groups(x: npt.ArrayLike, to: GroupConversion | str, axis: int = -1) ->
     return np.ascontiguousarray(np.moveaxis(result, -1, axis))
 
 
+def largest_magnitude(values: Sequence[Value], *, finite: bool) -> Value:
+    """The largest magnitude, 0 for none; NaN if there is an infinity or a NaN, unless only `finite` ones count."""
+    if not finite and not _is_finite(values):
+        return math.nan
+    return max(map(_magnitude, values), default=0)
+
+
+def convert_row(values: Sequence[Value], fmt: Bfp | Mx, rounding: str, largest: Value) -> list[Value]:
+    """Convert one row, cut into groups; `largest` is the largest finite magnitude of its tensor."""
+    groups = [values[start : start + fmt.group] for start in range(0, len(values), fmt.group)]
+    if isinstance(fmt, Mx):
+        return [value for group in groups for value in _mx(group, fmt, rounding)]
+    exponent = _exponent([largest])
+    top = 0 if exponent is None else exponent
+    return [value for group in groups for value in _bfp(group, fmt, rounding, top)]
+
+
+def scale_of(largest: Value, fmt: Int) -> Value:
+    """The scale of a tensor, by its largest magnitude: 0 where that is 0, NaN where it is."""
+    if type(largest) is not int:
+        return math.nan
+    if not largest:
+        return 0
+    exact = Fraction(largest, fmt.largest << POINT)
+    return max(int(Fraction(round_real(exact, FP32)) * (1 << POINT)), 1)
+
+
+def integer(value: Value, fmt: Int, rounding: str, scale: Value) -> int:
+    """The integer that stands for a value in a tensor of this scale; 0 where the scale is 0 or NaN."""
+    if type(scale) is not int or not scale:
+        return 0
+    quotient = Fraction(round_real(Fraction(_magnitude(value), scale), FP32))
+    q = min(_to_integer(quotient, rounding, _negative(value)), fmt.largest)
+    return -q if _negative(value) else q
+
+
 def _values(bits: npt.NDArray[np.uint32]) -> list[Value]:
     return [from_bits(b) for b in bits.ravel().tolist()]
 
@@ -112,21 +148,16 @@ def _mx_element(value: Value, fmt: Mx, rounding: str, scale: int) -> Value:
 
 def _int(tensor: Sequence[Value], fmt: Int, rounding: str) -> list[Value]:
     """Both quotients and the product are those of binary32, to nearest even."""
-    if not _is_finite(tensor):
+    scale = scale_of(largest_magnitude(tensor, finite=False), fmt)
+    if type(scale) is not int:
         return [math.nan] * len(tensor)
-    largest = max(map(_magnitude, tensor), default=0)
-    if not largest:
-        return [0] * len(tensor)
     to_f32 = rounder(FP32, POINT)
-    exact = Fraction(largest, fmt.largest << POINT)
-    scale = max(int(Fraction(round_real(exact, FP32)) * (1 << POINT)), 1)
     results: list[Value] = []
     for value in tensor:
-        quotient = Fraction(round_real(Fraction(_magnitude(value), scale), FP32))
-        q = min(_to_integer(quotient, rounding, _negative(value)), fmt.largest)
-        product = to_f32(q * scale)
+        q = integer(value, fmt, rounding, scale)
+        product = to_f32(abs(q) * scale)
         magnitude = product if type(product) is int else _LARGEST
-        results.append(-magnitude if _negative(value) else magnitude)
+        results.append(-magnitude if q < 0 else magnitude)
     return results
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from numc.compiler.fma import FP32, Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.grammar import parse_fma
+from numc.compiler.grouped import Bfp, GroupConversion
+from numc.compiler.reference.group_operators import Vector, group_dot, largest_of
 from numc.compiler.reference.rounding import parts_of, rounder, to_multiple
 from numc.compiler.reference.value import (
     ONE,
@@ -39,7 +42,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) ->
     """
     op = _as_fma(fma).step
     a_bits, b_bits, c_bits = np.broadcast_arrays(bits_of(a), bits_of(b), bits_of(c))
-    left, right = _operands(a_bits, op.a), _operands(b_bits, op.b)
+    left, right = (_operands(bits, to) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
     start = _operands(c_bits, op.acc, split=False)
     contract = _contraction(op)
     results = (contract((x,), (y,), z[0]) for x, y, z in zip(left, right, start, strict=True))
@@ -49,6 +52,8 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) ->
 def dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike = 0.0, fma: Fma | str = "fp32") -> np.float32:
     """Return one element of a contraction: `a` and `b` in one dimension, in ascending order, from the scalar `c`.
 
+    Formats with groups take them for whole operands: what a tensor shares is that of `a`, and of `b`.
+
     Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
     """
     op = _as_fma(fma)
@@ -56,9 +61,32 @@ def dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike = 0.0, fma: Fma | s
     if a_bits.ndim != 1 or a_bits.shape != b_bits.shape or c_bits.ndim != 0:
         raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
     (start,) = _operands(c_bits, op.acc, split=False)
-    result = _contraction(op)(_operands(a_bits, op.a), _operands(b_bits, op.b), start[0])
+    if op.groups:
+        (x,), (y,) = (_vectors(bits[None], to) for bits, to in zip((a_bits, b_bits), op.groups, strict=True))
+        grouped: np.float32 = np.float32(to_float(group_dot(op, x, y, start[0])))
+        return grouped
+    left, right = (_operands(bits, to) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
+    result = _contraction(op)(left, right, start[0])
     rounded: np.float32 = np.float32(to_float(result))
     return rounded
+
+
+def vector(x: npt.ArrayLike, to: GroupConversion, *, largest: np.float32, quantized: bool = False) -> Vector:
+    """Return one row of an operand with groups, whose tensor has the largest magnitude `largest`.
+
+    quantized: `x` has been converted; of intN, to integers.
+    """
+    (most,) = (from_bits(b) for b in bits_of(largest).reshape(1).tolist())
+    if type(most) is float and not isinstance(to.format, Bfp):
+        most = float("nan")
+    return Vector([from_bits(b) for b in bits_of(x).tolist()], to, most, quantized)
+
+
+def grouped_dot(a: Vector, b: Vector, c: npt.ArrayLike, fma: Fma) -> np.float32:
+    """Return one element of a contraction of formats with groups, as `dot` does."""
+    (start,) = (from_bits(bits) for bits in bits_of(c).reshape(1).tolist())
+    result: np.float32 = np.float32(to_float(group_dot(fma, a, b, start)))
+    return result
 
 
 def matmul(
@@ -74,11 +102,20 @@ def matmul(
         raise ValueError(f"matmul of shapes {a_bits.shape} and {b_bits.shape}: needs (M,K) and (K,N)")
     shape = (a_bits.shape[0], b_bits.shape[1])
     starts = _operands(np.broadcast_to(bits_of(0.0 if c is None else c), shape), op.acc, split=False)
-    rows = [_operands(row, op.a) for row in a_bits]
-    columns = [_operands(column, op.b) for column in b_bits.T]
+    if op.groups:
+        lines = (_vectors(bits, to) for bits, to in zip((a_bits, b_bits.T), op.groups, strict=True))
+        return to_array((group_dot(op, x, y, z[0]) for (x, y), z in zip(product(*lines), starts, strict=True)), shape)
+    rows, columns = ([_operands(x, to) for x in bits] for bits, to in zip((a_bits, b_bits.T), op.singles, strict=True))
     contract = _contraction(op)
     pairs = ((row, column) for row in rows for column in columns)
     return to_array((contract(x, y, z[0]) for (x, y), z in zip(pairs, starts, strict=True)), shape)
+
+
+def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion) -> list[Vector]:
+    """The rows of an operand (rows, K) that have it in common."""
+    rows = [[from_bits(b) for b in row] for row in bits.tolist()]
+    largest = largest_of([value for row in rows for value in row], to)
+    return [Vector(row, to, largest) for row in rows]
 
 
 def _as_fma(fma: Fma | str) -> Fma:

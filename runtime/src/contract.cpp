@@ -18,6 +18,7 @@ struct Descriptor {
   int64_t width, tile_rows, tile_lanes, flags;
   int64_t ranges;      // where the guard's data begins in the packed weight
   int64_t streams;     // operands: rows, lanes, then those of the prologue and the epilogue
+  int64_t largest[2];  // magnitudes of the operands of rows and lanes, if their conversion depends on them
   int64_t dims[4];     // numbers of dimensions: batch, rows, lanes, k
   int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension
 };
@@ -31,6 +32,7 @@ struct Context {
   const float *a, *b;
   int64_t batches, rows, lanes, depth, row_block, lane_block, ranges;
   int64_t lane_run;  // in every further stream, this many lanes are adjacent, or not used, from every multiple of it on
+  int64_t a_largest, b_largest;
   float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
   const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
   const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
@@ -231,6 +233,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   Context &c = *new (memory) Context{};
   Arena arena{memory + head};
   fill(d, c, arena, groups, dims);
+  c.a_largest = d.largest[0], c.b_largest = d.largest[1];
   c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth, c.ranges = d.ranges;
   // A product this small is done before another thread has woken up.
   numc::Run *const run = numc::parallel_depth == 0 ? numc::current_run : nullptr;

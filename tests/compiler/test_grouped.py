@@ -120,34 +120,63 @@ def test_errors(text: str, message: str) -> None:
     assert str(error.value) == message
 
 
-_ONLY = "formats with groups are not available in contractions yet, only in numc.round and numc.pack; use"
-_SYNTAX = f"{_ONLY} a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
-_FMAS = f"{_ONLY} fp32 or any of `numc list fmas`"
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("bfp(16,3,4)", "fma(a=bfp(16,3,4),acc=fp32)"),
+        ("highbfp", "fma(a=bfp(16,3,4),acc=fp32)"),
+        ("mxfp8", "fma(a=mxfp8_e4m3,acc=fp32)"),
+        ("int5", "fma(a=int5,acc=fp32)"),
+        ("fma(bfp(16,3,4), bfp(16,3,2):rne, acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(16,3,2):rne,acc=fp32)"),
+    ],
+)
+def test_operators(text: str, full: str) -> None:
+    operator = parse_fma(text)
+    assert str(operator) == full
+    assert parse_fma(full) == operator
+    assert str(operator.step) == "fp32"
+
+
+_A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bfp(16,3,4)", f"'bfp(16,3,4)' is a format, not an FMA operator: {_FMAS}"),
-        ("msfp12", f"'bfp(16,8,3)' is a format, not an FMA operator: {_FMAS}"),
-        ("int8", f"'int8' is a format, not an FMA operator: {_FMAS}"),
-        ("fma(a=bfp(16,3,4),acc=fp32)", f"format 'bfp(16,3,4)': {_SYNTAX}"),
-        ("fmacs(mxfp4:rtz)", f"format 'mxfp4_e2m1:rtz': {_SYNTAX}"),
+        ("fmacs(mxfp4:rtz)", "fmacs(mxfp4_e2m1:rtz): fmacs takes a format of single values, "
+         "write fma(a=mxfp4_e2m1:rtz, acc=fp32)"),
+        ("fma(a=int8,acc=int8)", "fma: acc=int8 has groups, an accumulator is a single value: write acc=fp32"),
+        ("fma(a=highbfp,acc=bf16)", f"{_A}bf16): the dot products of groups are summed in fp32, write acc=fp32"),
+        ("fma(a=highbfp,acc=fp32,datapath=exact)", f"{_A}fp32): datapath 'exact', formats with groups take only fp32: "
+         "leave it out"),
+        ("fma(a=highbfp,acc=fp32,chunk=8)",
+         f"{_A}fp32): chunk=8, formats with groups are summed by groups: leave chunk out"),
+        ("fma(a=highbfp,acc=fp32,products=2)", f"{_A}fp32): products=2, formats with groups have 1: leave products out"),
+        ("fma(a=highbfp,b=bf16,acc=fp32)",
+         "fma(a=bfp(16,3,4),b=bf16,acc=fp32): one operand has groups, the other has none: give a and b formats of one kind"),
+        ("fma(a=highbfp,b=int8,acc=fp32)", "fma(a=bfp(16,3,4),b=int8,acc=fp32): bfp, mx and intN do not mix: "
+         "give a and b formats of one kind"),
+        ("fma(a=highbfp,b=bfp(8,3,4),acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(8,3,4),acc=fp32): groups of 16 and 8 values, "
+         "give a and b groups of one size"),
+        ("bfp(4097,3,4)", "fma(a=bfp(4097,3,4),b=bfp(4097,3,4),acc=fp32): groups of 4097 values, an operator takes up "
+         "to 4096"),
+        ("bfp(129,3,23)", "fma(a=bfp(129,3,23),b=bfp(129,3,23),acc=fp32): the dot product of a group takes more than "
+         "53 bits, use shorter groups or fewer magnitude bits"),
     ],
-)
-def test_not_in_contractions_yet(text: str, message: str) -> None:
+)  # fmt: skip
+def test_operators_that_do_not_exist(text: str, message: str) -> None:
     with pytest.raises(NumcError) as error:
         parse_fma(text)
-    assert str(error.value) == message
-    with pytest.raises(NumcError) as error:
-        numc.matmul(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.float32), fma=text)
     assert str(error.value) == message
 
 
 def test_not_as_the_format_of_other_operations_yet() -> None:
     with pytest.raises(NumcError) as error:
         parse_conversion("mxint8")
-    assert str(error.value) == f"format 'mxint8': {_SYNTAX}"
+    assert str(error.value) == (
+        "format 'mxint8': a format with groups is for the operands of an FMA operator, numc.round and numc.pack; "
+        "use a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
+    )
 
 
 def test_roundings_and_texts_without_groups() -> None:

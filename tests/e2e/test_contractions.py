@@ -46,7 +46,9 @@ def tensor(shape: str) -> str:
     return f"tensor<{shape + 'x' if shape else ''}f32>"
 
 
-@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_2_2{3}", "fmac(bf16,chunk=5)"])
+@pytest.mark.parametrize(
+    "fma", ["fp32", "bf16_1_1", "bf16_2_2{3}", "fmac(bf16,chunk=5)", "bfp(5,2,4)", "mxfp8", "int8"]
+)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_contraction(name: str, fma: str) -> None:
     op, *shapes, attributes = OPERATIONS[name]

@@ -1,0 +1,441 @@
+"""Contractions of formats with groups: by hand, exhaustively where formats are small, and the generated code."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import arithmetic_vectorised as vectorised
+import numc
+from machine import HERE
+from numc.compiler import reference
+from numc.compiler.arrays import matmul
+from numc.compiler.errors import NumcError
+from numc.compiler.grammar import parse_fma
+from numc.frontends.imported import Argument, Imported
+
+F32 = npt.NDArray[np.float32]
+OPERATORS = (
+    *("lowbfp", "highbfp", "msfp12", "bfp(1,2,3)", "bfp(7,3,5)", "bfp(8,8,7)", "bfp(4,1,1)", "bfp(48,4,6)"),
+    "fma(a=bfp(16,3,4),b=bfp(16,3,2),acc=fp32)",
+    "fma(a=bfp(16,8,23),b=bfp(16,5,20),acc=fp32)",  # sums of up to 47 bits
+    *(f"fma(a=bfp(8,3,4):{a},b=bfp(8,2,5):{b},acc=fp32)" for a, b in (("rne", "rna"), ("rup", "rdn"), ("odd", "rtz"))),
+    *("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "mxint8"),
+    *(f"fma(a={a},b={b},acc=fp32)" for a, b in (("mxfp8:rup", "mxfp4:odd"), ("mxint8:rdn", "mxfp8_e5m2:rna"))),
+    *("int4", "int8", "int9", "int10", "int16", "fma(a=int8:rup,b=int4:rtz,acc=fp32)"),
+)
+KINDS = ("plain", "wide", "special", "one huge value", "tiny", "huge", "minus zero")
+
+
+def same(got: npt.ArrayLike, want: npt.ArrayLike, note: str = "") -> None:
+    found = vectorised.first_mismatch(got, want)
+    assert found is None, f"{note}: {found}"
+
+
+def operands(kind: str, m: int, depth: int, n: int) -> tuple[F32, F32, F32]:
+    rng = np.random.default_rng(m * 1000 + depth * 10 + n)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, depth), (depth, n), (m, n)))
+    if kind == "wide":
+        a *= np.exp2(rng.integers(-120, 120, a.shape)).astype(np.float32)
+        b *= np.exp2(rng.integers(-20, 20, b.shape)).astype(np.float32)
+    elif kind == "special":
+        for x in (a, b, c):
+            places = rng.integers(0, max(x.size, 1), 1 + x.size // 100) if x.size else []
+            x.reshape(-1)[places] = rng.choice(np.array([np.inf, np.nan, -0.0, 1e-42, 3e38], np.float32), len(places))
+    elif kind == "one huge value" and depth:
+        a[-1, depth // 2] = b[depth // 3, 0] = 2.0**30
+    elif kind == "tiny":
+        a, b = a * np.float32(2.0**-100), b * np.float32(2.0**-48)
+    elif kind == "huge":
+        a, b = a * np.float32(2.0**62), b * np.float32(2.0**63.5)
+    elif kind == "minus zero":
+        a, c = np.copysign(np.float32(0), a), np.full_like(c, -0.0)
+    return a, b, c
+
+
+def both(a: npt.ArrayLike, b: npt.ArrayLike, c: float, fma: str) -> float:
+    """One dot product by the reference, by the one in numpy and by the generated code, which must agree."""
+    x, y = np.asarray(a, np.float32), np.asarray(b, np.float32)
+    start = np.array([[c]], np.float32)
+    want = reference.dot(x, y, np.float32(c), fma)
+    same(vectorised.matmul(x[None, :], y[:, None], start, fma), np.array([[want]]), fma)
+    same(numc.matmul(x[None, :], y[:, None], start, fma=fma), np.array([[want]]), fma)
+    return float(want)
+
+
+# --- the definition --------------------------------------------------
+
+
+def test_a_group_of_bfp_is_one_exact_sum() -> None:
+    """4 bits at exponent 3 leave integers; the sums 2^24 and 1 meet in one group, and not in two."""
+    assert both([8.9, 1.9, -1.9, 0.9], [1, 1, 1, 1], 0, "bfp(4,8,4)") == 8
+    a, b = [4096, 1], [4096, 1]
+    assert both(a, b, -(2.0**24), "bfp(2,8,13)") == 0  # 2^24 + 1 rounds to 2^24, a tie to even
+    assert both(a, b, -(2.0**24), "bfp(1,8,13)") == 1  # one add each: 0, then 1
+
+
+def test_operands_may_differ_in_bits() -> None:
+    assert both([7, 5], [7, 5], 0, "fma(a=bfp(2,3,3),b=bfp(2,3,1),acc=fp32)") == 7 * 4 + 5 * 4
+    assert both([7, 5], [7, 5], 0, "fma(a=bfp(2,3,1),b=bfp(2,3,3),acc=fp32)") == 4 * 7 + 4 * 5
+
+
+def test_the_window_of_exponents_is_that_of_the_whole_operand() -> None:
+    """e=1: a group at 2^0 next to one at 2^4 is raised to 2^3, where 3 bits are multiples of 2."""
+    assert both([16, 1], [1, 1], 0, "bfp(1,1,3)") == 16
+    assert both([16, 2], [1, 1], 0, "bfp(1,1,3)") == 18
+    a, b = np.array([[16], [1]], np.float32), np.array([[1]], np.float32)
+    assert numc.matmul(a, b, fma="bfp(1,1,3)").tolist() == [[16], [0]]
+    assert numc.matmul(a[1:], b, fma="bfp(1,1,3)").tolist() == [[1]]
+    # Infinities and NaN do not count, but they take their group with them; its other values do count.
+    a = np.array([[np.inf, 16], [0, 1]], np.float32)
+    assert str(numc.matmul(a, np.ones((2, 1), np.float32), fma="bfp(2,1,3)").tolist()) == "[[nan], [0.0]]"
+
+
+def test_mx_is_a_chain_of_fmas() -> None:
+    """448 * 448 and 2^-9 * 2^-9 are 36 bits apart; in one block the small product is lost, however often it comes."""
+    a = np.full(32, 2.0**-9)
+    a[0] = 448
+    assert both(a, a, 0, "mxfp8") == 448**2
+    a[0], a[1] = 1, 2**-6
+    sixes = [6.0] * 64
+    assert both(sixes, sixes, 1, "mxfp4") == 36 * 64 + 1
+
+
+def test_integers_are_summed_exactly_then_scaled_once() -> None:
+    a, b = [127.0, 1.0, -64.0], [12.7, 0.1, 0.1]
+    scale = np.float32(12.7) / np.float32(127)
+    want = np.float32(np.float64(127 * 127 + 1 - 64) * np.float64(scale) + 0.25)
+    assert both(a, b, 0.25, "int8") == want
+    assert both([0, 0], [1, 2], 3, "int8") == 3
+    assert math.isnan(both([0, math.inf], [1, 2], 3, "int8"))
+    assert both([], [], -0.0, "int8") == 0
+
+
+def test_what_is_not_finite() -> None:
+    for fma in ("bfp(2,3,4)", "mxfp4", "int8"):
+        assert math.isnan(both([math.inf, 1], [0, 0], 0, fma))
+        assert math.isnan(both([math.nan, 1], [1, 1], 0, fma))
+        assert both([1, 1], [1, 1], math.inf, fma) == math.inf
+    assert both([2.0**127], [2.0**127], 0, "bfp(1,1,1)") == math.inf
+    assert both([2.0**127], [2.0**127], 0, "int8") == math.inf
+
+
+def test_signs_of_zeros() -> None:
+    """The sum of a group starts at +0; without a group there is nothing to add."""
+    for fma in ("bfp(2,3,4)", "mxfp4", "int8"):
+        assert math.copysign(1, both([-1.0], [0.0], -0.0, fma)) == 1
+        assert math.copysign(1, both([], [], -0.0, fma)) == -1
+    assert math.copysign(1, both([2.0**-100], [-(2.0**-100)], -0.0, "bfp(2,3,4)")) == -1  # rounds to -0
+
+
+@pytest.mark.parametrize("g", [1, 2, 3, 5, 40])
+def test_against_exact_rationals(g: int) -> None:
+    rng = np.random.default_rng(g)
+    for depth in (1, 4, 5, 6, 17):
+        a, b = (rng.standard_normal(depth).astype(np.float32) for _ in range(2))
+        fma, size = f"bfp({g},8,3)", g
+
+        def converted(x: F32, size: int = size) -> list[Fraction]:
+            values: list[Fraction] = []
+            for start in range(0, len(x), size):
+                group = [Fraction(float(v)) for v in x[start : start + size]]
+                step = Fraction(2) ** (math.frexp(float(max(map(abs, group))))[1] - 3)
+                values += [Fraction(int(v / step)) * step for v in group]  # int() truncates
+            return values
+
+        def rounded(x: Fraction) -> Fraction:
+            return Fraction(float(reference.round_real(x, "fp32")))
+
+        total = Fraction(1)
+        x, y = converted(a), converted(b)
+        for start in range(0, depth, g):
+            part = sum((v * w for v, w in zip(x[start : start + g], y[start : start + g], strict=True)), Fraction(0))
+            total = rounded(total + rounded(part))
+        assert both(a, b, 1, fma) == float(total)
+
+
+# --- exhaustive where formats are small ----------------------------------
+
+
+def codes(name: str) -> F32:
+    """Every finite value of an element format, at the scale 1 (the largest one brings that)."""
+    fmt = numc.group_formats[name]
+    bits = range(1 << fmt.element_bits - 1)
+    bias = 1 - fmt.emin
+    values = [
+        math.ldexp(f + (1 << fmt.significand_bits if e else 0), max(e, 1) - bias - fmt.significand_bits)
+        for e, f in (divmod(code, 1 << fmt.significand_bits) for code in bits)
+    ]
+    positive = [v for v in values if v <= fmt.largest]
+    return np.array([*positive, *(-v for v in positive)], np.float32)
+
+
+ELEMENTS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1")
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_every_pair_of_elements(name: str) -> None:
+    """The largest value next to them, times 0, makes the scale 1 in both operands."""
+    values = codes(name)
+    assert set(values.tolist()) >= {0, 1, float(numc.group_formats[name].largest)}
+    zero, largest = np.zeros_like(values), np.full_like(values, float(numc.group_formats[name].largest))
+    a, b = np.stack([values, largest, zero], axis=1), np.stack([values, zero, largest])
+    want = np.outer(values.astype(np.float64), values).astype(np.float32) + np.float32(0)  # no -0
+    for target in HERE:
+        for fast in (True, False):
+            same(matmul(a, b, fma=name, target=target, fast=fast), want, f"{target}, fast={fast}")
+    some = np.random.default_rng(0).integers(0, len(values), 8)
+    same(reference.matmul(a[some], b, fma=name), want[some])
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_every_pair_of_elements_in_a_block_of_one(name: str) -> None:
+    """Alone in its block, a value has the largest exponent of the elements, where significands stop at the largest."""
+    values = codes(name)
+    most, _ = math.frexp(numc.group_formats[name].largest)
+    significands, exponents = np.frexp(values.astype(np.float64))
+    kept = np.ldexp(np.clip(significands, -most, most), exponents)
+    assert (kept != values).any() == (name == "mxfp8_e4m3")
+    want = np.outer(kept, kept).astype(np.float32) + np.float32(0)
+    same(numc.matmul(values[:, None], values[None, :], fma=name), want)
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_every_pair_of_groups_of_small_bfp(m: int) -> None:
+    """All groups of two values with m-bit magnitudes, and exponents on both sides of the window's bottom."""
+    units = range(-(2**m) + 1, 2**m)
+    groups = [(x * 2.0**e, y * 2.0**e) for x, y in itertools.product(units, units) for e in (0, 1, 3)]
+    a = np.array([*groups, (2.0 ** (m + 1), 0)], np.float32)
+    fma = f"bfp(2,2,{m})"
+    want = reference.matmul(a, a.T, fma=fma)
+    for fast in (True, False):
+        same(matmul(a, np.ascontiguousarray(a.T), fma=fma, fast=fast), want)
+
+
+# --- boundaries of groups ------------------------------------------------
+
+VALUES = st.one_of(
+    st.floats(width=32),
+    st.sampled_from([0.0, -0.0, math.inf, -math.inf, math.nan, 2.0**-149, -(2.0**-126), 2.0**127, 1.0, 1.0 + 2.0**-23]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(VALUES, VALUES), max_size=40),
+    VALUES,
+    st.sampled_from(
+        ["bfp(1,2,3)", "bfp(3,1,4)", "bfp(16,3,4)", "bfp(64,8,2):rne", "mxfp4", "mxfp8_e5m2", "int8", "int16"]
+    ),
+)
+def test_any_values(pairs: list[tuple[float, float]], c: float, text: str) -> None:
+    fma = f"fma(a={text},acc=fp32)"
+    both([x for x, _ in pairs], [y for _, y in pairs], c, fma)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_any_operator(fma: str, kind: str) -> None:
+    a, b, c = operands(kind, 7, 70, 5)
+    want = reference.matmul(a, b, c, fma)
+    same(vectorised.matmul(a, b, c, fma), want, "numpy")
+    for target in HERE:
+        for fast in (True, False):
+            same(matmul(a, b, c, fma=fma, target=target, fast=fast), want, f"{target}, fast={fast}")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 15, 16, 17, 255, 256, 257, 530])
+@pytest.mark.parametrize("fma", ["lowbfp", "bfp(7,3,5)", "bfp(300,3,4)", "mxfp8", "int8", "int16"])
+def test_any_depth(fma: str, depth: int) -> None:
+    """Blocks of k are about 256."""
+    for kind in ("plain", "special"):
+        a, b, c = operands(kind, 11, depth, 37)
+        want = vectorised.matmul(a, b, c, fma)
+        for fast in (True, False):
+            for threads in (1, 3):
+                same(matmul(a, b, c, fma=fma, fast=fast, threads=threads), want, f"{kind}, fast={fast}")
+
+
+@pytest.mark.parametrize("shape", [(1, 40, 70), (1, 600, 5), (3, 600, 1), (70, 520, 90), (0, 5, 3), (2, 5, 0)])
+@pytest.mark.parametrize("fma", ["highbfp", "mxfp4", "int8"])
+def test_any_shape(fma: str, shape: tuple[int, int, int]) -> None:
+    a, b, c = operands("plain", *shape)
+    for threads in (1, 3):
+        same(numc.matmul(a, b, c, fma=fma, threads=threads), vectorised.matmul(a, b, c, fma))
+
+
+@pytest.mark.parametrize("fma", ["highbfp", "mxfp8", "int8"])
+def test_a_guard_that_fails_in_some_tiles_only(fma: str) -> None:
+    """Products of some rows and columns leave the range of binary32 on the way, others do not."""
+    a, b, c = operands("plain", 40, 300, 90)
+    a[3] *= np.float32(2.0**80)
+    b[:, 70] *= np.float32(2.0**60)
+    a[20], b[:, 33] = a[20] * np.float32(2.0**-100), b[:, 33] * np.float32(2.0**-40)
+    want = vectorised.matmul(a, b, c, fma)
+    for target in HERE:
+        same(matmul(a, b, c, fma=fma, target=target), want, target)
+
+
+@pytest.mark.parametrize("fma", ["highbfp", "fma(a=int8,b=int16,acc=fp32)"])
+def test_large_operands_are_scanned_on_all_threads(fma: str) -> None:
+    """The largest value is the last one; and one beyond the part that a transposed view reads must not count."""
+    a, b, c = operands("plain", 300, 400, 20)
+    a[-1, -1] = 100
+    want = vectorised.matmul(a, b, c, fma)
+    for threads in (1, 2, 5):
+        same(matmul(a, b, c, fma=fma, threads=threads), want)
+
+
+# --- models --------------------------------------------------------------
+
+
+def convolution(x: str, w: str, y: str) -> str:
+    id_ = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
+    image, kernel, result = f"tensor<{x}xf32>", f"tensor<{w}xf32>", f"tensor<{y}xf32>"
+    return f"""
+    func.func @main(%a: {image}, %b: {kernel}) -> {result} {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {result}
+      %s = linalg.fill ins(%zero : f32) outs(%e : {result}) -> {result}
+      %r = linalg.conv_2d_nchw_fchw {{strides = dense<2> : vector<2xi64>}}
+        ins(%a, %b : {image}, {kernel}) outs(%s : {result}) -> {result}
+      %y = linalg.generic {{indexing_maps = [{id_}, {id_}],
+          iterator_types = ["parallel", "parallel", "parallel", "parallel"]}} ins(%r : {result}) outs(%e : {result}) {{
+      ^bb0(%v: f32, %o: f32):
+        %m = arith.maximumf %v, %zero : f32
+        linalg.yield %m : f32
+      }} -> {result}
+      return %y : {result}
+    }}"""
+
+
+@pytest.mark.parametrize("fma", ["highbfp", "bfp(7,2,5)", "mxfp8", "int8"])
+@pytest.mark.parametrize("weight", [True, False])
+def test_convolution(fma: str, weight: bool) -> None:
+    """Groups run over channels and window together, whether a weight is known or not; the operand is the whole tensor.
+
+    Stride 2 leaves the last row and column of the image out, where the largest value is.
+    """
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 9, 12, 12), (5, 9, 3, 3)))
+    x[1, 3, 11, 11] = 1000
+    text = convolution("2x9x12x12", "5x9x3x3", "2x5x5x5")
+    arguments = Argument("x", "float32", x.shape), Argument("w", "float32", w.shape)
+    source = Imported(text, arguments[: 1 if weight else 2], (Argument("y", "float32", (2, 5, 5, 5)),))
+    if weight:
+        source = Imported(text, arguments[:1], (Argument("y", "float32", (2, 5, 5, 5)),), {1: ("w", w)})
+    program = numc.compile(source, fma=fma)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))[:, :, ::2, ::2].transpose(
+        0, 2, 3, 1, 4, 5
+    )
+    rows = windows.reshape(50, 81)
+    # One more row makes the left out value a part of the operand.
+    rows = np.concatenate([rows, np.full((1, 81), 1000, np.float32)])
+    want = vectorised.matmul(rows, w.reshape(5, 81).T, fma=fma)[:50]
+    want = np.maximum(want, 0).reshape(2, 5, 5, 5).transpose(0, 3, 1, 2)
+    feeds = {"x": x} if weight else {"x": x, "w": w}
+    for threads in (1, 3):
+        same(np.asarray(program(feeds, threads=threads)), np.ascontiguousarray(want))
+    report = numc.verify(program, feeds, samples=200)
+    assert (report.mismatches, report.rows[0].fma) == (0, str(parse_fma(fma))), report.first
+    assert report.checked > 100
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("fma", ["highbfp", "fma(a=mxfp8,b=mxfp4,acc=fp32)", "fma(a=int8,b=int5,acc=fp32)", "int12"])
+def test_weights_are_converted_at_compile_time(fma: str, side: int) -> None:
+    a, b, _ = operands("plain", 19, 70, 37)
+    a[3, 5], b[60, 7] = 40, -50
+    texts = [f"tensor<{m}x{n}xf32>" for m, n in ((19, 70), (70, 37))]
+    names = ("%w, %x", "%x, %w")[side]
+    text = f"""
+    func.func @main(%x: {texts[1 - side]}, %w: {texts[side]}) -> tensor<19x37xf32> {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<19x37xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<19x37xf32>) -> tensor<19x37xf32>
+      %r = linalg.matmul ins({names} : {texts[0]}, {texts[1]}) outs(%f : tensor<19x37xf32>) -> tensor<19x37xf32>
+      return %r : tensor<19x37xf32>
+    }}"""
+    given = Argument("x", "float32", (a, b)[1 - side].shape)
+    source = Imported(text, (given,), (Argument("y", "float32", (19, 37)),), {1: ("w", (a, b)[side])})
+    program = numc.compile(source, fma=fma)
+    assert any("packed" in weight.name for weight in program.contents.abi.weights)
+    same(np.asarray(program((a, b)[1 - side])), vectorised.matmul(a, b, fma=fma))
+    report = numc.verify(program, {"x": (a, b)[1 - side]}, samples=100)
+    assert report.mismatches == 0, report.first
+
+
+@pytest.mark.parametrize("fma", ["bfp(5,2,4)", "mxfp4", "int8"])
+def test_the_parts_of_a_batch_share_what_a_tensor_shares(fma: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((3, 5, 7), (3, 7, 6)))
+    a[2] *= 1000
+    kinds = ["tensor<3x5x7xf32>", "tensor<3x7x6xf32>", "tensor<3x5x6xf32>"]
+    text = f"""
+    func.func @main(%a: {kinds[0]}, %b: {kinds[1]}, %c: {kinds[2]}) -> {kinds[2]} {{
+      %r = linalg.batch_matmul ins(%a, %b : {kinds[0]}, {kinds[1]}) outs(%c : {kinds[2]}) -> {kinds[2]}
+      return %r : {kinds[2]}
+    }}"""
+    got = np.asarray(numc.compile(Imported(mlir=text), fma=fma)(a, b, np.zeros((3, 5, 6), np.float32)))
+    # All rows against all columns: the parts are the blocks of the diagonal.
+    whole = vectorised.matmul(a.reshape(15, 7), b.transpose(1, 0, 2).reshape(7, 18), fma=fma)
+    same(got, np.stack([whole[5 * n : 5 * n + 5, 6 * n : 6 * n + 6] for n in range(3)]))
+
+
+def test_products_with_parts_of_a_weight_stay_apart() -> None:
+    """The largest value of one part must not reach the other one."""
+    a, b, _ = operands("plain", 4, 16, 6)
+    b[:, :3] *= 1000
+    text = """
+    func.func @main(%a: tensor<4x16xf32>, %b: tensor<16x6xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<4x3xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x3xf32>) -> tensor<4x3xf32>
+      %x = tensor.extract_slice %b[0, 0] [16, 3] [1, 1] : tensor<16x6xf32> to tensor<16x3xf32>
+      %y = tensor.extract_slice %b[0, 3] [16, 3] [1, 1] : tensor<16x6xf32> to tensor<16x3xf32>
+      %p = linalg.matmul ins(%a, %x : tensor<4x16xf32>, tensor<16x3xf32>) outs(%f : tensor<4x3xf32>) -> tensor<4x3xf32>
+      %q = linalg.matmul ins(%a, %y : tensor<4x16xf32>, tensor<16x3xf32>) outs(%f : tensor<4x3xf32>) -> tensor<4x3xf32>
+      return %p, %q : tensor<4x3xf32>, tensor<4x3xf32>
+    }"""
+    for fma, count in (("bfp(4,2,4)", 2), ("int8", 2), ("mxfp4", 1)):
+        program = numc.compile(Imported(mlir=text), fma=fma)
+        assert len(program.manifest["contractions"]) == count
+        got = program(a, b)
+        assert isinstance(got, dict)
+        for part, result in zip((b[:, :3], b[:, 3:]), got.values(), strict=True):
+            same(result, vectorised.matmul(a, part, fma=fma), fma)
+
+
+def test_outside_of_a_reduction_it_is_the_fp32_fma() -> None:
+    a, b, c = vectorised.operands(1 << 12, 5)
+    for fma in ("highbfp", "mxfp4", "int8"):
+        for got in (f(a, b, c, fma) for f in (numc.fma, reference.fma, vectorised.fma)):
+            same(got, vectorised.fma(a, b, c, "fp32"))
+
+
+def test_a_reduction_that_does_more_is_refused() -> None:
+    text = """
+    func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>, %c: tensor<f32>) -> tensor<f32> {
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> ()>],
+          iterator_types = ["reduction"]} ins(%a, %b : tensor<?xf32>, tensor<?xf32>) outs(%c : tensor<f32>) {
+      ^bb0(%x: f32, %y: f32, %z: f32):
+        %n = arith.negf %x : f32
+        %p = arith.mulf %n, %y : f32
+        %s = arith.addf %p, %z : f32
+        linalg.yield %s : f32
+      } -> tensor<f32>
+      return %r : tensor<f32>
+    }"""
+    with pytest.raises(NumcError) as error:
+        numc.compile(Imported(mlir=text), fma="highbfp")
+    assert str(error.value).endswith(
+        "'fma(a=bfp(16,3,4),acc=fp32)' needs reductions whose body is one multiply-add, this one does more: use 'fp32'"
+    )
+    assert "\n" not in str(error.value)
