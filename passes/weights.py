@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from torch_mlir import ir
 
-from numc.passes.packing import Layout, packed
+from numc.compiler.formats import Format
+from numc.passes.packing import Layout
 from numc.passes.recognise import Found, Operand, static_sizes
 
 Directions = tuple[tuple[int, int], ...]
@@ -22,6 +23,7 @@ class Packing:
 
     start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. dims: the sizes of
     the contraction's dimensions, as far as the weight knows them. conversion: what its values need first, or nothing.
+    format: what they are in then.
     """
 
     weight: int
@@ -32,6 +34,7 @@ class Packing:
     dims: dict[int, int]
     layout: Layout
     conversion: str
+    format: Format
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -44,15 +47,17 @@ class Packing:
         batch, across, k = (math.prod(size for size, _ in d) for d in (self.batch, self.across, self.k))
         return batch, across, k
 
-    def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Pack `weight`, converted already."""
+    def values(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the operand that `weight`, converted already, is: (batches, rows or lanes, depth)."""
         index = np.full((1,), self.start, np.int64)
         for size, stride in (*self.batch, *self.across, *self.k):
             index = (index[:, None] + np.arange(size) * stride).reshape(-1)
-        return packed(weight.reshape(-1)[index].reshape(self.shape), self.layout)
+        return weight.reshape(-1)[index].reshape(self.shape)
 
 
-def packing_of(weight: int, operand: Operand, found: Found, across: list[int], to: Layout) -> Packing | None:
+def packing_of(
+    weight: int, operand: Operand, found: Found, across: list[int], to: Layout, fmt: Format
+) -> Packing | None:
     """How a view of a weight is packed, if its sizes and strides are known."""
     kind = ir.MemRefType(operand.value.type)
     strides_of_view, start = kind.get_strides_and_offset()
@@ -71,6 +76,5 @@ def packing_of(weight: int, operand: Operand, found: Found, across: list[int], t
     def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
         return tuple((sizes[d], strides[d]) for d in group)
 
-    return Packing(
-        weight, start, directions(batch), directions(across), directions(found.shape.k), sizes, to, operand.conversion
-    )
+    groups = directions(batch), directions(across), directions(found.shape.k)
+    return Packing(weight, start, *groups, sizes, to, operand.conversion, fmt)
