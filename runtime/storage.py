@@ -5,7 +5,6 @@ The bytes are those of `numc.pack` (docs/arithmetic.md, "Packed storage"); runti
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
