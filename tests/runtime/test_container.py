@@ -171,7 +171,7 @@ def test_a_packed_weight(tmp_path):
         (2, 6, "weight 'bias' is not packed in the bytes that its shape takes"),
         (5, 2, "weight 'bias' is packed in no format"),
         (6, 3, "weight 'bias' is packed in no order"),
-        (6, 1, "abi section ends early"),
+        (6, 1, "weight 'bias' is packed in no panels"),
         (7, 0, "weight 'bias' is packed without values"),
         (14, 255, "weight 'bias' is packed with impossible sizes"),
         (23, 5, "weight 'bias' is not packed in the bytes that its shape takes"),
