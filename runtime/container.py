@@ -255,14 +255,14 @@ def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
     results, offsets = [], []
     for _ in range(argument_count):
         kind, dtype, shape = _decode_value(cursor)
-        offset, _ = cursor.unpack("QQ")
+        offset, size = cursor.unpack("QQ")
         name = cursor.text()
         if not kind:
             arguments.append(Input(name, dtype, shape))
             continue
         weight = Weight(name, dtype, shape)
         if kind == _STORED:
-            weight = replace(weight, storage=read_storage(cursor.unpack, weight.nbytes // 4))
+            weight = replace(weight, storage=read_storage(cursor.unpack, size, weight.nbytes // 4))
         arguments.append(weight)
         offsets.append(offset)
     for _ in range(result_count):

@@ -16,34 +16,54 @@ import numpy.typing as npt
 from numc.compiler.errors import NumcError
 from numc.runtime.library import ErrorText, library
 
-_ENCODING = 0  # codes of a float format; formats of groups will be others
+_KINDS = ("float", "bfp", "mx", "int")
 _SIDES = ("", "rows", "lanes")
 
 
 @dataclass(frozen=True)
+class Encoding:
+    """What the bits mean: codes of a ``float`` format, of its parts; groups of ``bfp`` or ``mx``; ``int`` numbers.
+
+    significand_bits: of bfp those of the magnitude, of int all. group: how many neighbours along k share an exponent.
+    top: the largest exponent of a bfp tensor.
+    """
+
+    kind: str
+    exponent_bits: int
+    significand_bits: int
+    subnormals: bool = True
+    finite: bool = False
+    parts: int = 1
+    group: int = 0
+    top: int = 0
+
+
+@dataclass(frozen=True)
 class Panels:
-    """The order in which a kernel reads an operand: `Layout` of passes/packing.py, without the parts."""
+    """The order in which a kernel reads an operand: `Layout` of passes/packing.py, without the parts.
+
+    last: what lies behind the panels and the guard's data, as the bits of float32 numbers.
+    """
 
     side: str
     width: int
     count: int
     k_block: int
+    last: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Storage:
-    """How a weight is stored: the codes of a format, and where its values go in memory.
+    """How a weight is stored, and where its values go in memory.
 
-    shape: batches, rows or lanes, and k; the codes are in that order. panels: None is the same order in memory.
-    words: how many float32 numbers it is in memory, with what panels are padded with and the guards' data.
+    shape: batches, rows or lanes, and k; the values are stored in that order. panels: None is the same order in memory.
+    stored_bytes: the size in a program file. words: how many float32 numbers it is in memory, with what panels are
+    padded with and the guard's data.
     """
 
-    exponent_bits: int
-    significand_bits: int
-    subnormals: bool
-    finite: bool
-    parts: int
+    encoding: Encoding
     shape: tuple[int, int, int]
+    stored_bytes: int
     words: int
     panels: Panels | None = None
 
@@ -53,19 +73,15 @@ class Storage:
         batches, size, depth = self.shape
         return batches * size * depth
 
-    @property
-    def stored_bytes(self) -> int:
-        """The size in a program file."""
-        return -(-self.values * self.parts * (1 + self.exponent_bits + self.significand_bits) // 8)
-
     def record(self) -> bytes:
         """Return what the `abi` section says of it (runtime/src/storage.hpp)."""
-        fmt = (self.exponent_bits, self.significand_bits, self.subnormals, self.finite, self.parts)
-        side = "" if self.panels is None else self.panels.side
-        head = struct.pack("<7B3Q", _ENCODING, *fmt, _SIDES.index(side), *self.shape)
-        if self.panels is None:
+        e, p = self.encoding, self.panels
+        numbers = e.exponent_bits, e.significand_bits, e.subnormals, e.finite, e.parts, e.group, e.top
+        side = _SIDES.index("" if p is None else p.side)
+        head = struct.pack("<6BIiB3Q", _KINDS.index(e.kind), *numbers, side, *self.shape)
+        if p is None:
             return head
-        return head + struct.pack("<3I", self.panels.width, self.panels.count, self.panels.k_block)
+        return head + struct.pack(f"<3IB{len(p.last)}I", p.width, p.count, p.k_block, len(p.last), *p.last)
 
     def expand(self, stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Return the float32 numbers that the bytes `stored` become when a program is loaded; 1-D. Raises NumcError."""
@@ -78,15 +94,18 @@ class Storage:
         return out
 
 
-def read_storage(unpack: Callable[[str], tuple[Any, ...]], words: int) -> Storage:
+def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, words: int) -> Storage:
     """Return what `unpack`, which reads the numbers of a struct format, finds in an `abi` section.
 
-    Raises ValueError for an encoding that it does not know.
+    Raises ValueError for a kind or an order that it does not know.
     """
-    encoding, exponent, significand, subnormals, finite, parts, side, *shape = unpack("7B3Q")
-    if encoding != _ENCODING or side >= len(_SIDES):
-        raise ValueError(f"storage {encoding}, side {side}")
-    panels = Panels(_SIDES[side], *unpack("3I")) if side else None
+    kind, exponent, significand, subnormals, finite, parts, group, top, side, *shape = unpack("6BIiB3Q")
+    if kind >= len(_KINDS) or side >= len(_SIDES):
+        raise ValueError(f"storage {kind}, side {side}")
+    encoding = Encoding(_KINDS[kind], exponent, significand, bool(subnormals), bool(finite), parts, group, top)
+    panels = None
+    if side:
+        width, count, k_block, last = unpack("3IB")
+        panels = Panels(_SIDES[side], width, count, k_block, unpack(f"{last}I"))
     batches, size, depth = shape
-    fmt = (exponent, significand, bool(subnormals), bool(finite), parts)
-    return Storage(*fmt, (batches, size, depth), words, panels)
+    return Storage(encoding, (batches, size, depth), stored_bytes, words, panels)

@@ -8,7 +8,7 @@ import numpy as np
 
 import numc
 from numc.runtime import Abi, Contents, Input, TensorSpec, Weight
-from numc.runtime.storage import Storage
+from numc.runtime.storage import Encoding, Storage
 from runtime_objects import compile_object
 
 ADD = """
@@ -137,7 +137,7 @@ def add_packed() -> Contents:
     """The same with the bias in the codes of e4m5: 0, 1, 2, 3."""
     contents = add()
     x, bias = contents.abi.arguments
-    storage = Storage(4, 5, True, False, 1, (1, 1, 4), 4)
+    storage = Storage(Encoding("float", 4, 5), (1, 1, 4), 5, 4)
     bias = dataclasses.replace(bias, storage=storage)
     stored = np.frombuffer(numc.pack(contents.weights[0], "e4m5").data, np.uint8)
     return dataclasses.replace(contents, abi=dataclasses.replace(contents.abi, arguments=(x, bias)), weights=(stored,))

@@ -72,13 +72,17 @@ const std::array<std::array<uint32_t, 256>, 8> &crc_tables() {
 
 // Returns what is wrong with it, or NULL.
 const char *read_storage(Cursor &cursor, Storage &s) {
-  if (cursor.number<uint8_t>() != 0) return "is packed in an encoding that this runtime does not know";
+  s.kind = static_cast<Storage::Kind>(cursor.number<uint8_t>());
+  if (s.kind > Storage::kInt) return "is packed in an encoding that this runtime does not know";
   s.exponent_bits = cursor.number<uint8_t>();
   s.significand_bits = cursor.number<uint8_t>();
   s.subnormals = cursor.number<uint8_t>() != 0;
   s.finite = cursor.number<uint8_t>() != 0;
   s.parts = cursor.number<uint8_t>();
+  s.group = cursor.number<uint32_t>();
+  s.top = cursor.number<int32_t>();
   s.side = static_cast<Storage::Side>(cursor.number<uint8_t>());
+  if (s.side > Storage::kLanes) return "is packed in no order";
   s.batches = cursor.number<uint64_t>();
   s.size = cursor.number<uint64_t>();
   s.depth = cursor.number<uint64_t>();
@@ -86,6 +90,8 @@ const char *read_storage(Cursor &cursor, Storage &s) {
     s.width = cursor.number<uint32_t>();
     s.count = cursor.number<uint32_t>();
     s.k_block = cursor.number<uint32_t>();
+    s.last.resize(cursor.number<uint8_t>());
+    for (auto &number : s.last) number = cursor.number<uint32_t>();
   }
   return s.check();
 }

@@ -165,16 +165,18 @@ def test_a_packed_weight(tmp_path):
 @pytest.mark.parametrize(
     ("at", "value", "text"),
     [
-        (0, 1, "weight 'bias' is packed in an encoding that this runtime does not know"),
+        (0, 4, "weight 'bias' is packed in an encoding that this runtime does not know"),
         (1, 9, "weight 'bias' is packed in no format"),
         (2, 24, "weight 'bias' is packed in no format"),
         (2, 6, "weight 'bias' is not packed in the bytes that its shape takes"),
         (5, 2, "weight 'bias' is packed in no format"),
-        (6, 3, "weight 'bias' is packed in no order"),
-        (6, 1, "weight 'bias' is packed in no panels"),
-        (7, 0, "weight 'bias' is packed without values"),
-        (14, 255, "weight 'bias' is packed with impossible sizes"),
-        (23, 5, "weight 'bias' is not packed in the bytes that its shape takes"),
+        (0, 1, "weight 'bias' is packed in no format"),
+        (6, 9, "weight 'bias' is packed in no format"),
+        (14, 3, "weight 'bias' is packed in no order"),
+        (14, 1, "abi section ends early"),
+        (15, 0, "weight 'bias' is packed without values"),
+        (22, 255, "weight 'bias' is packed with impossible sizes"),
+        (31, 5, "weight 'bias' is not packed in the bytes that its shape takes"),
     ],
 )
 def test_a_damaged_packed_weight(tmp_path, at, value, text):

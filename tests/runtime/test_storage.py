@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ import numc
 from numc.compiler.encodings import decode
 from numc.compiler.errors import NumcError
 from numc.compiler.formats import FORMATS, Format
-from numc.compiler.grammar import parse_conversion
+from numc.compiler.grammar import parse_any_conversion, parse_conversion
+from numc.compiler.grouped import GROUP_FORMATS, GroupFormat, Int
 from numc.compiler.narrow import narrow
 from numc.compiler.packed import _code_bytes
 from numc.passes.packing import Layout, packed
 from numc.runtime.library import library
-from numc.runtime.storage import Panels, Storage
+from numc.runtime.storage import Encoding, Panels, Storage
 
 # Besides the named ones: fields of all widths, without subnormals, without infinities, without a NaN.
 TEXTS = (
@@ -43,9 +45,8 @@ SINGLE = {
 }
 
 
-def storage_of(fmt: Format, shape: tuple[int, int, int], words: int, panels: Panels | None = None) -> Storage:
-    kind = (fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts)
-    return Storage(*kind, shape, words, panels)
+def encoding_of(fmt: Format) -> Encoding:
+    return Encoding("float", fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts)
 
 
 @pytest.mark.parametrize("fmt", SINGLE.values(), ids=SINGLE)
@@ -55,7 +56,7 @@ def test_every_code(fmt: Format) -> None:
     if not fmt.subnormals:  # numpy makes zeros of those that no value has; so does the loader
         assert (decode(every[every & ((1 << fmt.bits - 1) - 1) < 1 << fmt.significand_bits], fmt) == 0).all()
     stored = np.frombuffer(_code_bytes(every, fmt.bits), np.uint8)
-    got = storage_of(fmt, (1, 1, len(every)), len(every)).expand(stored)
+    got = Storage(encoding_of(fmt), (1, 1, len(every)), len(stored), len(every)).expand(stored)
     want = decode(every, fmt)
     # Packing writes one NaN; what others mean is of no interest but that they are NaNs.
     np.testing.assert_array_equal(got[~np.isnan(want)].view(np.uint32), want[~np.isnan(want)].view(np.uint32))
@@ -140,15 +141,89 @@ def test_the_floating_point_environment_of_the_caller_does_not_matter() -> None:
     np.testing.assert_array_equal(got.view(np.uint32), memory.view(np.uint32))
 
 
+GROUPS = [
+    *("bfp(16,3,4)", "bfp(16,3,2)", "bfp(16,8,3)", "bfp(7,1,1)", "bfp(1,2,5)", "bfp(32,5,23)", "bfp(600,4,7)"),
+    *("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1", "mxint8"),
+]
+
+
+@pytest.mark.parametrize("to", GROUPS)
+@pytest.mark.parametrize("side", ["", "rows", "lanes"])
+@settings(deadline=None, max_examples=20)
+@given(data=st.data())
+def test_groups(to: str, side: str, data: st.DataObject) -> None:
+    """Values that were converted in groups along k are stored as numc.pack stores them."""
+    fmt = parse_any_conversion(to).format
+    shape = tuple(data.draw(st.integers(1, most)) for most in (3, 20, 100))
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    values = special(rng, shape, "fp32")
+    if data.draw(st.booleans()):  # otherwise nearly every group has an infinity
+        values = np.where(np.isfinite(values), values, np.float32(0.75))
+    values = numc.round(values, to)
+    check_groups(values, fmt, side, lambda: numc.pack(values.reshape(-1, shape[2]), to).data)
+
+
+@pytest.mark.parametrize("bits", [4, 8, 11, 16])
+@pytest.mark.parametrize("side", ["", "rows", "lanes"])
+def test_integers(bits: int, side: str) -> None:
+    """The integers themselves, without a scale; the same fields as numc.pack's."""
+    rng = np.random.default_rng(bits)
+    largest = (1 << bits - 1) - 1
+    values = rng.integers(-largest, largest + 1, (2, 19, 45)).astype(np.float32)
+    values[0, 0, 0] = largest  # so that numc.pack's scale is 1
+    check_groups(values, Int(bits), side, lambda: numc.pack(values, f"int{bits}").data)
+
+
+def check_groups(values: np.ndarray, fmt: GroupFormat, side: str, want: Callable[[], bytes]) -> None:
+    """What lies behind the guard's data in memory is kept too."""
+    layout = Layout(side, 16, 2, 1, 32) if side else None
+    memory = values.reshape(-1)
+    if layout is not None:
+        memory = np.concatenate([packed(values, layout), np.array([np.nan], np.float32)])
+    found = narrow(memory, values, fmt, layout)
+    if len(want()) >= memory.nbytes:
+        assert found is None
+        return
+    assert found is not None
+    storage, stored = found
+    assert stored.tobytes() == want()
+    np.testing.assert_array_equal(storage.expand(stored).view(np.uint32), memory.view(np.uint32))
+
+
+def test_the_size_of_groups_is_what_their_format_says() -> None:
+    values = numc.round(np.random.default_rng(0).standard_normal((4, 64, 512)).astype(np.float32), "bfp(16,3,4)")
+    fmt = GROUP_FORMATS["highbfp"]
+    storage, stored = narrow(values.reshape(-1), values, fmt, None) or pytest.fail("not packed")
+    assert (storage.encoding, stored.size) == (
+        Encoding("bfp", 3, 4, group=16, top=storage.encoding.top),
+        values.size * fmt.bits_per_value / 8,
+    )
+
+
+GOOD = Storage(Encoding("float", 4, 5), (1, 1, 8), 10, 8)
+
+
+def bad(**changes: object) -> dict[str, object]:
+    """Another encoding."""
+    return {"encoding": dataclasses.replace(GOOD.encoding, **changes)}  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"exponent_bits": 9}, "a weight is packed in no format"),
-        ({"exponent_bits": 1}, "a weight is packed in no format"),
-        ({"significand_bits": 24}, "a weight is packed in no format"),
-        ({"exponent_bits": 8, "significand_bits": 7, "finite": True}, "a weight is packed in no format"),
-        ({"parts": 2}, "a weight is packed in no format"),
-        ({"parts": 0}, "a weight is packed in no format"),
+        (bad(exponent_bits=9), "a weight is packed in no format"),
+        (bad(exponent_bits=1), "a weight is packed in no format"),
+        (bad(significand_bits=24), "a weight is packed in no format"),
+        (bad(exponent_bits=8, finite=True), "a weight is packed in no format"),
+        (bad(parts=2), "a weight is packed in no format"),
+        (bad(parts=0), "a weight is packed in no format"),
+        (bad(group=16), "a weight is packed in no format"),
+        (bad(kind="bfp"), "a weight is packed in no format"),
+        (bad(kind="bfp", group=4, significand_bits=0), "a weight is packed in no format"),
+        (bad(kind="bfp", group=4, exponent_bits=9), "a weight is packed in no format"),
+        (bad(kind="bfp", group=4, top=5000), "a weight is packed in no format"),
+        (bad(kind="mx", group=4, significand_bits=16), "a weight is packed in no format"),
+        (bad(kind="int", significand_bits=17), "a weight is packed in no format"),
         ({"shape": (1, 0, 8)}, "a weight is packed without values"),
         ({"shape": (1 << 40, 1 << 40, 8)}, "a weight is packed with impossible sizes"),
         ({"panels": Panels("rows", 0, 8, 256)}, "a weight is packed in no panels"),
@@ -159,9 +234,8 @@ def test_the_floating_point_environment_of_the_caller_does_not_matter() -> None:
     ],
 )
 def test_what_the_loader_refuses(changes: dict[str, object], text: str) -> None:
-    good = storage_of(parse_conversion("e4m5").format, (1, 1, 8), 8)
     stored = np.zeros(10, np.uint8)
-    good.expand(stored)
+    GOOD.expand(stored)
     with pytest.raises(NumcError) as caught:
-        dataclasses.replace(good, **changes).expand(stored)  # type: ignore[arg-type]
+        dataclasses.replace(GOOD, **changes).expand(stored)  # type: ignore[arg-type]
     assert str(caught.value) == text
