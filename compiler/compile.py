@@ -24,7 +24,7 @@ from numc.compiler.targets import resolve
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
 from numc.passes.packed_entry import ENTRY
-from numc.passes.packing import Layout, packed
+from numc.passes.packing import Layout
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
 from numc.runtime.library import cpu_features
 from numc.runtime.program import Program
@@ -132,12 +132,12 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
     The model's weights come first, then what was computed from them, then those packed for a contraction.
     """
     weights = {}
-    stored: dict[int, tuple[np.ndarray, Format, Layout | None]] = {}
+    stored: dict[int, tuple[Format, tuple[int, ...], Layout | None]] = {}
     for position, (name, value) in imported.weights.items():
         conversion = state.weight_conversions.get(position)
         weights[position] = name, value if conversion is None else _converted(value, conversion)
         if conversion is not None:
-            stored[position] = weights[position][1], parse_conversion(conversion).format, None
+            stored[position] = parse_conversion(conversion).format, value.shape, None
     if state.folded is not None:
         values = _run(state.folded.module, [weights[p][1] for p in state.folded.arguments], options)
         taken = {name for name, _ in weights.values()}
@@ -147,9 +147,8 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
         name, value = weights[packing.weight]
         if packing.conversion:
             value = _converted(value, packing.conversion)
-        operand = packing.values(value)
-        weights[position] = f"{name} (packed)", packed(operand, packing.layout)
-        stored[position] = operand, packing.format, packing.layout
+        weights[position] = f"{name} (packed)", packing(value)
+        stored[position] = packing.format, packing.shape, packing.layout
     for position in state.unused_weights:
         weights[position] = weights[position][0], np.zeros(0, np.float32)
         stored.pop(position, None)

@@ -8,46 +8,50 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arrays import F32Array
+from numc.compiler.encodings import join
 from numc.compiler.errors import NumcError
 from numc.compiler.formats import Format
 from numc.compiler.grouped import Bfp, GroupFormat, Int, Mx
 from numc.compiler.packed import integer_bytes, pack
-from numc.passes.packing import Layout
+from numc.passes.packing import Layout, unpacked
 from numc.runtime.storage import Encoding, Panels, Storage
 
 Bytes = npt.NDArray[np.uint8]
 
 
 def narrow(
-    memory: F32Array, values: F32Array, fmt: Format | GroupFormat, layout: Layout | None
+    memory: F32Array, fmt: Format | GroupFormat, shape: tuple[int, ...], layout: Layout | None
 ) -> tuple[Storage, Bytes] | None:
     """Return how to store a weight in the bytes of `fmt`, and these bytes; None where it is to stay as it is.
 
-    memory: the weight as the program's code reads it. values: what it is made from, already in the format, of shape
-    (batches, rows or lanes, k) where there is a layout; groups run along the last axis; of intN the integers. A weight
-    stays float32 where the bytes are not fewer, and where expanding them would change a bit: a NaN with a payload,
-    a format without NaN.
+    memory: the weight as the program's code reads it, its values in the format already, of intN the integers.
+    shape: that of the values, (batches, rows or lanes, k) where there is a layout; groups run along the last axis.
+    A weight stays float32 where the bytes are not fewer, and where expanding them would change a bit: a NaN with a
+    payload, a format without NaN.
     """
-    if not values.size or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
+    if not math.prod(shape) or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
         return None
-    shape = values.shape if layout is not None else (1, math.prod(values.shape[:-1]), *(values.shape[-1:] or (1,)))
-    rows = values.reshape(-1, shape[2])
+    batches, size, depth = shape if layout is not None else (1, math.prod(shape[:-1]), *(shape[-1:] or (1,)))
+    values = memory
+    if layout is not None:
+        parts = unpacked(memory, (batches, size, depth), layout)
+        values = join(parts.reshape(-1, layout.parts)) if layout.parts > 1 else parts
     try:
-        encoding, stored = _encoded(rows, fmt)
+        encoding, stored = _encoded(np.ascontiguousarray(values).reshape(-1, depth), fmt)
     except NumcError:  # a NaN that the format has no encoding for
         return None
     if stored.size >= memory.nbytes:
         return None
     panels = None
     if layout is not None:
-        behind = memory.view(np.uint32)[_words(layout, shape) :]
+        behind = memory.view(np.uint32)[_words(layout, (batches, size, depth)) :]
         panels = Panels(layout.side, layout.width, layout.count, layout.k_block, tuple(map(int, behind)))
-    storage = Storage(encoding, (shape[0], shape[1], shape[2]), stored.size, memory.size, panels)
+    storage = Storage(encoding, (batches, size, depth), stored.size, memory.size, panels)
     same = np.array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))
     return (storage, stored) if same else None
 
 
-def _words(layout: Layout, shape: tuple[int, ...]) -> int:
+def _words(layout: Layout, shape: tuple[int, int, int]) -> int:
     """The size of panels and of the guard's data."""
     batches, size, depth = shape
     ranges = 2 * -(-size // layout.extent) * -(-depth // layout.k_block)

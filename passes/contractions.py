@@ -133,8 +133,7 @@ class _Lowering:
             source = root(operand.value)
             if disabled("pack-weights") or source not in self._weights:
                 continue
-            fmt = (kernel.row_conversion if side == "rows" else kernel.lane_conversion).format
-            packing = packing_of(self._weights[source], operand, found, across, layout(kernel, side), fmt)
+            packing = packing_of(self._weights[source], operand, found, across, kernel, side)
             if packing is None:
                 continue
             if packing.key not in self._packed:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from torch_mlir import ir
 
 from numc.compiler.formats import Format
-from numc.passes.packing import Layout
+from numc.passes.kernels import Kernel
+from numc.passes.packing import Layout, layout, packed
 from numc.passes.recognise import Found, Operand, static_sizes
 
 Directions = tuple[tuple[int, int], ...]
@@ -47,18 +48,18 @@ class Packing:
         batch, across, k = (math.prod(size for size, _ in d) for d in (self.batch, self.across, self.k))
         return batch, across, k
 
-    def values(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the operand that `weight`, converted already, is: (batches, rows or lanes, depth)."""
+    def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Pack `weight`, converted already."""
         index = np.full((1,), self.start, np.int64)
         for size, stride in (*self.batch, *self.across, *self.k):
             index = (index[:, None] + np.arange(size) * stride).reshape(-1)
-        return weight.reshape(-1)[index].reshape(self.shape)
+        return packed(weight.reshape(-1)[index].reshape(self.shape), self.layout)
 
 
 def packing_of(
-    weight: int, operand: Operand, found: Found, across: list[int], to: Layout, fmt: Format
+    weight: int, operand: Operand, found: Found, across: list[int], kernel: Kernel, side: str
 ) -> Packing | None:
-    """How a view of a weight is packed, if its sizes and strides are known."""
+    """How a view of a weight is packed for one side of a kernel, if its sizes and strides are known."""
     kind = ir.MemRefType(operand.value.type)
     strides_of_view, start = kind.get_strides_and_offset()
     sizes = static_sizes(operand, kind)
@@ -76,5 +77,6 @@ def packing_of(
     def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
         return tuple((sizes[d], strides[d]) for d in group)
 
-    groups = directions(batch), directions(across), directions(found.shape.k)
-    return Packing(weight, start, *groups, sizes, to, operand.conversion, fmt)
+    places = directions(batch), directions(across), directions(found.shape.k)
+    to = (kernel.row_conversion if side == "rows" else kernel.lane_conversion).format
+    return Packing(weight, start, *places, sizes, layout(kernel, side), operand.conversion, to)

@@ -97,7 +97,7 @@ def test_values_and_panels(to: str, side: str, data: st.DataObject) -> None:
         layout = Layout(side, width, count, fmt.parts, data.draw(st.sampled_from([32, 256])))
     with np.errstate(invalid="ignore"):
         memory = values if layout is None else packed(values, layout)
-    found = narrow(memory, values, fmt, layout)
+    found = narrow(memory, fmt, values.shape, layout)
     size = -(-values.size * fmt.bits // 8)
     if size >= memory.nbytes:  # such as all bf16x3 in C order
         assert found is None
@@ -113,24 +113,24 @@ def test_what_stays_as_it_is() -> None:
     """Nothing is gained, or a bit would be lost."""
     x = np.ones(1000, np.float32)
     bf16, e5m0 = FORMATS["bf16"], Format("e5m0", 5, 0)
-    assert narrow(x, x, bf16, None) is not None
-    assert narrow(x, x, FORMATS["fp32"], None) is None
-    assert narrow(x, x, FORMATS["bf16x2"], None) is None
-    assert narrow(x[:0], x[:0], bf16, None) is None
+    assert narrow(x, bf16, x.shape, None) is not None
+    assert narrow(x, FORMATS["fp32"], x.shape, None) is None
+    assert narrow(x, FORMATS["bf16x2"], x.shape, None) is None
+    assert narrow(x[:0], bf16, x[:0].shape, None) is None
     payload = x.copy()
     payload.view(np.uint32)[7] = 0xFFC12345
-    assert narrow(payload, payload, bf16, None) is None
-    assert narrow(x, x, e5m0, None) is not None
+    assert narrow(payload, bf16, payload.shape, None) is None
+    assert narrow(x, e5m0, x.shape, None) is not None
     x[3] = np.nan  # which no code of e5m0 is
-    assert narrow(x, x, e5m0, None) is None
+    assert narrow(x, e5m0, x.shape, None) is None
     not_in_it = x + np.float32(2**-20)
-    assert narrow(not_in_it, not_in_it, bf16, None) is None
+    assert narrow(not_in_it, bf16, not_in_it.shape, None) is None
 
 
 def test_the_floating_point_environment_of_the_caller_does_not_matter() -> None:
     values = numc.round(np.array([[[1e-39, -1e-40, 2e-38]]], np.float32), "bf16x2")
     memory = packed(values, Layout("lanes", 8, 2, 2, 256))
-    storage, stored = narrow(memory, values, FORMATS["bf16x2"], Layout("lanes", 8, 2, 2, 256)) or pytest.fail(
+    storage, stored = narrow(memory, FORMATS["bf16x2"], values.shape, Layout("lanes", 8, 2, 2, 256)) or pytest.fail(
         "not packed"
     )
     saved = library().numc_ftz_begin()
@@ -180,7 +180,7 @@ def check_groups(values: np.ndarray, fmt: GroupFormat, side: str, want: Callable
     memory = values.reshape(-1)
     if layout is not None:
         memory = np.concatenate([packed(values, layout), np.array([np.nan], np.float32)])
-    found = narrow(memory, values, fmt, layout)
+    found = narrow(memory, fmt, values.shape, layout)
     if len(want()) >= memory.nbytes:
         assert found is None
         return
@@ -193,7 +193,7 @@ def check_groups(values: np.ndarray, fmt: GroupFormat, side: str, want: Callable
 def test_the_size_of_groups_is_what_their_format_says() -> None:
     values = numc.round(np.random.default_rng(0).standard_normal((4, 64, 512)).astype(np.float32), "bfp(16,3,4)")
     fmt = GROUP_FORMATS["highbfp"]
-    storage, stored = narrow(values.reshape(-1), values, fmt, None) or pytest.fail("not packed")
+    storage, stored = narrow(values, fmt, values.shape, None) or pytest.fail("not packed")
     assert (storage.encoding, stored.size) == (
         Encoding("bfp", 3, 4, group=16, top=storage.encoding.top),
         values.size * fmt.bits_per_value / 8,
