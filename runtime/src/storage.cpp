@@ -225,8 +225,11 @@ void place(const Storage &s, const Panels &p, const uint32_t *words, uint64_t in
     return;
   }
   for (uint64_t part = 0; part < parts; ++part) {
-    uint32_t *const row = panel + (inside * parts + part) * width;
-    for (uint64_t k = 0; k < s.depth; ++k) row[k / width * p.step_words + k % width] = words[k * parts + part];
+    uint32_t *row = panel + (inside * parts + part) * width;
+    for (uint64_t k = 0; k < s.depth; row += p.step_words) {
+      const uint64_t some = s.depth - k < width ? s.depth - k : width;
+      for (uint64_t i = 0; i < some; ++i, ++k) row[i] = words[k * parts + part];
+    }
   }
 }
 
