@@ -16,11 +16,16 @@ from torch_mlir.dialects import torch as torch_dialect
 from numc.compiler import dialect, pipeline
 from numc.compiler.codegen import object_code
 from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.formats import Format
+from numc.compiler.grammar import parse_conversion
+from numc.compiler.grouped import GroupFormat
+from numc.compiler.narrow import narrow
 from numc.compiler.options import Options
 from numc.compiler.targets import resolve
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
 from numc.passes.packed_entry import ENTRY
+from numc.passes.packing import Layout
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
 from numc.runtime.library import cpu_features
 from numc.runtime.program import Program
@@ -95,8 +100,13 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     dump = Path(dump_dir) if dump_dir is not None else None
     module, state = _lower(imported, options, "llvm", dump)
     weights = _weights(imported, state, options)
-    described = [Weight(name, w.dtype.name, w.shape) for name, w in weights]
-    abi = Abi(ENTRY, (*inputs, *described), outputs, frozenset(state.target.features), state.target.name)
+    abi = Abi(
+        ENTRY,
+        (*inputs, *(described for described, _ in weights)),
+        outputs,
+        frozenset(state.target.features),
+        state.target.name,
+    )
     manifest = {
         "fma": str(state.fma),
         "ops": str(state.ops),
@@ -117,15 +127,18 @@ def _runs_here() -> bool:
         return False
 
 
-def _weights(imported: Imported, state: pipeline.State, options: Options) -> list[tuple[str, np.ndarray]]:
-    """The arguments of the entry that the program holds, by name and in order.
+def _weights(imported: Imported, state: pipeline.State, options: Options) -> list[tuple[Weight, np.ndarray]]:
+    """The arguments of the entry that the program holds, in order, as the program holds them.
 
     The model's weights come first, then what was computed from them, then those packed for a contraction.
     """
     weights = {}
+    stored: dict[int, tuple[Format | GroupFormat, tuple[int, ...], Layout | None]] = {}
     for position, (name, value) in imported.weights.items():
         conversion = state.weight_conversions.get(position)
         weights[position] = name, value if conversion is None else _converted(value, conversion)
+        if conversion is not None:
+            stored[position] = parse_conversion(conversion).format, value.shape, None
     if state.folded is not None:
         values = _run(state.folded.module, [weights[p][1] for p in state.folded.arguments], options)
         taken = {name for name, _ in weights.values()}
@@ -136,9 +149,16 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
         if packing.conversion:
             value = _converted(value, packing.conversion)
         weights[position] = f"{name} (packed)", packing(value)
+        stored[position] = packing.format, packing.shape, packing.layout
     for position in state.unused_weights:
         weights[position] = weights[position][0], np.zeros(0, np.float32)
-    return [weight for _, weight in sorted(weights.items())]
+        stored.pop(position, None)
+    result = []
+    for position, (name, value) in sorted(weights.items()):
+        short = narrow(value, *stored[position]) if options.pack_weights and position in stored else None
+        described = Weight(name, value.dtype.name, value.shape, None if short is None else short[0])
+        result.append((described, value if short is None else short[1]))
+    return result
 
 
 def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[np.ndarray]:

@@ -20,6 +20,7 @@ def compile(
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     fast: bool = True,
+    pack_weights: bool = False,
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
 ) -> Program:
@@ -28,10 +29,12 @@ def compile(
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
-    fast: False leaves the cheap rounding sequences out; no bit may depend on it.
+    fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
+    weights in the bytes of their format and expands them when it is loaded, to the same bits.
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
-    return Program(contents(source, Options(fma, ops, target, fast), shapes, cache=cache, dump_dir=dump_dir)[0])
+    options = Options(fma, ops, target, fast, pack_weights)
+    return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])
 
 
 def contents(

@@ -23,6 +23,8 @@ FP32 = Conversion(FORMATS["fp32"])
 BF16 = Conversion(FORMATS["bf16"])
 BF16X2 = Conversion(FORMATS["bf16x2"])
 BF16X3 = Conversion(FORMATS["bf16x3"])
+HFP8_FWD = Conversion(FORMATS["hfp8_fwd"])
+HFP8_BWD = Conversion(FORMATS["hfp8_bwd"])
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,8 @@ FMAS: Mapping[str, Fma] = _table(
     Fma("bf16_2_2{4}", BF16X2, BF16X2, BF16X2, 4),
     Fma("bf16_3_3{6}", BF16X3, BF16X3, BF16X3, 6),
     Fma("bf16_3_3{9}", BF16X3, BF16X3, BF16X3, 9),
+    Fma("hfp8_fwd", HFP8_FWD, HFP8_FWD, FP32, 1),
+    Fma("hfp8_bwd", HFP8_BWD, HFP8_FWD, FP32, 1),
     Fma("amx_bf16", BF16, BF16, FP32, 1, "amx_bf16"),
     Fma("avx512_bf16", BF16, BF16, FP32, 1, "avx512_bf16"),
 )

@@ -16,12 +16,14 @@ class Options:
     """How to compile: the FMA operator, the format of other float operations, the target machine.
 
     `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
+    pack_weights: the program holds weights in the bytes of their format, and expands them when it is loaded.
     """
 
     fma: str = "fp32"
     ops: str = "fp32"
     target: str = "host"
     fast: bool = True
+    pack_weights: bool = False
 
     def resolved(self) -> tuple[Fma, Conversion, Target]:
         """Parse the texts. Raises NumcError for unknown names."""

@@ -92,6 +92,11 @@ def unpack(packed: Packed) -> F32Array:
     return where.tensor_of(result)
 
 
+def integer_bytes(numbers: F32Array, width: int) -> bytes:
+    """Return integers, as floats, in the bytes that an `intN` of that width has them in."""
+    return _code_bytes(numbers.reshape(-1).astype(np.int64) & (1 << width) - 1, width)
+
+
 def group_bits(fmt: GroupFormat, size: int) -> int:
     """Return how many bits a group of `size` values takes."""
     if isinstance(fmt, Bfp):

@@ -104,6 +104,17 @@ def packed(values: F32Array, to: Layout, largest: np.float32) -> F32Array:
     return np.concatenate([split.reshape(-1), limits.reshape(-1).view(np.float32), [largest]])
 
 
+def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Array:
+    """The inverse of `packed`, but for parts, which are (batch, rows or lanes, k, part)."""
+    batch, size, depth = shape
+    panels = memory[: batch * to.batch_words(size, depth)]
+    split = panels.reshape(batch, -(-size // to.extent), -1, to.count, to.parts, to.width)
+    across = split.transpose(0, 1, 3, 2, 5, 4) if to.side == "rows" else split.transpose(0, 1, 3, 5, 2, 4)
+    whole = across.reshape(batch, -(-size // to.extent) * to.extent, -1, to.parts)
+    values: F32Array = whole[:, :size, :depth]
+    return values
+
+
 def _parts(x: F32Array, count: int) -> list[F32Array]:
     """emit_parts on arrays of values that are sums of `count` bf16 numbers."""
     if count == 1:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from torch_mlir import ir
 
+from numc.compiler.formats import Format
 from numc.compiler.group_arrays import convert_operand, largest_magnitude
-from numc.compiler.grouped import GroupConversion
+from numc.compiler.grouped import GroupConversion, GroupFormat
 from numc.passes.kernels import Kernel
 from numc.passes.packing import Layout, layout, packed
 from numc.passes.recognise import Found, Operand, static_sizes
@@ -27,6 +28,7 @@ class Packing:
     the contraction's dimensions, as far as the weight knows them. conversion: what its values need first, or nothing.
     groups: the conversion that follows, if its format has groups; what it depends on is the largest value of the whole
     operand, at `origin` and along `whole`.
+    format: what they are in then.
     """
 
     weight: int
@@ -40,6 +42,7 @@ class Packing:
     groups: GroupConversion | None
     origin: int
     whole: Directions
+    format: Format | GroupFormat
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -95,4 +98,6 @@ def packing_of(
 
     places = directions(batch), directions(across), directions(found.shape.k)
     groups = None if kernel.fma.groups is None else kernel.groups_of(side)
-    return Packing(weight, start, *places, sizes, layout(kernel, side), operand.conversion, groups, origin, whole)
+    fmt = kernel.conversion(side).format if groups is None else groups.format
+    to = layout(kernel, side)
+    return Packing(weight, start, *places, sizes, to, operand.conversion, groups, origin, whole, fmt)

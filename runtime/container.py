@@ -10,7 +10,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.runtime.library import MAX_RANK, feature_names
+from numc.runtime.storage import Storage, read_storage
 
 MAGIC = b"NUMC\r\n\x1a\n"
 VERSION = 1
@@ -27,6 +28,8 @@ _CHECKSUM_AT = 24
 _ENTRY = struct.Struct("<24sQQII")
 _PAGE = 4096
 _WEIGHT_ALIGNMENT = 64
+# Kinds of arguments besides 0, an input.
+_WEIGHT, _STORED = 1, 2
 # In the order of numc_dtype.
 DTYPES: tuple[str, ...] = ("float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8")
 
@@ -52,7 +55,17 @@ class Input(TensorSpec):
 
 @dataclass(frozen=True)
 class Weight(TensorSpec):
-    """An argument of the entry that the program file holds; its shape has no free dimension."""
+    """An argument of the entry that the program file holds; its shape has no free dimension.
+
+    storage: None, or how the file holds it in fewer bytes: its array in Contents is these bytes.
+    """
+
+    storage: Storage | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The size in memory, when a program is loaded."""
+        return int(np.prod([d or 0 for d in self.shape], dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -105,12 +118,12 @@ def feature_bits(features: Iterable[str]) -> int:
     return bits
 
 
-def _value(spec: TensorSpec, weight: bool) -> bytes:
+def _value(spec: TensorSpec, kind: int) -> bytes:
     if spec.dtype not in DTYPES:
         raise NumcError(f"'{spec.name}': dtype {spec.dtype} is not one of {', '.join(DTYPES)}")
     if len(spec.shape) > MAX_RANK:
         raise NumcError(f"'{spec.name}': rank {len(spec.shape)}, at most {MAX_RANK} is supported")
-    head = struct.pack("<BBBB", weight, DTYPES.index(spec.dtype), len(spec.shape), 0)
+    head = struct.pack("<BBBB", kind, DTYPES.index(spec.dtype), len(spec.shape), 0)
     return head + struct.pack(f"<{len(spec.shape)}q", *(-1 if d is None else d for d in spec.shape))
 
 
@@ -131,17 +144,23 @@ def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
     parts = [struct.pack("<IQ", 1, feature_bits(abi.features)), _text(abi.entry), _text(abi.target)]
     parts.append(struct.pack("<II", len(abi.arguments), len(abi.results)))
     for argument in abi.arguments:
-        parts.append(_value(argument, isinstance(argument, Weight)))
-        offset = size = 0
+        offset = kind = size = 0
+        storage = None
         if isinstance(argument, Weight):
             offset, array = next(offsets)
-            size = array.nbytes
-            if array.dtype.name != argument.dtype or array.shape != argument.shape:
+            size, storage = array.nbytes, argument.storage
+            kind = _WEIGHT if storage is None else _STORED
+            want: TensorSpec = argument
+            if storage is not None:
+                want = TensorSpec(argument.name, "uint8", (storage.stored_bytes,))
+            if array.dtype.name != want.dtype or array.shape != want.shape:
                 got = TensorSpec(argument.name, array.dtype.name, array.shape)
-                raise NumcError(f"weight '{argument.name}': got {got}, want {argument}")
-        parts += [struct.pack("<QQ", offset, size), _text(argument.name)]
+                raise NumcError(f"weight '{argument.name}': got {got}, want {want}")
+        parts += [_value(argument, kind), struct.pack("<QQ", offset, size), _text(argument.name)]
+        if storage is not None:
+            parts.append(storage.record())
     for result in abi.results:
-        parts += [_value(result, False), _text(result.name)]
+        parts += [_value(result, 0), _text(result.name)]
     return b"".join(parts)
 
 
@@ -236,10 +255,16 @@ def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
     results, offsets = [], []
     for _ in range(argument_count):
         kind, dtype, shape = _decode_value(cursor)
-        offset, _ = cursor.unpack("QQ")
-        arguments.append((Weight if kind else Input)(cursor.text(), dtype, shape))
-        if kind:
-            offsets.append(offset)
+        offset, size = cursor.unpack("QQ")
+        name = cursor.text()
+        if not kind:
+            arguments.append(Input(name, dtype, shape))
+            continue
+        weight = Weight(name, dtype, shape)
+        if kind == _STORED:
+            weight = replace(weight, storage=read_storage(cursor.unpack, size, weight.nbytes // 4))
+        arguments.append(weight)
+        offsets.append(offset)
     for _ in range(result_count):
         _, dtype, shape = _decode_value(cursor)
         results.append(TensorSpec(cursor.text(), dtype, shape))
@@ -303,11 +328,13 @@ def read_program(path: str | os.PathLike[str]) -> Contents:
         start, length = found["weights"]
         weights = []
         for spec, offset in zip(abi.weights, offsets, strict=True):
-            shape = tuple(d or 0 for d in spec.shape)
+            shape, dtype = tuple(d or 0 for d in spec.shape), spec.dtype
+            if spec.storage is not None:
+                shape, dtype = (spec.storage.stored_bytes,), "uint8"
             count = int(np.prod(shape, dtype=np.int64))
-            if offset + count * np.dtype(spec.dtype).itemsize > length:
+            if offset + count * np.dtype(dtype).itemsize > length:
                 raise ValueError(f"weight '{spec.name}' is not in it")
-            view = np.frombuffer(data, spec.dtype, count, start + offset) if count else np.empty(0, spec.dtype)
+            view = np.frombuffer(data, dtype, count, start + offset) if count else np.empty(0, dtype)
             weights.append(view.reshape(shape))
     except (ValueError, IndexError, OverflowError, MemoryError, struct.error, zlib.error) as error:
         what = " ".join(str(error).split())  # a name out of a damaged file may hold line ends

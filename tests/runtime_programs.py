@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
+import numc
 from numc.runtime import Abi, Contents, Input, TensorSpec, Weight
+from numc.runtime.storage import Encoding, Storage
 from runtime_objects import compile_object
 
 ADD = """
@@ -127,6 +131,16 @@ def add() -> Contents:
     arguments = (Input("x", "float32", (None, 4)), Weight("bias", "float32", (4,)))
     abi = Abi("numc_entry", arguments, (TensorSpec("sum", "float32", (None, 4)),), frozenset({"avx"}), "x86-64-v2")
     return make(ADD, abi, (np.arange(4, dtype=np.float32),), model="add")
+
+
+def add_packed() -> Contents:
+    """The same with the bias in the codes of e4m5: 0, 1, 2, 3."""
+    contents = add()
+    x, bias = contents.abi.arguments
+    storage = Storage(Encoding("float", 4, 5), (1, 1, 4), 5, 4)
+    bias = dataclasses.replace(bias, storage=storage)
+    stored = np.frombuffer(numc.pack(contents.weights[0], "e4m5").data, np.uint8)
+    return dataclasses.replace(contents, abi=dataclasses.replace(contents.abi, arguments=(x, bias)), weights=(stored,))
 
 
 def parallel() -> Contents:

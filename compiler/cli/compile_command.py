@@ -18,6 +18,7 @@ Examples:
   numc compile model.onnx --fma bf16_1_2 -o model.numc
   numc compile model.onnx --fma 'fma(a=e4m3fn,acc=fp32)' --ops bf16
   numc compile model.onnx --shape x=1x3x224x224 --target x86-64-v3
+  numc compile model.onnx --fma 'fmac(e4m5)' --pack-weights
   numc compile model.onnx --fma mp --emit numc | less
 """
 
@@ -29,6 +30,7 @@ Examples:
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
+@click.option("--pack-weights", is_flag=True, help="Store weights in the bytes of their format: a smaller file.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing in the cache (`numc cache info`).")
 @click.option("--json", "want_json", is_flag=True, help="Print the summary as JSON.")
 def compile_command(
@@ -40,6 +42,7 @@ def compile_command(
     out: str | None,
     emit: str | None,
     dump_dir: str | None,
+    pack_weights: bool,
     no_cache: bool,
     want_json: bool,
 ) -> None:
@@ -48,6 +51,8 @@ def compile_command(
     fixed = parse_shapes(shapes)
     if emit is not None and want_json:
         raise NumcError("--emit writes IR text: leave --json out")
+    if emit is not None and pack_weights:
+        raise NumcError("--emit writes IR text, which holds no weights: leave --pack-weights out")
     if out == "-" and emit is None:
         raise NumcError("-o -: a program is not text: name a file (stdout is for --emit)")
     out = out or ("-" if emit is not None else f"{Path(model).stem}.numc")
@@ -76,7 +81,7 @@ def compile_command(
     from numc.compiler import driver
     from numc.compiler.options import Options
 
-    options = Options(**keywords)  # type: ignore[arg-type]
+    options = Options(**keywords, pack_weights=pack_weights)  # type: ignore[arg-type]
     with output.busy(f"compiling {model}"):
         # Not loaded: the target may be another machine than this one.
         contents, cached = driver.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
@@ -95,7 +100,10 @@ def _folder(path: str) -> Path:
 
 def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_json: bool) -> None:
     abi, manifest = contents.abi, contents.manifest
-    weight_bytes = sum(int(w.nbytes) for w in contents.weights)
+    weight_bytes = sum(w.nbytes for w in abi.weights)
+    stored_bytes = sum(int(w.nbytes) for w in contents.weights)
+    packed = [w.storage for w in abi.weights if w.storage is not None]
+    values, bits = sum(s.values for s in packed), 8 * sum(s.stored_bytes for s in packed)
     contractions = len(manifest["contractions"])
     if want_json:
         output.as_json(
@@ -109,16 +117,22 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
                 "contractions": contractions,
                 "code_bytes": len(contents.code),
                 "weight_bytes": weight_bytes,
+                "stored_weight_bytes": stored_bytes,
+                "packed_values": values,
+                "bits_per_packed_value": round(bits / values, 4) if values else None,
+                "program_bytes": Path(out).stat().st_size,
                 "cached": cached,
                 "seconds": round(seconds, 3),
             }
         )
         return
+    each = f" ({bits / values:.3g} bits per packed value)" if values else ""
     inputs, outputs = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (abi.inputs, abi.results))
     if not sys.stdout.isatty():
         click.echo(
             f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {manifest['fma']}, "
-            f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights, {seconds:.2f} s"
+            f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights"
+            f"{f', stored in {stored_bytes}{each}' if each else ''}, {seconds:.2f} s"
             f"{', cached' if cached else ''}"
         )
         return
@@ -131,7 +145,8 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
             ("target", manifest["target"]),
             ("contractions", contractions),
             ("code", f"{len(contents.code):,} bytes"),
-            ("weights", f"{weight_bytes:,} bytes"),
+            ("weights", f"{weight_bytes:,} bytes" + (f", stored in {stored_bytes:,}{each}" if each else "")),
+            ("program", f"{Path(out).stat().st_size:,} bytes"),
             ("time", f"{seconds:.2f} s{', from the cache' if cached else ''}"),
         ],
     )

@@ -56,12 +56,17 @@ NUMC_API const char *numc_version(void);
 NUMC_API void numc_string_free(char *text);
 
 /* Programs. A file is mapped, its weights are read on first use. load_memory borrows `bytes` until numc_program_free.
- * from_parts takes the `abi` section and the object code by copy and borrows the weights (in the order of the abi). */
+ * from_parts takes the `abi` section and the object code by copy and borrows the weights (in the order of the abi).
+ * Weights in the bytes of their number format are expanded here, into memory of the program. */
 NUMC_API numc_program *numc_program_load(const char *path, char **error);
 NUMC_API numc_program *numc_program_load_memory(const void *bytes, size_t size, char **error);
 NUMC_API numc_program *numc_program_from_parts(const void *abi, size_t abi_size, const void *code, size_t code_size,
                                                const void *const *weights, size_t weight_count, char **error);
 NUMC_API void numc_program_free(numc_program *program);
+
+/* Expands one weight as loading does: `storage` is its record in the abi section, `count` that of the float32 numbers. */
+NUMC_API int32_t numc_expand(const void *storage, size_t storage_size, const void *stored, size_t stored_size,
+                             float *out, size_t count, char **error);
 
 /* Description. A dimension of -1 is free: the caller of numc_run chooses it. An index out of range gives NULL or -1. */
 NUMC_API int32_t numc_input_count(const numc_program *program);

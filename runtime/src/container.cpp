@@ -70,14 +70,40 @@ const std::array<std::array<uint32_t, 256>, 8> &crc_tables() {
   return tables;
 }
 
+// Returns what is wrong with it, or NULL.
+const char *read_storage(Cursor &cursor, Storage &s) {
+  s.kind = static_cast<Storage::Kind>(cursor.number<uint8_t>());
+  if (s.kind > Storage::kInt) return "is packed in an encoding that this runtime does not know";
+  s.exponent_bits = cursor.number<uint8_t>();
+  s.significand_bits = cursor.number<uint8_t>();
+  s.subnormals = cursor.number<uint8_t>() != 0;
+  s.finite = cursor.number<uint8_t>() != 0;
+  s.parts = cursor.number<uint8_t>();
+  s.group = cursor.number<uint32_t>();
+  s.top = cursor.number<int32_t>();
+  s.side = static_cast<Storage::Side>(cursor.number<uint8_t>());
+  if (s.side > Storage::kLanes) return "is packed in no order";
+  s.batches = cursor.number<uint64_t>();
+  s.size = cursor.number<uint64_t>();
+  s.depth = cursor.number<uint64_t>();
+  if (s.side != Storage::kDense) {
+    s.width = cursor.number<uint32_t>();
+    s.count = cursor.number<uint32_t>();
+    s.k_block = cursor.number<uint32_t>();
+    s.last.resize(cursor.number<uint8_t>());
+    for (auto &number : s.last) number = cursor.number<uint32_t>();
+  }
+  return s.check();
+}
+
 Value read_value(Cursor &cursor, bool argument) {
   Value value;
   const auto kind = cursor.number<uint8_t>();
   value.dtype = cursor.number<uint8_t>();
   const auto rank = cursor.number<uint8_t>();
   cursor.number<uint8_t>();
-  if (kind > (argument ? 1 : 0)) damaged("argument kind " + std::to_string(kind));
-  value.weight = kind == 1;
+  if (kind > (argument ? 2 : 0)) damaged("argument kind " + std::to_string(kind));
+  value.weight = kind != 0;
   if (value.dtype >= kDtypeCount) damaged("dtype " + std::to_string(value.dtype));
   if (rank > NUMC_MAX_RANK) damaged("rank " + std::to_string(rank));
   uint64_t bytes = item_size(value.dtype);
@@ -91,9 +117,18 @@ Value read_value(Cursor &cursor, bool argument) {
   if (argument) {
     value.offset = cursor.number<uint64_t>();
     value.bytes = cursor.number<uint64_t>();
-    if (value.weight && (overflow || value.bytes != bytes)) damaged("a weight's size is not its shape's");
+    if (value.weight && (overflow || (kind == 1 && value.bytes != bytes)))
+      damaged("a weight's size is not its shape's");
   }
   value.name = cursor.text();
+  if (kind == 2) {
+    value.storage.emplace();
+    const char *const wrong = read_storage(cursor, *value.storage);
+    const std::string who = "weight '" + value.name + "' ";
+    if (wrong != nullptr) damaged(who + wrong);
+    if (value.dtype != NUMC_F32 || value.storage->words * 4 != bytes || value.storage->stored_bytes != value.bytes)
+      damaged(who + "is not packed in the bytes that its shape takes");
+  }
   return value;
 }
 
@@ -160,6 +195,14 @@ Container read_container(Span bytes) {
   }
   if (container.abi.data == nullptr || container.code.data == nullptr) damaged("no abi or code section");
   return container;
+}
+
+Storage read_storage(Span bytes) {
+  Cursor cursor(bytes, "storage");
+  Storage storage;
+  const char *const wrong = read_storage(cursor, storage);
+  if (wrong != nullptr) throw Error(std::string("a weight ") + wrong);
+  return storage;
 }
 
 Abi read_abi(Span bytes) {

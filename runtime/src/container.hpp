@@ -7,15 +7,19 @@
 //             manifest (JSON) and ir (zlib), which only Python reads
 //
 // abi: u32 1, u64 CPU features, str entry, str target, u32 arguments, u32 results, then
-//   argument: u8 kind (0 input, 1 weight), u8 dtype, u8 rank, u8 0, i64 dims[rank], u64 offset, u64 bytes, str name
+//   argument: u8 kind (0 input, 1 weight, 2 weight in the bytes of its format), u8 dtype, u8 rank, u8 0, i64 dims[rank],
+//             u64 offset, u64 bytes, str name, and for kind 2 how it is stored (storage.hpp)
 //   result: u8 0, u8 dtype, u8 rank, u8 0, i64 dims[rank], str name
 // where str is u32 length and UTF-8 bytes. All numbers are little endian and unaligned.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "storage.hpp"
 
 namespace numc {
 
@@ -25,6 +29,7 @@ struct Value {
   std::vector<int64_t> dims;  // -1: free
   std::string name;
   uint64_t offset = 0, bytes = 0;  // of a weight in its section
+  std::optional<Storage> storage;  // of a weight that is to be expanded
 };
 
 struct Abi {
@@ -42,9 +47,10 @@ struct Container {
   Span abi, code, weights;
 };
 
-// Both throw Error on anything that is not whole. The spans point into `bytes`.
+// All throw Error on anything that is not whole. The spans point into `bytes`.
 Container read_container(Span bytes);
 Abi read_abi(Span bytes);
+Storage read_storage(Span bytes);
 
 size_t item_size(int32_t dtype);
 const char *dtype_name(int32_t dtype);

@@ -101,6 +101,7 @@ using namespace numc;
 struct numc_program {
   std::unique_ptr<Mapping> mapping;
   std::unique_ptr<void, AllocFree> aligned_weights;
+  std::vector<std::unique_ptr<void, AllocFree>> expanded;  // weights that came in the bytes of their format
   Abi abi;
   std::unique_ptr<Object> object;
   void (*entry)(void **) = nullptr;
@@ -125,6 +126,13 @@ struct numc_program {
   }
 
   void add_weight(const Value &value, const void *data) {
+    if (value.storage) {
+      void *const memory = numc_alloc(value.storage->words * 4);
+      if (memory == nullptr) throw std::bad_alloc();
+      expanded.emplace_back(memory);
+      expand(*value.storage, static_cast<const uint8_t *>(data), static_cast<float *>(memory));
+      data = memory;
+    }
     std::vector<int64_t> words;
     append_descriptor(words, data, value.dims.data(), value.dims.size());
     weights.push_back(std::move(words));
@@ -328,6 +336,18 @@ numc_program *numc_program_from_parts(const void *abi, size_t abi_size, const vo
     if (used != weight_count)
       throw Error("got " + std::to_string(weight_count) + " weights, want " + std::to_string(used));
     return program.release();
+  });
+}
+
+int32_t numc_expand(const void *storage, size_t storage_size, const void *stored, size_t stored_size, float *out,
+                    size_t count, char **error) {
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    const Storage s = read_storage({static_cast<const uint8_t *>(storage), storage_size});
+    if (s.stored_bytes != stored_size || s.words != count)
+      throw Error("a packed weight has " + std::to_string(stored_size) + " bytes and " + std::to_string(count) +
+                  " values, want " + std::to_string(s.stored_bytes) + " and " + std::to_string(s.words));
+    expand(s, static_cast<const uint8_t *>(stored), out);
+    return NUMC_OK;
   });
 }
 

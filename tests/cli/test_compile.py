@@ -36,6 +36,25 @@ def test_json_summary(numc_run):
     assert told["weight_bytes"] == sum(w.nbytes for w in program.contents.weights) > 0
 
 
+def test_pack_weights_tells_the_size_before_and_after(numc_run):
+    command = ("compile", DIGITS / "cnn.onnx", "--fma", "fmac(e4m5)", "--pack-weights", "-o", "m.numc")
+    told = json.loads(numc_run(*command, "--json").out)
+    plain = numc.compile(DIGITS / "cnn.onnx", fma="fmac(e4m5)")
+    program = numc.load("m.numc")
+    assert told["weight_bytes"] == sum(w.nbytes for w in plain.contents.weights)
+    assert told["stored_weight_bytes"] == sum(w.nbytes for w in program.contents.weights) < told["weight_bytes"] / 3
+    assert told["packed_values"] == 16 * 9 + 32 * 144 + 32 * 288 + 64 * 512 + 10 * 64
+    assert told["bits_per_packed_value"] == 10
+    assert told["program_bytes"] == Path("m.numc").stat().st_size
+    assert (
+        f"{told['weight_bytes']} bytes of weights, stored in {told['stored_weight_bytes']} (10 bits per packed value), "
+        in numc_run(*command).out
+    )
+    told = json.loads(numc_run("compile", DIGITS / "mlp.onnx", "--pack-weights", "-o", "m.numc", "--json").out)
+    assert (told["packed_values"], told["bits_per_packed_value"]) == (0, None)
+    assert told["stored_weight_bytes"] == told["weight_bytes"]
+
+
 def test_shape_fixes_an_input(numc_run):
     assert numc_run("compile", DIGITS / "mlp.onnx", "--shape", "x=5x64", "-o", "m.numc").status == 0
     assert numc.load("m.numc").inputs[0].shape == (5, 64)
@@ -73,6 +92,7 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
             "--emit 'lvm': no such stage (did you mean 'llvm'?): one of linalg, numc, vector, llvm",
         ),
         (["MODEL", "--emit", "llvm", "--json"], "--emit writes IR text: leave --json out"),
+        (["MODEL", "--emit", "numc", "--pack-weights"], "--emit writes IR text, which holds no weights: leave"),
         (["MODEL", "-o", "-"], "-o -: a program is not text: name a file (stdout is for --emit)"),
         (["MODEL", "--shape", "x"], "--shape 'x': want NAME=SIZExSIZE..., sizes of at least 1, such as x=1x3x224x224"),
         (["MODEL", "--shape", "x=1x0"], "--shape 'x=1x0': want NAME=SIZE"),

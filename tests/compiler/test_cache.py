@@ -58,8 +58,10 @@ def test_the_second_compilation_is_the_first_ones_file(place):
     assert len(programs(place)) == 1
 
 
-@pytest.mark.parametrize("options", [{"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}])
-def test_every_option_that_changes_code_changes_the_key(place, options):
+@pytest.mark.parametrize(
+    "options", [{"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}, {"pack_weights": True}]
+)
+def test_every_option_that_changes_the_program_changes_the_key(place, options):
     usual = cache.entry("model.mlir", Options(target="x86-64-v4"), None)
     assert cache.entry("model.mlir", Options(**{"target": "x86-64-v4", **options}), None) != usual
 

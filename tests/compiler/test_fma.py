@@ -36,6 +36,14 @@ def test_the_table_of_section_3() -> None:
     assert {n: FMAS[n] for n in ALIASES.values()} == {n: parse_fma(alias) for alias, n in ALIASES.items()}
 
 
+def test_hybrid_fp8() -> None:
+    """Forward, both operands have 4 exponent bits; backward, the errors (A) have 5, weights and activations (B) 4."""
+    e4m3, e5m2 = Conversion(FORMATS["hfp8_fwd"]), Conversion(FORMATS["hfp8_bwd"])
+    assert [str(c) for c in (e4m3, e5m2)] == ["e4m3", "e5m2"]
+    assert FMAS["hfp8_fwd"] == Fma("", e4m3, e4m3, FP32, 1) == parse_fma("fmacs(e4m3)")
+    assert FMAS["hfp8_bwd"] == Fma("", e5m2, e4m3, FP32, 1) == parse_fma("fma(a=e5m2,b=e4m3,acc=fp32)")
+
+
 @pytest.mark.parametrize("name", FMAS)
 def test_named_operators_print_as_their_name(name: str) -> None:
     fma = FMAS[name]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import runtime_programs as programs
 from numc.compiler.errors import CompilerBug, NumcError
 from numc.runtime import (
+    Contents,
     Input,
     Program,
     TensorSpec,
@@ -30,10 +31,15 @@ from numc.runtime import (
 from numc.runtime.library import ErrorText, library
 
 
+@pytest.fixture(scope="module", params=[programs.add, programs.add_packed], ids=lambda made: made.__name__)
+def contents(request) -> Contents:
+    return request.param()
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> bytes:
+def whole(tmp_path_factory, contents) -> bytes:
     path = tmp_path_factory.mktemp("container") / "add.numc"
-    write_program(path, programs.add())
+    write_program(path, contents)
     return programs.Quiet(path.read_bytes())
 
 
@@ -81,8 +87,8 @@ def test_round_trip(tmp_path):
     assert os.listdir(tmp_path) == ["p.numc"]
 
 
-def test_same_program_same_bytes(tmp_path, whole):
-    write_program(tmp_path / "p.numc", programs.add())
+def test_same_program_same_bytes(tmp_path, contents, whole):
+    write_program(tmp_path / "p.numc", contents)
     assert (tmp_path / "p.numc").read_bytes() == whole
 
 
@@ -141,6 +147,52 @@ def test_a_line_end_in_a_name_stays_out_of_the_message(whole, folder):
     changed[24:28] = zlib.crc32(changed[: 64 + 48 * 5]).to_bytes(4, "little")
     assert read_bytes(bytes(changed), folder).endswith("damaged program file (weight ' ias' is not in it)")
     assert load_bytes(bytes(changed)).endswith("damaged program file (weight '?ias' is not in it)")
+
+
+def test_a_packed_weight(tmp_path):
+    x = np.ones((2, 4), np.float32)
+    contents = programs.add_packed()
+    write_program(tmp_path / "p.numc", contents)
+    read = read_program(tmp_path / "p.numc")
+    assert read.abi == contents.abi
+    assert read.abi.weights[0].nbytes == 16
+    assert read.weights[0].nbytes == 5
+    programs_ = [Program(contents), Program(read), load(tmp_path / "p.numc")]
+    for program in programs_:
+        np.testing.assert_array_equal(program(x), x + np.arange(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "text"),
+    [
+        (0, 4, "weight 'bias' is packed in an encoding that this runtime does not know"),
+        (1, 9, "weight 'bias' is packed in no format"),
+        (2, 24, "weight 'bias' is packed in no format"),
+        (2, 6, "weight 'bias' is not packed in the bytes that its shape takes"),
+        (5, 2, "weight 'bias' is packed in no format"),
+        (0, 1, "weight 'bias' is packed in no format"),
+        (6, 9, "weight 'bias' is packed in no format"),
+        (14, 3, "weight 'bias' is packed in no order"),
+        (14, 1, "abi section ends early"),
+        (15, 0, "weight 'bias' is packed without values"),
+        (22, 255, "weight 'bias' is packed with impossible sizes"),
+        (31, 5, "weight 'bias' is not packed in the bytes that its shape takes"),
+    ],
+)
+def test_a_damaged_packed_weight(tmp_path, at, value, text):
+    """Damage that the checksums do not show, in the record behind the name."""
+    write_program(tmp_path / "p.numc", programs.add_packed())
+    packed = (tmp_path / "p.numc").read_bytes()
+    changed = bytearray(packed)
+    table = {packed[64 + 48 * i :][:24].rstrip(b"\0"): 64 + 48 * i for i in range(5)}
+    abi = table[b"abi"]
+    start, size = (int.from_bytes(changed[abi + k : abi + k + 8], "little") for k in (24, 32))
+    changed[changed.index(b"bias", start) + 4 + at] = value
+    changed[abi + 40 : abi + 44] = zlib.crc32(changed[start : start + size]).to_bytes(4, "little")
+    changed[24:28] = bytes(4)
+    changed[24:28] = zlib.crc32(changed[: 64 + 48 * 5]).to_bytes(4, "little")
+    assert load_bytes(bytes(changed)) == f"damaged program file ({text})"
+    assert "\n" not in read_bytes(bytes(changed), tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 8, 20, 63, 64, 100, 400, -4097, -1])
@@ -225,6 +277,7 @@ def test_writing_refuses_what_does_not_fit(tmp_path):
         (with_abi(results=(TensorSpec("y", "int8", (1,) * 17),)), "'y': rank 17, at most 16 is supported"),
         (with_abi(arguments=(x,)), "program: got 1 weights, want 0"),
         (dataclasses.replace(good, weights=(bias,)), "weight 'bias': got float32[5], want float32[4]"),
+        (dataclasses.replace(programs.add_packed(), weights=(bias,)), "weight 'bias': got float32[5], want uint8[5]"),
     ]
     for contents, text in cases:
         with pytest.raises(NumcError) as caught:

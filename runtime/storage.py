@@ -1,0 +1,111 @@
+"""Weights in the bytes of their number format: what a program file says of them, and how they become float32 again.
+
+The bytes are those of `numc.pack` (docs/arithmetic.md, "Packed storage"); runtime/src/storage.cpp expands them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.errors import NumcError
+from numc.runtime.library import ErrorText, library
+
+_KINDS = ("float", "bfp", "mx", "int")
+_SIDES = ("", "rows", "lanes")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the bits mean: codes of a ``float`` format, of its parts; groups of ``bfp`` or ``mx``; ``int`` numbers.
+
+    significand_bits: of bfp those of the magnitude, of int all. group: how many neighbours along k share an exponent.
+    top: the largest exponent of a bfp tensor.
+    """
+
+    kind: str
+    exponent_bits: int
+    significand_bits: int
+    subnormals: bool = True
+    finite: bool = False
+    parts: int = 1
+    group: int = 0
+    top: int = 0
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The order in which a kernel reads an operand: `Layout` of passes/packing.py, without the parts.
+
+    last: what lies behind the panels and the guard's data, as the bits of float32 numbers.
+    """
+
+    side: str
+    width: int
+    count: int
+    k_block: int
+    last: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a weight is stored, and where its values go in memory.
+
+    shape: batches, rows or lanes, and k; the values are stored in that order. panels: None is the same order in memory.
+    stored_bytes: the size in a program file. words: how many float32 numbers it is in memory, with what panels are
+    padded with and the guard's data.
+    """
+
+    encoding: Encoding
+    shape: tuple[int, int, int]
+    stored_bytes: int
+    words: int
+    panels: Panels | None = None
+
+    @property
+    def values(self) -> int:
+        """How many values there are."""
+        batches, size, depth = self.shape
+        return batches * size * depth
+
+    def record(self) -> bytes:
+        """Return what the `abi` section says of it (runtime/src/storage.hpp)."""
+        e, p = self.encoding, self.panels
+        numbers = e.exponent_bits, e.significand_bits, e.subnormals, e.finite, e.parts, e.group, e.top
+        side = _SIDES.index("" if p is None else p.side)
+        head = struct.pack("<6BIiB3Q", _KINDS.index(e.kind), *numbers, side, *self.shape)
+        if p is None:
+            return head
+        return head + struct.pack(f"<3IB{len(p.last)}I", p.width, p.count, p.k_block, len(p.last), *p.last)
+
+    def expand(self, stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """Return the float32 numbers that the bytes `stored` become when a program is loaded; 1-D. Raises NumcError."""
+        record, out, error = self.record(), np.empty(self.words, np.float32), ErrorText()
+        code = library().numc_expand(
+            record, len(record), stored.ctypes.data, stored.size, out.ctypes.data, out.size, error.reference()
+        )
+        if code != 0:
+            raise NumcError(error.take())
+        return out
+
+
+def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, words: int) -> Storage:
+    """Return what `unpack`, which reads the numbers of a struct format, finds in an `abi` section.
+
+    Raises ValueError for a kind or an order that it does not know.
+    """
+    kind, exponent, significand, subnormals, finite, parts, group, top, side, *shape = unpack("6BIiB3Q")
+    if kind >= len(_KINDS) or side >= len(_SIDES):
+        raise ValueError(f"storage {kind}, side {side}")
+    encoding = Encoding(_KINDS[kind], exponent, significand, bool(subnormals), bool(finite), parts, group, top)
+    panels = None
+    if side:
+        width, count, k_block, last = unpack("3IB")
+        panels = Panels(_SIDES[side], width, count, k_block, unpack(f"{last}I"))
+    batches, size, depth = shape
+    return Storage(encoding, (batches, size, depth), stored_bytes, words, panels)

@@ -1,0 +1,112 @@
+"""--pack-weights changes where a program's weights are, not one bit of them or of what it computes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numc
+from numc.compiler.compile import build
+from numc.compiler.options import Options
+from numc.frontends.imported import Argument, Imported
+from numc.runtime import Contents, read_program, write_program
+
+ROOT = Path(__file__).resolve().parents[2]
+MODELS = [ROOT / "examples" / "digits" / "cnn.onnx"] + [
+    ROOT / "examples" / "models" / f"{name}.onnx" for name in ("transformer", "lstm", "gru")
+]
+OPERATORS = ["mp", "fmac(e4m5)", "bf16_2_2", "bf16_3_3{6}", "fma(a=bf16,b=e4m3fn,acc=fp32)", "highbfp", "mxfp6", "int8"]
+
+
+def expanded(contents: Contents) -> list[np.ndarray]:
+    """The weights as the code reads them."""
+    pairs = zip(contents.abi.weights, contents.weights, strict=True)
+    return [array if spec.storage is None else spec.storage.expand(array).reshape(spec.shape) for spec, array in pairs]
+
+
+def same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
+    for g, w in zip(got, want, strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        assert g.tobytes() == w.tobytes()
+
+
+@pytest.mark.parametrize("fma", OPERATORS)
+@pytest.mark.parametrize("model", MODELS, ids=lambda p: p.stem)
+def test_same_weights_same_results(model: Path, fma: str, tmp_path: Path) -> None:
+    plain, short = numc.compile(model, fma=fma), numc.compile(model, fma=fma, pack_weights=True)
+    same_bits(expanded(short.contents), list(plain.contents.weights))
+    assert sum(w.storage is not None for w in short.contents.abi.weights) > 0
+    assert short.contents.code == plain.contents.code
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal([2 if d is None else d for d in i.shape]).astype(np.float32) for i in plain.inputs]
+    want = plain(*inputs)
+    plain.save(tmp_path / "plain.numc")
+    short.save(tmp_path / "short.numc")
+    assert os.path.getsize(tmp_path / "short.numc") < os.path.getsize(tmp_path / "plain.numc")
+    loaded = numc.load(tmp_path / "short.numc")
+    same_bits([short(*inputs), loaded(*inputs)], [want, want])
+    loaded.save(tmp_path / "again.numc")
+    assert (tmp_path / "again.numc").read_bytes() == (tmp_path / "short.numc").read_bytes()
+
+
+SPECIAL = """
+func.func @main(%x: tensor<?x70xf32>, %w: tensor<70x33xf32>, %t: tensor<33x70xf32>) -> tensor<?x70xf32> {
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?x70xf32>
+  %e = tensor.empty(%n) : tensor<?x33xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x33xf32>) -> tensor<?x33xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<?x70xf32>, tensor<70x33xf32>) outs(%f : tensor<?x33xf32>) -> tensor<?x33xf32>
+  %e2 = tensor.empty(%n) : tensor<?x70xf32>
+  %f2 = linalg.fill ins(%z : f32) outs(%e2 : tensor<?x70xf32>) -> tensor<?x70xf32>
+  %r = linalg.matmul ins(%y, %t : tensor<?x33xf32>, tensor<33x70xf32>) outs(%f2 : tensor<?x70xf32>) -> tensor<?x70xf32>
+  return %r : tensor<?x70xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(
+    "fma", ["bf16_1_1", "bf16_2_2", "bf16_3_3", "fmac(e6m9)", "fmac(e4m2n)", "fma(a=e4m3fn,acc=fp32)"]
+)
+def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: Path) -> None:
+    """Zeros of both signs, infinities, NaN, subnormals of float32 and of the format; panels of all vector lengths."""
+    rng = np.random.default_rng(1)
+    w = (rng.uniform(-1, 1, (70, 33)) * 2.0 ** rng.integers(-150, 60, (70, 33))).astype(np.float32)
+    w[::3, ::2] *= np.float32(0)
+    w[5, :8] = [np.inf, -np.inf, 1e-39, -1e-45, -0.0, 2.0**-9, 3e38, np.nan]
+    t = rng.standard_normal((33, 70)).astype(np.float32)
+    arguments = (Argument("x", "float32", (-1, 70)),), (Argument("y", "float32", (-1, 70)),)
+    source = Imported(SPECIAL, *arguments, {1: ("w", w), 2: ("t", t)})
+    plain = build(source, Options(fma, target=target))
+    short = build(source, Options(fma, target=target, pack_weights=True))
+    assert [w.storage is not None for w in short.abi.weights] == [False, False, True, True]  # the first two are empty
+    same_bits(expanded(short), list(plain.weights))
+    write_program(tmp_path / "p.numc", short)
+    back = read_program(tmp_path / "p.numc")
+    assert back.abi == short.abi
+    same_bits(list(back.weights), list(short.weights))
+
+
+def test_weights_that_no_kernel_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without panels, the values are in the bytes of the format in their own order; float32 ones stay mapped."""
+    monkeypatch.setenv("NUMC_DISABLE", "pack-weights")
+    model = ROOT / "examples" / "digits" / "cnn.onnx"
+    plain, short = numc.compile(model, fma="fmac(e4m5)"), numc.compile(model, fma="fmac(e4m5)", pack_weights=True)
+    specs = {w.name: w for w in short.contents.abi.weights}
+    storage = specs["conv2.weight"].storage
+    assert storage is not None
+    assert (storage.panels, storage.shape, storage.stored_bytes) == (None, (1, 32 * 16 * 3, 3), 32 * 16 * 9 * 10 // 8)
+    assert specs["fc1.bias"].storage is None
+    same_bits(expanded(short.contents), list(plain.contents.weights))
+    x = np.load(ROOT / "examples" / "digits" / "heldout.npz")["images"][:3]
+    same_bits([short(x)], [plain(x)])
+
+
+def test_nothing_to_gain() -> None:
+    model = ROOT / "examples" / "digits" / "mlp.onnx"
+    contents = numc.compile(model, fma="fp32", pack_weights=True).contents
+    assert [w.storage for w in contents.abi.weights] == [None] * len(contents.weights)
