@@ -74,6 +74,16 @@ class Fma:
         return self if self.chunk is None else replace(self, chunk=None)
 
     @property
+    def settled(self) -> Fma:
+        """The operator on operands that have their formats already: roundings of A and B that draw have been done."""
+        return replace(self, a=self.a.settled, b=self.b.settled)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a step draws random bits."""
+        return self.acc.noise is not None or (self.product is not None and self.product.noise is not None)
+
+    @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
         n, m = self.a.format.parts, self.b.format.parts

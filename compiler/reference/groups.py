@@ -12,28 +12,40 @@ import numpy.typing as npt
 from numc.compiler.fma import FP32
 from numc.compiler.grammar import parse_group_conversion
 from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, Int, Mx
-from numc.compiler.reference.rounding import round_real, rounder, to_multiple
+from numc.compiler.reference.random import conversion_draws, stream
+from numc.compiler.reference.rounding import round_real, rounder, to_multiple, to_noisy_multiple
 from numc.compiler.reference.value import POINT, Value, bits_of, from_bits, to_array
 
 
-def round_groups(x: npt.ArrayLike, to: GroupConversion | str, axis: int = -1) -> npt.NDArray[np.float32]:
+Noisy = tuple[Value, int]  # with what it draws
+
+
+def round_groups(
+    x: npt.ArrayLike, to: GroupConversion | str, axis: int = -1, *, stream: int = stream(0, 0)
+) -> npt.NDArray[np.float32]:
     """Return float32 `x` converted to a grouped format, whose groups run along `axis`.
 
+    stream: what a stochastic rounding draws from; each element by its index in C order, whatever the axis.
     Raises NumcError for a text that is no such conversion, TypeError for an `x` that float32 does not hold.
     """
     to = parse_group_conversion(to) if isinstance(to, str) else to
     bits = bits_of(x)
+    draws = np.array(conversion_draws(stream, bits.size, to.noise), np.uint32).reshape(bits.shape)
     if isinstance(to.format, Int):
-        return to_array(_int(_values(bits), to.format, to.rounding), bits.shape)
+        return to_array(_int(_values(bits), draws.ravel().tolist(), to), bits.shape)
     size = to.format.group
-    moved = np.moveaxis(bits, axis, -1)
-    rows = [moved[index] for index in np.ndindex(moved.shape[:-1])]
-    groups = [[_values(row[start : start + size]) for start in range(0, len(row), size)] for row in rows]
+    moved, moved_draws = np.moveaxis(bits, axis, -1), np.moveaxis(draws, axis, -1)
+    rows = [
+        list(zip(_values(moved[index]), moved_draws[index].tolist(), strict=True))
+        for index in np.ndindex(moved.shape[:-1])
+    ]
+    groups = [[row[start : start + size] for start in range(0, len(row), size)] for row in rows]
     if isinstance(to.format, Bfp):
-        top = max((e for row in groups for group in row if (e := _exponent(group)) is not None), default=0)
-        converted = [[_bfp(group, to.format, to.rounding, top) for group in row] for row in groups]
+        every = (_exponent([value for value, _ in group]) for row in groups for group in row)
+        top = max((e for e in every if e is not None), default=0)
+        converted = [[_bfp(group, to.format, to, top) for group in row] for row in groups]
     else:
-        converted = [[_mx(group, to.format, to.rounding) for group in row] for row in groups]
+        converted = [[_mx(group, to.format, to) for group in row] for row in groups]
     result = to_array((value for row in converted for group in row for value in group), moved.shape)
     return np.ascontiguousarray(np.moveaxis(result, -1, axis))
 
@@ -65,12 +77,14 @@ def _signed(magnitude: int, negative: bool) -> Value:
     return (-magnitude or -0.0) if negative else magnitude
 
 
-def _scaled_units(value: Value, shift: int, rounding: str) -> int:
+def _scaled_units(value: Value, shift: int, to: GroupConversion, noise: int) -> int:
     """How many times 2^shift quanta the magnitude of a value rounds to."""
     magnitude = _magnitude(value)
     if shift <= 0:
         return magnitude << -shift
-    return to_multiple(magnitude, shift, rounding, _negative(value)) >> shift
+    if to.noise is not None:
+        return to_noisy_multiple(magnitude, shift, to.noise.bits, noise) >> shift
+    return to_multiple(magnitude, shift, to.rounding, _negative(value)) >> shift
 
 
 def _times_power(units: int, shift: int) -> int:
@@ -78,7 +92,8 @@ def _times_power(units: int, shift: int) -> int:
     return units << shift if shift >= 0 else units >> -shift
 
 
-def _bfp(group: Sequence[Value], fmt: Bfp, rounding: str, top: int) -> list[Value]:
+def _bfp(noisy: Sequence[Noisy], fmt: Bfp, to: GroupConversion, top: int) -> list[Value]:
+    group = [value for value, _ in noisy]
     if not _is_finite(group):
         return [math.nan] * len(group)
     exponent = _exponent(group)
@@ -86,32 +101,35 @@ def _bfp(group: Sequence[Value], fmt: Bfp, rounding: str, top: int) -> list[Valu
         exponent = top  # any: every M is 0
     exponent = max(exponent, top - fmt.window)
     shift = exponent - (fmt.magnitude_bits - 1) + POINT
-    units = [min(_scaled_units(value, shift, rounding), fmt.largest) for value in group]
+    units = [min(_scaled_units(value, shift, to, noise), fmt.largest) for value, noise in noisy]
     return [_signed(_times_power(u, shift), _negative(value)) for u, value in zip(units, group, strict=True)]
 
 
-def _mx(group: Sequence[Value], fmt: Mx, rounding: str) -> list[Value]:
+def _mx(noisy: Sequence[Noisy], fmt: Mx, to: GroupConversion) -> list[Value]:
+    group = [value for value, _ in noisy]
     if not _is_finite(group):
         return [math.nan] * len(group)
     exponent = _exponent(group)
     if exponent is None:
         exponent = fmt.emax  # any: every element is 0
     scale = max(exponent - fmt.emax, -SCALE_BIAS)
-    return [_mx_element(value, fmt, rounding, scale) for value in group]
+    return [_mx_element(value, fmt, to, scale, noise) for value, noise in noisy]
 
 
-def _mx_element(value: Value, fmt: Mx, rounding: str, scale: int) -> Value:
+def _mx_element(value: Value, fmt: Mx, to: GroupConversion, scale: int, noise: int) -> Value:
     exponent = max(_magnitude(value).bit_length() - 1 - POINT - scale, fmt.emin)
     shift = exponent - fmt.significand_bits + scale + POINT
-    magnitude = _times_power(_scaled_units(value, shift, rounding), shift)
+    magnitude = _times_power(_scaled_units(value, shift, to, noise), shift)
     largest = int(fmt.largest * Fraction(2) ** (scale + POINT))
     has_minus_zero = fmt.exponent_bits > 0
     result = _signed(min(magnitude, largest), _negative(value))
     return result if result or has_minus_zero else 0
 
 
-def _int(tensor: Sequence[Value], fmt: Int, rounding: str) -> list[Value]:
+def _int(tensor: Sequence[Value], draws: Sequence[int], to: GroupConversion) -> list[Value]:
     """Both quotients and the product are those of binary32, to nearest even."""
+    fmt = to.format
+    assert isinstance(fmt, Int)
     if not _is_finite(tensor):
         return [math.nan] * len(tensor)
     largest = max(map(_magnitude, tensor), default=0)
@@ -121,9 +139,9 @@ def _int(tensor: Sequence[Value], fmt: Int, rounding: str) -> list[Value]:
     exact = Fraction(largest, fmt.largest << POINT)
     scale = max(int(Fraction(round_real(exact, FP32)) * (1 << POINT)), 1)
     results: list[Value] = []
-    for value in tensor:
+    for value, noise in zip(tensor, draws, strict=True):
         quotient = Fraction(round_real(Fraction(_magnitude(value), scale), FP32))
-        q = min(_to_integer(quotient, rounding, _negative(value)), fmt.largest)
+        q = min(_to_integer(quotient, to, _negative(value), noise), fmt.largest)
         product = to_f32(q * scale)
         magnitude = product if type(product) is int else _LARGEST
         results.append(-magnitude if _negative(value) else magnitude)
@@ -133,9 +151,11 @@ def _int(tensor: Sequence[Value], fmt: Int, rounding: str) -> list[Value]:
 _LARGEST = int(FP32.format.max_finite * (1 << POINT))
 
 
-def _to_integer(x: Fraction, rounding: str, negative: bool) -> int:
+def _to_integer(x: Fraction, to: GroupConversion, negative: bool, noise: int) -> int:
     """Round x >= 0, the magnitude of a number."""
-    floor = math.floor(x)
+    floor, rounding = math.floor(x), to.rounding
+    if to.noise is not None:
+        return math.floor(x * 2**to.noise.bits) + noise >> to.noise.bits
     if rounding == "rne":
         return round(x)
     if rounding == "rna":
