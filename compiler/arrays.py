@@ -58,7 +58,7 @@ def fma(
         f'numc.round"(%a{n}) {{to = "{to}"}} : (f32) -> f32\n    %v{n + 1} = "'
         for n, to in enumerate((operator.a, operator.b, operator.acc))
     )
-    text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator.settled}"}} : (f32, f32, f32) -> f32'
+    text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator}"}} : (f32, f32, f32) -> f32'
     arrays = np.broadcast_arrays(f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c"))
     return _run(_elementwise(text, 3), *arrays, seed=seed)
 

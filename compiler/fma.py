@@ -74,11 +74,6 @@ class Fma:
         return self if self.chunk is None else replace(self, chunk=None)
 
     @property
-    def settled(self) -> Fma:
-        """The operator on operands that have their formats already: roundings of A and B that draw have been done."""
-        return replace(self, a=self.a.settled, b=self.b.settled)
-
-    @property
     def draws(self) -> bool:
         """Whether a step draws random bits."""
         return self.acc.noise is not None or (self.product is not None and self.product.noise is not None)

@@ -17,6 +17,7 @@ from numc.passes import walk
 from numc.passes.call import call_text
 from numc.passes.driver import PROBE_TEXT, Driver, Stream, driver_text
 from numc.passes.kernels import Kernel, Tile, direct_text, kernel_text
+from numc.passes.lower_numc import stream
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
@@ -106,7 +107,9 @@ class _Lowering:
         number = len(self.table)
         about = layout(kernel, side) if side else None
         self.table.append(Contraction(number, str(found.fma), _name(generic), found.swap, side, about))
-        with ir.InsertionPoint(generic if last is None else last.op), generic.location:
+        place = generic if last is None else last.op
+        drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
+        with ir.InsertionPoint(place), generic.location:
             id_ = ir.Operation.create(
                 "arith.constant",
                 results=[ir.IntegerType.get_signless(64)],
@@ -114,7 +117,7 @@ class _Lowering:
             ).results[0]
             ir.Operation.create(
                 "func.call",
-                operands=[*(o.value for o in operands), id_],
+                operands=[*(o.value for o in operands), id_, *drawn],
                 attributes={"callee": ir.FlatSymbolRefAttr.get(callee)},
             )
         for op in (generic, *(n.op for n in (first, last) if n is not None)):
@@ -247,6 +250,8 @@ def _name(generic: ir.Operation) -> str:
 _EXTERNALS = """
 func.func private @numc_ftz_begin() -> i32
 func.func private @numc_ftz_end(i32)
+func.func private @numc_underflow_begin() -> i32
+func.func private @numc_underflow_end(i32) -> i32
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)

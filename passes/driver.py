@@ -22,9 +22,10 @@ CONTEXT = (
     *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run", "probe"),
     *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
     *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense"),
+    *("random", "e_batch", "e_row", "e_lane"),
 )
-_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run")
-ROWS_PACKED, LANES_PACKED = 1, 2
+_NUMBERS = ("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run", "random")
+ROWS_PACKED, LANES_PACKED, DRAWS = 1, 2, 4
 SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
 
@@ -287,22 +288,33 @@ def _task_text(driver: Driver) -> str:
                             _fill(f, driver, tile)
                         _fill_sums(f, kernel, tile)
                         watch(0)
+                    drawn = _drawn(f, kernel, batch, i, j)
                     if driver.direct:
                         _direct(f, kernel, f.at(b, b0), lane_data, kc, row_data, tile)
                     else:
                         where = [k0] if kernel.needs_k0 else []
+                        types = "!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32" + ", i64" * len(where)
                         f.call(
-                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where,
-                            types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32" + ", i64" * len(where),
+                            kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn,
+                            types=types + "".join(f", {kind}" for _, kind in kernel.drawn),
                         )  # fmt: skip
                     with f.when(is_last):
                         if kernel.chunks is not None:
                             short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
-                            f.call(f"{kernel.name}_finish", tile, short, types="!llvm.ptr, i1")
+                            more, kinds = ([depth, *drawn], ["i64", *(kind for _, kind in kernel.drawn)]) if drawn else ([], [])
+                            f.call(f"{kernel.name}_finish", tile, short, *more, types=", ".join(["!llvm.ptr, i1", *kinds]))
                         watch(1)
                         f.call("driver_last", *edge, types=edge_types)
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
+
+
+def _drawn(f: Function, kernel: Kernel, batch: str, row: str, lane: str) -> list[str]:
+    """What a tile draws from, if it does: as `Kernel.drawn` lists it."""
+    if not kernel.drawn:
+        return []
+    random, batches, rows, lanes = _context(f, "random", "e_batch", "e_row", "e_lane")
+    return [random, f.fetch(batches, batch), f.at(rows, row, "i64"), f.at(lanes, lane, "i64")]
 
 
 def _buffers(f: Function, sizes: dict[str, str]) -> tuple[str, dict[str, str]]:

@@ -61,7 +61,7 @@ def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma, numbers: Itera
                 for n, (factor, to) in enumerate(zip(factors, (fma.a, fma.b), strict=True))
             )
             c = addend if accumulates else _round(addend, fma.acc, number[2])
-            operator = fma.settled if accumulates else fma.step.settled
+            operator = fma if accumulates else fma.step
             made = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(operator)))
             _number(made.operation, number[3])
             result = made.result
@@ -137,7 +137,8 @@ def _rounded(before: ir.Operation, tensor: ir.Value, to: Conversion, number: int
           }} -> {kind}
           return %r : {kind}
         }}"""
-        block = ir.Module.parse(text).body.operations[0].regions[0].blocks[0]
+        source = ir.Module.parse(text)
+        block = source.body.operations[0].regions[0].blocks[0]
         values = {block.arguments[0]: tensor}
         (result,) = walk.copy_body(block, ir.InsertionPoint(before), values)
     made = result.owner.operation
