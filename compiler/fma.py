@@ -79,6 +79,11 @@ class Fma:
         return self.acc.noise is not None or (self.product is not None and self.product.noise is not None)
 
     @property
+    def stochastic(self) -> bool:
+        """Whether anything in it draws random bits, the conversions of A and B included."""
+        return self.draws or self.a.noise is not None or self.b.noise is not None
+
+    @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
         n, m = self.a.format.parts, self.b.format.parts

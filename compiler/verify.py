@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.reference import dot
+from numc.compiler.reference import Draws, dot
 from numc.passes.driver import CONTEXT
 from numc.passes.packing import Layout
 from numc.runtime.program import Program
@@ -110,7 +110,7 @@ class _Watch:
             rows, lanes = view.rows(batch, row), view.lanes(batch, lane)
             a, b = (lanes, rows) if about["swap"] else (rows, lanes)
             start, got = self._probe[0][place], self._probe[1][place]
-            want = np.float32(dot(a, b, start, about["fma"]))
+            want = np.float32(dot(a, b, start, about["fma"], draws=view.draws(place)))
             self.checked[kernel] += 1
             if _bits(want) != _bits(got) and not (np.isnan(want) and np.isnan(got)):
                 self.mismatches[kernel] += 1
@@ -147,6 +147,12 @@ class _View:
     def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
         address = self._words[name] + 8 * start
         return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
+
+    def draws(self, place: tuple[int, int, int]) -> Draws:
+        """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
+        tables = ("e_batch", "e_row", "e_lane")
+        element = sum(int(self._table(name, at, 1)[0]) for name, at in zip(tables, place, strict=True) if self._words[name])
+        return Draws(self._words["random"] & (1 << 64) - 1, element)
 
     def _values(self, operand: str, batch: int, place: int, across: str, size: int) -> npt.NDArray[np.float32]:
         """The values of one row or lane over k."""
