@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,29 +13,40 @@ from numc.compiler.errors import NumcError
 from numc.compiler.grammar import parse_any_conversion, parse_fma
 from numc.compiler.group_arrays import round_groups
 from numc.compiler.grouped import GroupConversion
+from numc.compiler.reference.random import draws, stream
 from numc.frontends.imported import Imported
-from numc.runtime.program import Program
+from numc.runtime.program import Program, seed_number
 
 F32Array = npt.NDArray[np.float32]
 
+_calls = count()  # conversions to formats of groups that were given no seed
 
-def round(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> F32Array:
+
+def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | None = None) -> F32Array:
     """Return `x` (float32, any shape) rounded to the format `to`, as float32.
 
-    axis: along which the groups of a format with groups run; None is the last one. Raises NumcError.
+    axis: along which the groups of a format with groups run; None is the last one. seed: what a stochastic rounding
+    draws from; None draws anew at every call. Raises NumcError.
     """
     array, conversion = f32_array(x, "x"), parse_any_conversion(to)
     if isinstance(conversion, GroupConversion):
-        return round_groups(array, conversion, axis)
+        noise = None
+        if conversion.noise is not None:
+            step = next(_calls) if seed is None else 0
+            key = stream(0 if seed is None else seed_number(seed), 0, step)
+            noise = draws(key, array.size, conversion.noise).reshape(array.shape)
+        return round_groups(array, conversion, axis, noise)
     if axis is not None:
         raise NumcError(f"axis={axis}: '{conversion}' rounds every value by itself, leave axis out")
-    return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array)
+    return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array, seed=seed)
 
 
-def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str) -> F32Array:
+def fma(
+    a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed: int | None = None
+) -> F32Array:
     """Return one step of the operator on float32 arrays (broadcast); a, b and c are converted to its formats first.
 
-    Raises NumcError.
+    seed: what stochastic roundings draw from; None draws anew at every call. Raises NumcError.
     """
     operator = parse_fma(fma).step
     if operator.datapath not in ("fp32", "exact"):
@@ -48,7 +60,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str) -> F32Ar
     )
     text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator}"}} : (f32, f32, f32) -> f32'
     arrays = np.broadcast_arrays(f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c"))
-    return _run(_elementwise(text, 3), *arrays)
+    return _run(_elementwise(text, 3), *arrays, seed=seed)
 
 
 def matmul(
@@ -60,9 +72,11 @@ def matmul(
     threads: int | None = None,
     target: str = "host",
     fast: bool = True,
+    seed: int | None = None,
 ) -> F32Array:
     """Return ``a @ b + c`` under an FMA operator: a (m, k), b (k, n), c (m, n) or None for +0; float32.
 
+    seed: what stochastic roundings draw from; None draws anew at every call.
     Raises NumcError for unknown operators and shapes that do not fit.
     """
     x, y = f32_array(a, "a"), f32_array(b, "b")
@@ -74,7 +88,7 @@ def matmul(
         raise NumcError(f"matmul: c has shape {start.shape}: want {shape}")
     # Few rows have a micro-kernel of their own.
     rows = len(x) if 0 < len(x) < 8 else None
-    return _run_matmul(_matmul(str(parse_fma(fma)), rows, target, fast), x, y, start, threads=threads)
+    return _run_matmul(_matmul(str(parse_fma(fma)), rows, target, fast), x, y, start, threads=threads, seed=seed)
 
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
@@ -87,13 +101,15 @@ def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
     return array
 
 
-def _run(program: Program, *arrays: F32Array) -> F32Array:
-    result: Any = program(*(np.ascontiguousarray(a).reshape(-1) for a in arrays))
+def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Array:
+    result: Any = program(*(np.ascontiguousarray(a).reshape(-1) for a in arrays), seed=seed)
     return np.asarray(result).reshape(arrays[0].shape)
 
 
-def _run_matmul(program: Program, *arrays: F32Array, threads: int | None = None) -> F32Array:
-    return np.asarray(program(*arrays, threads=threads))
+def _run_matmul(
+    program: Program, *arrays: F32Array, threads: int | None = None, seed: int | None = None
+) -> F32Array:
+    return np.asarray(program(*arrays, threads=threads, seed=seed))
 
 
 def _compile(text: str, **options: Any) -> Program:

@@ -18,7 +18,10 @@ class Numc(ext.Dialect, name="numc"):  # type: ignore[call-arg,misc]
 
 
 class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
-    """``numc.round %x {to = "bf16"}``: `x` rounded to a format, as an f32."""
+    """``numc.round %x {to = "bf16"}``: `x` rounded to a format, as an f32.
+
+    A stochastic rounding has the number of its operation too: ``{to = "bf16:sr8", number = 3 : i64}``.
+    """
 
     result: ext.Result[ir.F32Type]
     x: ext.Operand[ir.F32Type]
@@ -32,6 +35,7 @@ class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[
 class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
     """``numc.fma %a, %b, %c {fma = "bf16_1_1"}``: one step of an FMA operator; `a` and `b` are converted already.
 
+    The `number` of an operator that draws is that of its operation, as in ``numc.round``.
     An operator with a chunk says how the reduction that the step is in accumulates, and belongs nowhere else.
     """
 
@@ -75,3 +79,15 @@ def conversion_of(op: ir.Operation) -> Conversion:
 def fma_of(op: ir.Operation) -> Fma:
     """Return the operator a ``numc.fma`` carries."""
     return parse_fma(ir.StringAttr(op.attributes["fma"]).value)
+
+
+def number_of(op: ir.Operation) -> int:
+    """Return the number of the operation that a stochastic ``numc.round`` or ``numc.fma`` belongs to."""
+    return int(ir.IntegerAttr(op.attributes["number"]).value) if "number" in op.attributes else 0
+
+
+def draws(op: ir.Operation) -> bool:
+    """Whether an operation is a stochastic rounding, or a multiply-add with one."""
+    if op.name == "numc.round":
+        return conversion_of(op).noise is not None
+    return bool(op.name == "numc.fma" and fma_of(op).draws)

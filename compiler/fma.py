@@ -97,6 +97,11 @@ class Fma:
             raise NumcError(f"{what}: datapath '{self.datapath}', formats with groups take only fp32: leave it out")
         if self.chunk is not None:
             raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
+        if self.stochastic:
+            raise NumcError(
+                f"{what}: operators do not draw random bits for formats with groups: use another rounding than srN, "
+                "or round the tensors before"
+            )
         if a.format.group is not None and a.format.group > MAX_GROUP:
             raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
         sizes = (f.largest for f in (a.format, b.format) if isinstance(f, Bfp))
@@ -137,6 +142,16 @@ class Fma:
         if self.groups:
             return FMAS["fp32"]
         return self if self.chunk is None else replace(self, chunk=None)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a step draws random bits."""
+        return self.acc.noise is not None or (self.product is not None and self.product.noise is not None)
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether anything in it draws random bits, the conversions of A and B included."""
+        return self.draws or self.a.noise is not None or self.b.noise is not None
 
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:

@@ -7,14 +7,50 @@ how they are encoded; a `Conversion` adds how a value gets into it. The definiti
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from types import MappingProxyType
 
 from numc.compiler.errors import NumcError
 
 ROUNDINGS = ("rne", "rtz", "rna", "rup", "rdn", "odd")
+ROUNDING_SYNTAX = ", ".join(ROUNDINGS) + ", srN"
+MOST_RANDOM_BITS = 24  # a binary32 number has no more significant bits for them to decide about
+_STOCHASTIC = re.compile(r"sr(\d*)(?:\.(\w+))?")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What stochastic rounding adds below the kept bits, before it truncates: a uniform integer of `bits` bits.
+
+    lfsr: whether a linear feedback shift register supplies it; docs/arithmetic.md names and defines the generators.
+    """
+
+    bits: int
+    lfsr: bool
+
+
+@cache
+def noise_of(rounding: str) -> Noise | None:
+    """Return the noise of ``srN`` or ``srN.lfsr``, None for any other rounding. Raises NumcError for a bad N or generator."""
+    match = _STOCHASTIC.fullmatch(rounding)
+    if match is None:
+        return None
+    bits = int(match[1] or 8)
+    if not 1 <= bits <= MOST_RANDOM_BITS:
+        raise NumcError(f"rounding '{rounding}': {bits} random bits, allowed are 1 to {MOST_RANDOM_BITS}")
+    if match[2] not in (None, "lfsr"):
+        raise NumcError(f"rounding '{rounding}': unknown generator '{match[2]}', write sr{bits} or sr{bits}.lfsr")
+    return Noise(bits, match[2] == "lfsr")
+
+
+def check_rounding(rounding: str, name: str) -> None:
+    """Raise NumcError for a rounding of the format `name` that does not exist."""
+    if rounding not in ROUNDINGS and noise_of(rounding) is None:
+        raise NumcError(f"rounding '{rounding}' of '{name}': allowed are {ROUNDING_SYNTAX}")
 
 
 @dataclass(frozen=True)
@@ -159,16 +195,25 @@ class Conversion:
     overflow: str = ""
 
     def __post_init__(self) -> None:
-        if self.rounding not in ROUNDINGS:
-            raise NumcError(f"rounding '{self.rounding}' of '{self.format.name}': allowed are {', '.join(ROUNDINGS)}")
+        check_rounding(self.rounding, self.format.name)
         if self.overflow not in ("", "nan"):
             raise NumcError(f"overflow '{self.overflow}' of '{self.format.name}': allowed is nan")
         if self.overflow and not self.format.finite:
             raise NumcError(f"'{self.format.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
-        if self.format.parts > 1 and self.rounding != "rne":
+        if self.format.parts > 1 and self.rounding != "rne" and self.noise is None:
             raise NumcError(
-                f"'{self.format.name}:{self.rounding}': the parts of a bf16xN round to nearest even, use rne"
+                f"'{self.format.name}:{self.rounding}': the parts of a bf16xN round to nearest even, use rne or srN"
             )
+
+    @property
+    def noise(self) -> Noise | None:
+        """The noise of a stochastic rounding, None for the others."""
+        return noise_of(self.rounding)
+
+    @property
+    def settled(self) -> Conversion:
+        """A conversion without noise that leaves the values of the format as they are: this one, or to nearest even."""
+        return self if self.noise is None else Conversion(self.format, "rne", self.overflow)
 
     def __str__(self) -> str:
         rounding = "" if self.rounding == "rne" else f":{self.rounding}"

@@ -11,18 +11,19 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.fma import ALIASES, FMAS, FP32, MAX_CHUNK, Fma
-from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.compiler.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS, Conversion, Format, noise_of
 from numc.compiler.grouped import GROUP_FORMATS, Bfp, GroupConversion, GroupFormat, Int
 
 _PARSER = Lark(
     r"""
-    conversion: format (":" NAME)*
+    conversion: format (":" OPTION)*
     format: NAME | PAPER | call
     fma: NAME | NAME "{" INT "}" | call
     call: NAME "(" [argument ("," argument)* ","?] ")"
     argument: [NAME "="] (conversion | NUMBER)
 
     NAME: /[A-Za-z_][A-Za-z0-9_]*/
+    OPTION: /[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)?/
     PAPER.2: /\d+\/\d+\/\d+\/\w+/
     NUMBER: /[+-]?\d+(\.\d*)?/
     %import common.INT
@@ -37,7 +38,6 @@ _FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
 _GROUP_SYNTAX = "bfp(g,e,m), " + ", ".join(GROUP_FORMATS) + ", intN"
 _EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?")
 _INTN = re.compile(r"int(\d+)")
-_LATER = ((re.compile(r"sr\d*"), "stochastic rounding"),)
 
 
 @cache
@@ -126,16 +126,18 @@ def _options(name: str, options: list[str]) -> tuple[str, str]:
     """The rounding and the overflow behind a format; "" where it is not given."""
     rounding, overflow = "", ""
     for option in options:
-        _reject_later(option, f"rounding '{option}' of '{name}'")
+        noise = noise_of(option)
         if option == "nan" and not overflow:
             overflow = option
+        elif noise is not None and not rounding:
+            rounding = f"sr{noise.bits}" + (".lfsr" if noise.lfsr else "")
         elif option in ROUNDINGS and not rounding:
             rounding = option
-        elif option in (*ROUNDINGS, "nan"):
+        elif option in (*ROUNDINGS, "nan") or noise is not None:
             raise NumcError(f"'{name}': ':{option}' after '{':' + rounding if rounding else ':nan'}', keep one of them")
         else:
             near = did_you_mean(option.lower(), ROUNDINGS)
-            raise NumcError(f"unknown rounding '{option}' of '{name}'{near}: allowed are {', '.join(ROUNDINGS)}, nan")
+            raise NumcError(f"unknown rounding '{option}' of '{name}'{near}: allowed are {ROUNDING_SYNTAX}, nan")
     return rounding, overflow
 
 
@@ -182,12 +184,6 @@ def _format(node: Token | Tree[Token]) -> Format:
         f"unknown format '{name}'{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
         f"{_GROUP_SYNTAX}"
     )
-
-
-def _reject_later(name: str, what: str) -> None:
-    for pattern, feature in _LATER:
-        if pattern.fullmatch(name):
-            raise NumcError(f"{what}: {feature} is not available in this version of numc, use {_FORMAT_SYNTAX}")
 
 
 _CALLS = {

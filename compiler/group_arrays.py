@@ -18,6 +18,7 @@ from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, GroupFormat,
 
 F32Array = npt.NDArray[np.float32]
 F64Array = npt.NDArray[np.float64]
+_ToInteger = Callable[[F64Array], F64Array]
 
 _BLOCK = 1 << 15  # values that are converted together: their binary64 temporaries stay in the cache
 _LARGEST = float(np.finfo(np.float32).max)
@@ -82,14 +83,20 @@ def layout(shape: tuple[int, ...], fmt: GroupFormat, axis: int | None) -> Layout
     return Layout(shape, axis, size // length if length else 0, length, min(fmt.group, max(length, 1)))
 
 
-def round_groups(x: F32Array, to: GroupConversion, axis: int | None) -> F32Array:
-    """Return `x` converted, of the same shape. Raises NumcError for an axis it does not have."""
+def round_groups(
+    x: F32Array, to: GroupConversion, axis: int | None, noise: npt.NDArray[np.uint32] | None = None
+) -> F32Array:
+    """Return `x` converted, of the same shape; noise: what each element draws, if the rounding is stochastic.
+
+    Raises NumcError for an axis it does not have.
+    """
     where = layout(x.shape, to.format, axis)
     rows = where.rows_of(x)
     result = np.empty_like(rows)
     tensor = shared(rows, to.format, where)
-    for values, out in zip(where.split(rows), where.split(result), strict=True):
-        _convert(values, out, to, tensor)
+    drawn = where.rows_of(np.zeros(x.shape, np.float32) if noise is None else noise.view(np.float32))
+    for values, out, some in zip(where.split(rows), where.split(result), where.split(drawn), strict=True):
+        _convert(values, out, to, tensor, None if noise is None else some.view(np.uint32))
     return where.tensor_of(result)
 
 
@@ -132,11 +139,15 @@ def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32) ->
     return where.tensor_of(outs)
 
 
-def _convert(values: F32Array, out: F32Array, to: GroupConversion, tensor: float) -> None:
+def _convert(
+    values: F32Array, out: F32Array, to: GroupConversion, tensor: float, noise: npt.NDArray[np.uint32] | None
+) -> None:
     groups = values.reshape(-1, values.shape[-1])
+    drawn = None if noise is None else noise.reshape(groups.shape)
     results = np.empty_like(groups)
     for block in blocks(groups):
-        results[block] = to_values(*quantize(groups[block], to, tensor), to.format)
+        elements, scales = quantize(groups[block], to, tensor, None if drawn is None else drawn[block])
+        results[block] = to_values(elements, scales, to.format)
     out[...] = results.reshape(out.shape)
 
 
@@ -181,16 +192,18 @@ def _power(exponent: npt.NDArray[np.int64]) -> F64Array:
 
 
 @np.errstate(all="ignore")
-def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64Array, F64Array]:
+def quantize(
+    values: F32Array, to: GroupConversion, tensor: float, noise: npt.NDArray[np.uint32] | None = None
+) -> tuple[F64Array, F64Array]:
     """Return the elements of groups (n, size) and their scales (n, 1); a group without finite values has NaN as scale.
 
-    tensor: what `shared` returns. An element is M, with its sign, of bfp; the element of mx; the integer of intN.
+    noise: as `values`, what a stochastic rounding draws. tensor: what `shared` returns. An element is M, with its sign, of bfp; the element of mx; the integer of intN.
     """
-    fmt = to.format
+    fmt, to_integer = to.format, _to_integer(to, noise)
     if isinstance(fmt, Int):
         finite = np.isfinite(tensor)
         quotients = values / np.float32(tensor or 1.0) if finite else np.zeros_like(values)
-        elements = _rounded(quotients.astype(np.float64), to.rounding, fmt.largest) + 0.0  # without the sign of a zero
+        elements = _rounded(quotients.astype(np.float64), to_integer, fmt.largest) + 0.0  # without the sign of a zero
         return elements, np.full((len(values), 1), tensor)
     largest = _largest(values)
     exponent = exponents(largest)
@@ -205,24 +218,24 @@ def quantize(values: F32Array, to: GroupConversion, tensor: float) -> tuple[F64A
     scaled *= _power(-np.where(is_nan, 0, exponent))[:, None]
     scales = np.where(is_nan, np.nan, _power(np.where(is_nan, 0, exponent)))[:, None]
     if isinstance(fmt, Bfp):
-        return _rounded(scaled, to.rounding, fmt.largest), scales
-    return _mx_elements(scaled, fmt, to.rounding), scales
+        return _rounded(scaled, to_integer, fmt.largest), scales
+    return _mx_elements(scaled, fmt, to_integer), scales
 
 
-def _mx_elements(scaled: F64Array, fmt: Mx, rounding: str) -> F64Array:
+def _mx_elements(scaled: F64Array, fmt: Mx, to_integer: _ToInteger) -> F64Array:
     if not fmt.exponent_bits:
         step = 2.0**-fmt.significand_bits
-        integers = _rounded(scaled / step, rounding, float(fmt.largest) / step)
+        integers = _rounded(scaled / step, to_integer, float(fmt.largest) / step)
         unsigned_zeros: F64Array = integers * step + 0.0
         return unsigned_zeros
     steps = _power(np.maximum(exponents(np.abs(scaled)), fmt.emin) - fmt.significand_bits)
-    elements = _rounded(scaled / steps, rounding, np.inf) * steps
+    elements = _rounded(scaled / steps, to_integer, np.inf) * steps
     largest = float(fmt.largest)
     clipped: F64Array = np.clip(elements, -largest, largest)
     return clipped
 
 
-_TO_INTEGER: Mapping[str, Callable[[F64Array], F64Array]] = {
+_TO_INTEGER: Mapping[str, _ToInteger] = {
     "rne": np.rint,
     "rtz": np.trunc,
     "rna": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
@@ -236,9 +249,25 @@ def _to_odd(whole: F64Array, x: F64Array) -> F64Array:
     return np.where((whole != x) & (np.fmod(whole, 2.0) == 0.0), whole + np.copysign(1.0, x), whole)
 
 
-def _rounded(x: F64Array, rounding: str, largest: float) -> F64Array:
+def _to_integer(to: GroupConversion, noise: npt.NDArray[np.uint32] | None) -> _ToInteger:
+    """The rounding to integers; a stochastic one cuts the magnitude to the random bits, adds `noise` there, and truncates."""
+    if to.noise is None:
+        return _TO_INTEGER[to.rounding]
+    assert noise is not None
+    scale, drawn = 2.0**to.noise.bits, noise
+
+    def noisy(x: F64Array) -> F64Array:
+        size = np.abs(x)
+        whole = np.floor(size)  # the sum with noise may need more bits than binary64 has
+        carry = np.floor((size - whole) * scale) + drawn >= scale
+        return np.copysign(whole + carry, x)
+
+    return noisy
+
+
+def _rounded(x: F64Array, to_integer: _ToInteger, largest: float) -> F64Array:
     """Round to integers, keep the signs of zeros, saturate."""
-    rounded: F64Array = np.clip(_TO_INTEGER[rounding](x), -largest, largest)
+    rounded: F64Array = np.clip(to_integer(x), -largest, largest)
     return rounded
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from numc.compiler.errors import NumcError
-from numc.compiler.formats import ROUNDINGS, floor_log2
+from numc.compiler.formats import Noise, check_rounding, floor_log2, noise_of
 
 CHUNK = 2  # magnitude bits that are stored, and multiplied, together (FAST's fMAC)
 
@@ -202,8 +202,12 @@ class GroupConversion:
     rounding: str
 
     def __post_init__(self) -> None:
-        if self.rounding not in ROUNDINGS:
-            raise NumcError(f"rounding '{self.rounding}' of '{self.format.name}': allowed are {', '.join(ROUNDINGS)}")
+        check_rounding(self.rounding, self.format.name)
+
+    @property
+    def noise(self) -> Noise | None:
+        """The noise of a stochastic rounding, None for the others."""
+        return noise_of(self.rounding)
 
     def __str__(self) -> str:
         return self.format.name + ("" if self.rounding == self.format.default_rounding else f":{self.rounding}")

@@ -69,6 +69,15 @@ def upstream(pipeline: str) -> Pass:
     return run
 
 
+_cse = upstream("cse")
+
+
+def _merge_equal(module: ir.Module, state: State) -> None:
+    """Equal operations are one, unless each of them draws random bits of its own."""
+    if not state.fma.stochastic and state.ops.noise is None:
+        _cse(module, state)
+
+
 def _explicit(module: ir.Module, state: State) -> None:
     explicit_arithmetic(module.operation, state.fma, state.ops)
 
@@ -155,8 +164,9 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         # Padding and concatenation as plain structured ops; named contractions as linalg.generic, which we rewrite.
         "generalize": upstream(
             "func.func(convert-elementwise-to-linalg,refback-generalize-tensor-pad,refback-generalize-tensor-concat,"
-            "linalg-generalize-named-ops),canonicalize,cse"
+            "linalg-generalize-named-ops),canonicalize"
         ),
+        "merge-equal": _merge_equal,
     },
     "numc": {
         "explicit-arithmetic": _explicit,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from numc.compiler.fma import Fma
 from numc.compiler.grammar import parse_fma
-from numc.compiler.reference import dot
+from numc.compiler.reference import Draws, dot
 from numc.compiler.reference.operators import grouped_dot, vector
 from numc.passes.driver import CONTEXT
 from numc.passes.packing import Layout
@@ -166,6 +166,12 @@ class _View:
     def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
         address = self._words[name] + 8 * start
         return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
+
+    def draws(self, place: tuple[int, int, int]) -> Draws:
+        """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
+        tables = ("e_batch", "e_row", "e_lane")
+        element = sum(int(self._table(name, at, 1)[0]) for name, at in zip(tables, place, strict=True) if self._words[name])
+        return Draws(self._words["random"] & (1 << 64) - 1, element)
 
     @property
     def depth(self) -> int:

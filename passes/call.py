@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from numc.compiler.grouped import Bfp, shares_tensor
 from numc.passes.code import Function
-from numc.passes.driver import LANES_PACKED, ROWS_PACKED, WHOLE_LANES
+from numc.passes.driver import DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels import Kernel
 from numc.passes.recognise import Found, Operand
 from numc.passes.staging import Plane
@@ -32,21 +32,23 @@ def call_text(
     With a plane, the operand of the lanes is what planes are made from: batches are apart as in memory, lanes and k as
     in a plane.
     """
-    order = found.shape.order
-    f = Function("contraction", {f"%x{n}": str(o.value.type) for n, o in enumerate(operands)} | {"%id": "i64"})
-    flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side] | (0 if plane is None else WHOLE_LANES)
+    order, draws = found.shape.order, kernel.fma.draws
+    numbers = dict.fromkeys(("%id", "%stream") if draws else ("%id",), "i64")
+    f = Function("contraction", {f"%x{n}": str(o.value.type) for n, o in enumerate(operands)} | numbers)
+    flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side]
+    flags |= (0 if plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
     groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
     ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
     words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, ranges, len(operands)]
     largest = len(words)
-    words += [0, 0]
+    words += [0, 0, "%stream" if draws else 0]
     words += [len(group) for group in groups]
     weight = {"": -1, "rows": 0, "lanes": 1}[side]
     described = [None if n == weight else _describe(f, n, o) for n, o in enumerate(operands)]
     if plane is not None:
         described[1] = _in_plane(described[1], plane, found)
-    for d in order:
-        words.append(_extent(f, d, operands, described, packing, found))
+    extents = {d: _extent(f, d, operands, described, packing, found) for d in order}
+    words += extents.values()
     for n, (operand, about) in enumerate(zip(operands, described, strict=True)):
         if about is None:
             assert packing is not None
@@ -70,6 +72,8 @@ def call_text(
         for d in order:
             terms = by_dimension[d] or [0]
             words.append(functools.reduce(lambda total, term: f.i64("addi", total, term), terms))
+    if draws:
+        words += _element_strides(f, found, extents)
     size = f.number(len(words))
     place = f.op(f"llvm.alloca {size} x i64 : (i64) -> !llvm.ptr")
     for n, word in enumerate(words):
@@ -77,6 +81,17 @@ def call_text(
     address = f.op(f"llvm.mlir.addressof @{task} : !llvm.ptr")
     f.call("numc_contract", address, place, "%id", types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm")
     return f.function()
+
+
+def _element_strides(f: Function, found: Found, extents: dict[int, int | str]) -> list[int | str]:
+    """How far one step along each dimension goes in the row-major indices of the output's elements."""
+    strides: dict[int, int | str] = {}
+    stride: int | str = 1
+    for coefficients, _ in reversed(found.out.places):
+        (d,) = coefficients
+        strides[d] = stride
+        stride = f.i64("muli", extents[d], stride)
+    return [strides.get(d, 0) for d in found.shape.order]
 
 
 def _describe(f: Function, n: int, operand: Operand) -> _About:

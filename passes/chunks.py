@@ -8,10 +8,12 @@ count from the first k of the reduction, a block of k may end inside of one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from numc.compiler.formats import Conversion
 from numc.passes.code import Code, Function
+from numc.passes.random_steps import RandomSteps
 from numc.passes.rounding import emit_round
 
 
@@ -30,11 +32,12 @@ class Chunks:
         """Whether a chunk can go on from one block of k to the next."""
         return self.k_block % self.size != 0
 
-    def loop(self, names: list[str], places: list[int], body: str, results: list[str]) -> str:
+    def loop(self, names: list[str], places: list[int], body: str, results: list[str], scale: float = 1.0) -> str:
         """The loops over the chunks of a block and over the k of a chunk.
 
         names, places: the accumulators and where in the tile they are. body, results: one step from `names` at ``%i``.
         It reads ``%tile``, ``%kc``, the size of the block, and ``%k0``, where it begins, if chunks are carried.
+        scale: what the accumulators of the body are multiplied by.
         """
         vec = f"vector<{self.width}xf32>"
         types = ", ".join([vec] * len(names))
@@ -48,6 +51,15 @@ class Chunks:
             return "\n".join("        " + line for line in text)
 
         load = f"@_was = llvm.load @_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"
+        numbers = Code(self.width, "scale")
+        begin, sum_of = [load], ["@_sum = arith.addf @_was, @_out : " + vec]
+        out = "@_out"
+        if scale != 1:
+            down, up = numbers.f32(scale), numbers.f32(1 / scale)
+            begin = [load.replace("@_was", "@_raw"), f"@_was = arith.mulf @_raw, {down} : {vec}"]
+            sum_of = [f"@_back = arith.mulf @_out, {up} : {vec}", f"@_sum = arith.addf @_was, @_back : {vec}"]
+            out = "@_left"
+        keep = [] if scale == 1 else [f"@_left = arith.mulf @_out, {up} : {vec}"]
         store = f"{{alignment = 4 : i64}} : {vec}, !llvm.ptr"
 
         def listed(suffix: str) -> str:
@@ -61,7 +73,7 @@ class Chunks:
             enter = f"""      %first = arith.maxsi %begin, %c0 : i64
       %goes_on = arith.cmpi slt, %begin, %c0 : i64
       {listed("_in")} = scf.if %goes_on -> ({types}) {{
-{each(self.tile, load)}
+{each(self.tile, *begin)}
         scf.yield {listed("_was")} : {types}
       }} else {{
         scf.yield {", ".join(["%zero"] * len(names))} : {types}
@@ -71,6 +83,7 @@ class Chunks:
     %c1 = arith.constant 1 : i64
     %size = arith.constant {self.size} : i64
     %zero = arith.constant dense<0.0> : {vec}
+{numbers.text()}
 {before}
     scf.for %begin = {"%from" if self.carried else "%c0"} to %kc step %size : i64 {{
       %whole = arith.addi %begin, %size : i64
@@ -82,17 +95,32 @@ class Chunks:
       }}
       %full = arith.cmpi sle, %whole, %kc : i64
       scf.if %full {{
-{each(0, load, f"@_sum = arith.addf @_was, @_out : {vec}", f"llvm.store @_sum, @_at {store}")}
+{each(0, load, *sum_of, f"llvm.store @_sum, @_at {store}")}
       }} else {{
-{each(self.tile, f"llvm.store @_out, @_at {store}")}
+{each(self.tile, *keep, f"llvm.store {out}, @_at {store}")}
       }}
     }}"""
 
 
-def finish_text(name: str, chunks: Chunks) -> str:
-    """The function that ends a reduction: the sum of a short last chunk is added, the total becomes the result."""
-    f = Function(name, {"%tile": "!llvm.ptr", "%short": "i1"})
-    vec = f"vector<{chunks.width}xf32>"
+def finish_text(
+    name: str, chunks: Chunks, arguments: Iterable[tuple[str, str]] = (), random: RandomSteps | None = None
+) -> str:
+    """The function that ends a reduction: the sum of a short last chunk is added, the total becomes the result.
+
+    arguments: what an operator that draws is told, behind its depth; random: the draws of a tile, if the total draws.
+    """
+    more = {"%depth": "i64", **dict(arguments)} if arguments else {}
+    f = Function(name, {"%tile": "!llvm.ptr", "%short": "i1", **more})
+    vec, ivec = f"vector<{chunks.width}xf32>", f"vector<{chunks.width}xi32>"
+    noise = ""
+    if random is not None:
+        code = Code(chunks.width, "r")
+        drawn = random.step(code, "%depth")
+        f.lines += [random.prologue(), *code.lines]
+        noise = f.op(f"llvm.alloca {f.number(chunks.tile)} x i32 : (i64) -> !llvm.ptr")
+        for n, (_, lanes) in enumerate(drawn):
+            place = f.at(noise, n * chunks.width, "i32")
+            f.line(f"llvm.store {lanes}, {place} {{alignment = 4 : i64}} : {ivec}, !llvm.ptr")
     with f.loop(0, chunks.tile, chunks.width) as i:
         code = Code(chunks.width, "c")
         total, partial = code.address("%tile", i), code.address("%tile", f.i64("addi", i, chunks.tile))
@@ -100,6 +128,7 @@ def finish_text(name: str, chunks: Chunks) -> str:
         after = code.op(f"scf.if %short -> ({vec}) {{")
         added = code.binary("addf", before, code.load(partial))
         code.lines += [f"scf.yield {added} : {vec}", "} else {", f"scf.yield {before} : {vec}", "}"]
-        code.store(emit_round(code, after, chunks.acc), total)
+        draw = code.op(f"llvm.load {code.address(noise, i)} {{alignment = 4 : i64}} : !llvm.ptr -> {ivec}") if noise else ""
+        code.store(emit_round(code, after, chunks.acc, noise=draw), total)
         f.lines += code.lines
     return f.function()

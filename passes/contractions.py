@@ -19,6 +19,7 @@ from numc.passes.direct import direct_text
 from numc.passes.driver import PROBE_TEXT, Driver, Stream, driver_text
 from numc.passes.group_loops import block_of_k
 from numc.passes.kernels import Kernel, Tile, kernel_text
+from numc.passes.lower_numc import stream
 from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.quantize import quantize_text
@@ -122,7 +123,9 @@ class _Lowering:
         about = layout(kernel, side) if side else None
         name = _name(generic)
         self.table.append(Contraction(number, str(found.fma), name, found.swap, side, about, driver.plane))
-        with ir.InsertionPoint(generic if last is None else last.op), generic.location:
+        place = generic if last is None else last.op
+        drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
+        with ir.InsertionPoint(place), generic.location:
             id_ = ir.Operation.create(
                 "arith.constant",
                 results=[ir.IntegerType.get_signless(64)],
@@ -130,7 +133,7 @@ class _Lowering:
             ).results[0]
             ir.Operation.create(
                 "func.call",
-                operands=[*(o.value for o in operands), id_],
+                operands=[*(o.value for o in operands), id_, *drawn],
                 attributes={"callee": ir.FlatSymbolRefAttr.get(callee)},
             )
         for op in (generic, *(n.op for n in (first, last) if n is not None)):
@@ -278,6 +281,8 @@ def _name(generic: ir.Operation) -> str:
 _EXTERNALS = """
 func.func private @numc_ftz_begin() -> i32
 func.func private @numc_ftz_end(i32)
+func.func private @numc_underflow_begin() -> i32
+func.func private @numc_underflow_end(i32) -> i32
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)

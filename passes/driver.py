@@ -28,20 +28,13 @@ CONTEXT = (
     *("a_largest", "b_largest", "probe"),
     *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
     *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense"),
+    *("random", "e_batch", "e_row", "e_lane"),
 )
 _NUMBERS = (
-    "batches",
-    "rows",
-    "lanes",
-    "depth",
-    "row_block",
-    "lane_block",
-    "ranges",
-    "lane_run",
-    "a_largest",
-    "b_largest",
+    *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run"),
+    *("a_largest", "b_largest", "random"),
 )
-ROWS_PACKED, LANES_PACKED, WHOLE_LANES = 1, 2, 4
+ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS = 1, 2, 4, 8
 SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
 
@@ -366,14 +359,18 @@ def _task_text(driver: Driver) -> str:
                         _fill_sums(f, kernel, tile)
                         watch(i, count, j, lane_count, (tile,))
                     where = [k0] if kernel.needs_k0 else []
+                    drawn = _drawn(f, kernel, batch, i, j)
+                    extra = [kind for _, kind in kernel.extra]
                     f.call(
-                        kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where,
-                        types="!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32" + ", i64" * len(where),
+                        kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn,
+                        types=", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra]),
                     )  # fmt: skip
                     with f.when(is_last):
                         if kernel.chunks is not None:
                             short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
-                            f.call(f"{kernel.name}_finish", tile, short, types="!llvm.ptr, i1")
+                            more = [depth, *drawn] if drawn else []
+                            kinds = ["i64", *(kind for _, kind in kernel.drawn)] if drawn else []
+                            f.call(f"{kernel.name}_finish", tile, short, *more, types=", ".join(["!llvm.ptr, i1", *kinds]))
                         if kernel.groups is not None and kernel.groups.is_integer:
                             # Without a step there is nothing to add, not even a zero.
                             with f.when(f.compare("ne", depth, f.number(0), "i64")):
@@ -426,6 +423,14 @@ def _quantize(f: Function, kernel: Kernel, side: str, kc: str, panel: str) -> li
     name = f"{kernel.name}_quantize_{side}"
     found = f.call(name, panel, kc, largest, types="!llvm.ptr, i64, i32", results="i32, i32")
     return [found + "#0", found + "#1"]
+
+
+def _drawn(f: Function, kernel: Kernel, batch: str, row: str, lane: str) -> list[str]:
+    """What a tile draws from, if it does: as `Kernel.drawn` lists it."""
+    if not kernel.drawn:
+        return []
+    random, batches, rows, lanes = context(f, "random", "e_batch", "e_row", "e_lane")
+    return [random, f.fetch(batches, batch), f.at(rows, row, "i64"), f.at(lanes, lane, "i64")]
 
 
 def _buffers(f: Function, sizes: dict[str, str]) -> tuple[str, dict[str, str]]:

@@ -22,6 +22,13 @@ The error of a sum.
 A power of two (P <= 22).
     With M = 1.5 * 2^(24-P) times the power of two at or below abs(x), ``(x + M) - M`` is RN_P(x): M keeps the sum in
     one binade, whose quantum is that of P bits. A power of two that stops at 2^emin rounds subnormals as well.
+
+Noise and a mask (stochastic rounding).
+    The noise goes below the kept bits of the encoding, and what is below them is cut off; the carry of the integer
+    addition is that of the magnitude. Scaled by 2^(-126 - emin), the format's subnormals are those of binary32, so they
+    are rounded alike. Scaling by a power of two commutes with RN unless a result is tiny and inexact: the underflow flag
+    tells, and the tile is computed again. A sum cut to 24 bits serves the exact datapath if the noise is within them,
+    as only the bits down to the noise decide.
 """
 
 from __future__ import annotations
@@ -30,6 +37,7 @@ from dataclasses import dataclass
 
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Format
+from numc.compiler.reference.random import field_bits
 from numc.passes.code import Code
 from numc.passes.operators import emit_sum, emit_to_odd
 
@@ -51,8 +59,10 @@ class Guard:
     product: int
 
 
-def guard(fma: Fma) -> Guard | None:
-    """Return the condition of the cheap sequence of `fma`, or None where there is no cheap sequence."""
+def guard(fma: Fma, width: int) -> Guard | None:
+    """Return the condition of the cheap sequence of `fma` on vectors of `width`, or None where there is none."""
+    if fma.draws:
+        return _noisy_guard(fma, width)
     to, fmt = fma.acc, fma.acc.format
     if fma.product is not None or to.rounding != "rne" or fma.datapath not in ("fp32", "exact"):
         return None
@@ -82,8 +92,60 @@ def guard(fma: Fma) -> Guard | None:
 _UNBOUNDED = -1000  # rounding the f32 sum is exact however small it is: its error is part of the definition
 
 
-def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma) -> str:
-    """Append one step of `fma` that is exact under ``guard(fma)``; returns the name of D."""
+def _noisy_guard(fma: Fma, width: int) -> Guard | None:
+    to, fmt = fma.acc, fma.acc.format
+    if fma.product is not None or to.noise is None or fma.datapath not in ("fp32", "exact"):
+        return None
+    if fmt.parts > 1 or not 1 <= fmt.significand_bits <= 22 or not fmt.subnormals:
+        return None
+    # The exact sum cut to 24 bits has to reach down to the noise.
+    reaches = width == _AVX512 and len(fma.terms) == 1 and fmt.precision + to.noise.bits <= 24
+    if fma.datapath == "exact" and not reaches:
+        return None
+    saturates = fmt.finite and not to.overflow
+    return Guard(126 if fmt.exponent_bits == 8 or saturates else fmt.emax, _UNBOUNDED)
+
+
+def scale_of(fma: Fma) -> float:
+    """What the cheap sequence multiplies all products and accumulators by."""
+    return 2.0 ** (-126 - fma.acc.format.emin) if fma.draws else 1.0
+
+
+def emit_noisy_fma(
+    code: Code, a: list[str], b: list[str], c: str, fma: Fma, word: str, position: int | str
+) -> str:
+    """Append one step of an operator that draws, exact under ``guard``, on products and accumulators times ``scale_of``.
+
+    word: of the accumulator for this run of k, of which the step takes field `position`; or the noise itself if the
+    position is empty.
+    """
+    to, fmt = fma.acc, fma.acc.format
+    assert to.noise is not None
+    if fma.datapath == "exact":
+        total = _directed_fma(code, a[0], b[0], c, _TO_ZERO)
+    else:
+        total = emit_sum(code, a, b, c, fma)
+    shift, bits = 23 - fmt.significand_bits, to.noise.bits
+    top = bits if position == "" else field_bits(to.noise) * (int(position) + 1)
+    # The highest bit of the noise goes right below the kept bits.
+    noise = word
+    if top != shift:
+        name = "shli" if top < shift else "shrui"
+        noise = code.binary(name, word, code.int(abs(shift - top)), "i32")
+    if position != "" and not (top == 32 and bits >= shift):
+        noise = code.binary("andi", noise, code.int((1 << shift) - (1 << max(shift - bits, 0))), "i32")
+    total = code.binary("addi", code.cast("bitcast", total, "f32", "i32"), noise, "i32")
+    total = code.binary("andi", total, code.int(0xFFFFFFFF ^ ((1 << shift) - 1)), "i32")
+    result = code.cast("bitcast", total, "i32", "f32")
+    if fmt.finite:
+        result = _clamp(code, result, float(fmt.max_finite) * scale_of(fma))
+    return result
+
+
+def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "") -> str:
+    """Append one step of `fma` that is exact under ``guard(fma)``; returns the name of D. noise: what it draws, if it does."""
+    if fma.draws:
+        return emit_noisy_fma(code, a, b, c, fma, noise, "")
     fmt = fma.acc.format
     if fmt.parts == 3:
         return emit_sum(code, a, b, c, fma)  # 24 bits: also what the exact sum rounds to

@@ -2,6 +2,7 @@
 
 The scale of a batch normalization, for example. The pass moves such operations into a module of their own, which the
 compiler builds by the same passes and runs: the same code, so the same bits. Contractions stay: verify watches them.
+Stochastic roundings stay, as each execution draws anew.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from numc.compiler.dialect import draws
 from numc.passes import walk
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
@@ -47,7 +49,7 @@ def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | No
                 views.update(op.results)
             else:
                 computed.update(dict.fromkeys(op.results, op))
-        elif op.name in _COMPUTING and not (op.name == "linalg.generic" and walk.contracts(op)):
+        elif op.name in _COMPUTING and not (op.name == "linalg.generic" and walk.contracts(op)) and not _draws(op):
             computed.update(dict.fromkeys(op.results, op))
     moved = set(computed.values())
     leaving = [v for v in computed if any(_in_block(u.owner.operation, block) not in moved for u in v.uses)]
@@ -63,6 +65,10 @@ def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | No
                 op.erase()
         walk.retype(main)
     return Folded(prologue, arguments, tuple(range(first, len(block.arguments))))
+
+
+def _draws(op: ir.Operation) -> bool:
+    return any(map(draws, walk.operations(op)))
 
 
 def _helps(value: ir.Value) -> bool:

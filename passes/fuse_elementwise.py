@@ -4,13 +4,15 @@ Tensors that hold one number everywhere (the bounds of a Clip) become that numbe
 
 All arithmetic is explicit by now (roundings are operations of the bodies), so joining bodies changes no bit. Nothing
 that computes goes into a contraction, which has kernels of its own; nothing costly is computed twice; and nothing
-costly goes into a reduction, whose order keeps its loop scalar.
+costly goes into a reduction, whose order keeps its loop scalar. What draws random bits by its element goes only into loops
+over the same elements.
 """
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
+from numc.compiler.dialect import draws
 from numc.passes import walk
 
 # An operation that is cheaper to repeat than to load, and that a scalar loop does not slow down much.
@@ -79,7 +81,7 @@ def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
     """Join one producer into `consumer`; returns what takes the consumer's place, or None if nothing can be joined."""
     for number in range(walk.input_count(consumer)):
         producer = _producer(consumer.operands[number])
-        if producer is None or not _wanted(producer):
+        if producer is None or not _wanted(producer) or not _keeps_elements(producer, consumer, number):
             continue
         joined = _join(producer, consumer, number)
         if joined is not None:
@@ -87,6 +89,15 @@ def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
                 producer.erase()
             return joined
     return None
+
+
+def _keeps_elements(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
+    """Whether `producer` draws nothing, or draws the same as a part of `consumer`."""
+    if not any(map(draws, walk.operations(producer))):
+        return True
+    maps = (*walk.indexing_maps(producer)[-1:], walk.indexing_maps(consumer)[number], walk.indexing_maps(consumer)[-1])
+    loops = len(walk.iterator_types(producer))
+    return all(m == ir.AffineMap.get_identity(loops) for m in maps) and len(consumer.results) == 1
 
 
 def _producer(value: ir.Value) -> ir.Operation | None:

@@ -16,9 +16,11 @@ from numc.compiler.formats import Conversion
 from numc.compiler.grouped import GroupConversion
 from numc.passes.chunks import Chunks, finish_text
 from numc.passes.code import APART, Code
-from numc.passes.fast import Guard, emit_fast_fma, guard
+from numc.passes.fast import Guard, emit_fast_fma, emit_noisy_fma, guard, scale_of
 from numc.passes.group_loops import Groups
-from numc.passes.operators import emit_fma
+from numc.passes.operators import NOTHING, emit_fma
+from numc.passes.random_steps import ARGUMENTS as DRAWN
+from numc.passes.random_steps import RandomSteps
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ class Kernel:
         return self.fma.parts[(side == "rows") == self.swap]
 
     def conversion(self, side: str) -> Conversion:
-        """The format of that operand, if it has no groups."""
-        return self.fma.singles[(side == "rows") == self.swap]
+        """The format of that operand, if it has no groups; what draws has been rounded as a whole, before."""
+        return self.fma.singles[(side == "rows") == self.swap].settled
 
     def groups_of(self, side: str) -> GroupConversion:
         """The format of that operand, if it has groups."""
@@ -85,12 +87,18 @@ class Kernel:
         """When the cheap rounding sequence may run, or None if there is none."""
         if not self.fast:
             return None
-        return guard(self.fma) if self.groups is None else self.groups.guard
+        return guard(self.fma, self.tile.width) if self.groups is None else self.groups.guard
+
+    @property
+    def drawn(self) -> tuple[tuple[str, str], ...]:
+        """The arguments, and their types, that tell what accumulators draw from; none if they do not."""
+        return tuple(DRAWN.items()) if self.fma.draws else ()
 
     @property
     def reads_directly(self) -> bool:
         """Whether lanes can be converted as they are read (direct.py): for one row, packing is half the work."""
-        return self.tile.rows == 1 and not self.flushes and self.chunks is None and self.groups is None
+        plain = self.chunks is None and self.groups is None and not self.fma.draws
+        return self.tile.rows == 1 and not self.flushes and plain
 
     @property
     def groups(self) -> Groups | None:
@@ -122,7 +130,12 @@ class Kernel:
     @property
     def needs_k0(self) -> bool:
         """Whether the kernel must be told where its block of k begins."""
-        return self.chunks is not None and self.chunks.carried
+        return self.fma.draws or (self.chunks is not None and self.chunks.carried)
+
+    @property
+    def extra(self) -> tuple[tuple[str, str], ...]:
+        """Further arguments of the micro-kernels, and their types."""
+        return (*((("%k0", "i64"),) if self.needs_k0 else ()), *self.drawn)
 
     @property
     def flushes(self) -> bool:
@@ -145,7 +158,8 @@ def kernel_text(kernel: Kernel) -> str:
     elif kernel.partial:
         parts += [_micro_kernel_text(kernel, rows, fast=False) for rows in kernel.partial]
     if kernel.chunks is not None:
-        parts.append(finish_text(f"{kernel.name}_finish", kernel.chunks))
+        draws = _random(kernel, kernel.tile.rows) if kernel.fma.acc.noise else None
+        parts.append(finish_text(f"{kernel.name}_finish", kernel.chunks, kernel.drawn, draws))
     if kernel.groups is not None and kernel.groups.is_integer:
         parts.append(kernel.groups.finish_text(f"{kernel.name}_finish"))
     return "\n".join([*parts, _choice_text(kernel)])
@@ -157,8 +171,8 @@ def _micro_name(kernel: Kernel, rows: int, *, fast: bool) -> str:
 
 def _choice_text(kernel: Kernel) -> str:
     """The entry: guard, then the micro-kernel for the number of rows."""
-    k0, k0_type, k0_argument = (", %k0", ", i64", ", %k0: i64") if kernel.needs_k0 else ("", "", "")
-    call = f"(%rows, %lanes, %tile, %kc{k0}) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64{k0_type}) -> ()"
+    names, kinds = "".join(f", {n}" for n, _ in kernel.extra), "".join(f", {kind}" for _, kind in kernel.extra)
+    call = f"(%rows, %lanes, %tile, %kc{names}) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64{kinds}) -> ()"
     fast = kernel.limits is not None
 
     def by_rows(sizes: list[int], indent: str) -> str:
@@ -173,7 +187,9 @@ def _choice_text(kernel: Kernel) -> str:
 {indent}}}"""
 
     body = by_rows([*sorted(kernel.partial), kernel.tile.rows], "      " if fast else "    ")
-    if fast:
+    if fast and scale_of(kernel.fma) != 1:
+        body = _watched_text(kernel, body, f"func.call @{_micro_name(kernel, kernel.tile.rows, fast=False)}{call}")
+    elif fast:
         body = f"""    %ok = func.call @{kernel.name}_guard(%rlow, %rhigh, %llow, %lhigh, %tile) : (i32, i32, i32, i32, !llvm.ptr) -> i1
     scf.if %ok {{
 {body}
@@ -186,10 +202,58 @@ def _choice_text(kernel: Kernel) -> str:
     func.call @numc_ftz_end(%mode) : (i32) -> ()"""
     return f"""
 func.func private @{kernel.name}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64, %count: i64,
-    %rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32{k0_argument}) {APART} {{
+    %rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32{_declared(kernel)}) {APART} {{
 {body}
     return
 }}"""
+
+
+def _declared(kernel: Kernel) -> str:
+    return "".join(f", {name}: {kind}" for name, kind in kernel.extra)
+
+
+def _watched_text(kernel: Kernel, fast: str, exact: str) -> str:
+    """The cheap sequence under its guard; where a sum was lost below binary32's subnormals, the exact one on the old tile."""
+    vec, size = f"vector<{kernel.tile.width}xf32>", kernel.tile_words
+
+    def copy(source: str, target: str, indent: str) -> str:
+        lines = f"""scf.for %i = %c0 to %size step %width : i64 {{
+  %from = llvm.getelementptr {source}[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+  %to = llvm.getelementptr {target}[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+  %v = llvm.load %from {{alignment = 4 : i64}} : !llvm.ptr -> {vec}
+  llvm.store %v, %to {{alignment = 4 : i64}} : {vec}, !llvm.ptr
+}}"""
+        return "\n".join(indent + line for line in lines.splitlines())
+
+    return f"""    %c0 = arith.constant 0 : i64
+    %size = arith.constant {size} : i64
+    %width = arith.constant {kernel.tile.width} : i64
+    %false = arith.constant false
+    %old = llvm.alloca %size x f32 : (i64) -> !llvm.ptr
+    %ok = func.call @{kernel.name}_guard(%rlow, %rhigh, %llow, %lhigh, %tile) : (i32, i32, i32, i32, !llvm.ptr) -> i1
+    %done = scf.if %ok -> (i1) {{
+{copy("%tile", "%old", "      ")}
+      %flags = func.call @numc_underflow_begin() : () -> i32
+{fast}
+      %lost = func.call @numc_underflow_end(%flags) : (i32) -> i32
+      %none = arith.constant 0 : i32
+      %kept = arith.cmpi eq, %lost, %none : i32
+      scf.if %kept {{
+      }} else {{
+{copy("%old", "%tile", "        ")}
+      }}
+      scf.yield %kept : i1
+    }} else {{
+      scf.yield %false : i1
+    }}
+    scf.if %done {{
+    }} else {{
+      {exact}
+    }}"""
+
+
+def _random(kernel: Kernel, rows: int) -> RandomSteps:
+    return RandomSteps(kernel.fma, rows, kernel.tile.vectors, kernel.tile.width)
 
 
 def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
@@ -199,11 +263,14 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
     names = [f"%acc{r}_{v}" for r in range(rows) for v in range(t.vectors)]
     places = [r * t.lanes + v * t.width for r in range(rows) for v in range(t.vectors)]
     head = f"func.func private @{_micro_name(kernel, rows, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
+    prologue = _random(kernel, rows).prologue() if kernel.fma.draws else ""
+    scale = scale_of(kernel.fma) if fast else 1.0
     if kernel.chunks is not None:
         body, results = _k_step(kernel, rows, names, fast=fast)
         return f"""
-{head}{", %k0: i64" if kernel.needs_k0 else ""}) {APART} {{
-{kernel.chunks.loop(names, places, body, results)}
+{head}{_declared(kernel)}) {APART} {{
+{prologue}
+{kernel.chunks.loop(names, places, body, results, scale)}
     return
 }}"""
     if kernel.groups is not None:
@@ -214,30 +281,90 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
 {kernel.groups.loop(names, places, body, results, wide=wide)}
     return
 }}"""
+    edges = Code(t.width, "edge")
+    down, up = (("", "") if scale == 1 else (edges.f32(scale), edges.f32(1 / scale)))
     load = "\n".join(
         f"""    {acc}_at = llvm.getelementptr %tile[{place}] : (!llvm.ptr) -> !llvm.ptr, f32
-    {acc}_in = llvm.load {acc}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"""
+    {acc}_{"raw" if down else "in"} = llvm.load {acc}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"""
+        + (f"\n    {acc}_in = arith.mulf {acc}_raw, {down} : {vec}" if down else "")
         for acc, place in zip(names, places, strict=True)
     )
-    store = "\n".join(f"    llvm.store {acc}_out, {acc}_at {{alignment = 4 : i64}} : {vec}, !llvm.ptr" for acc in names)
-    types = ", ".join([vec] * len(names))
+    store = "\n".join(
+        (f"    {acc}_back = arith.mulf {acc}_out, {up} : {vec}\n" if up else "")
+        + f"    llvm.store {acc}_{'back' if up else 'out'}, {acc}_at {{alignment = 4 : i64}} : {vec}, !llvm.ptr"
+        for acc in names
+    )
     if kernel.fma.datapath == "amx_bf16":
         loop = _amx_loop(kernel, rows, names, vec)
+    elif fast and kernel.fma.acc.noise is not None and not kernel.fma.acc.noise.lfsr:
+        loop = _random_loops(kernel, rows, names, vec)
     else:
         body, results = _k_step(kernel, rows, names, fast=fast)
         loop = f"""    %step = arith.constant {2 if kernel.flushes else 1} : i64
-    {", ".join(f"{a}_out" for a in names)} = scf.for %i = %c0 to %kc step %step iter_args({", ".join(f"{a} = {a}_in" for a in names)}) -> ({types}) : i64 {{
-{body}
-      scf.yield {", ".join(results)} : {types}
-    }}"""
+{_loop(names, vec, ("%c0", "%kc", "%step"), ("_in", "_out"), body, results)}"""
     return f"""
-{head}) {APART} {{
+{head}{_declared(kernel)}) {APART} {{
     %c0 = arith.constant 0 : i64
+{edges.text()}
+{prologue}
 {load}
 {loop}
 {store}
     return
 }}"""
+
+
+def _loop(
+    names: list[str], vec: str, bounds: tuple[str, str, str], suffixes: tuple[str, str], body: str, results: list[str]
+) -> str:
+    """A loop over k that carries the accumulators; suffixes: of their names before and after it."""
+    types = ", ".join([vec] * len(names))
+    before, after = suffixes
+    (first, end, step), carried = bounds, ", ".join(f"{a} = {a}{before}" for a in names)
+    return f"""    {", ".join(a + after for a in names)} = scf.for %i = {first} to {end} step {step} iter_args({carried}) -> ({types}) : i64 {{
+{body}
+      scf.yield {", ".join(results)} : {types}
+    }}"""
+
+
+def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str) -> str:
+    """Steps of k by the runs that share random words, then those that are left one by one."""
+    random, t = _random(kernel, rows), kernel.tile
+    code = Code(t.width, "u")
+    scalar = Code(0, "us")
+    steps = ["%i", *(scalar.binary("addi", "%i", scalar.int(n, "i64"), "i64") for n in range(1, random.run))]
+    k = scalar.binary("addi", "%k0", "%i", "i64")
+    code.lines += scalar.lines
+    words = random.words(code, k)
+    panels = []
+    for n, step in enumerate(steps):
+        panel = Code(t.width, f"u{n}_")
+        panels.append(_panel_loads(kernel, rows, panel, step))
+        code.lines += panel.lines
+    panels = [(r, _scaled(kernel, code, lanes)) for r, lanes in panels]
+    current = list(names)
+    # An accumulator at a time: what it draws is in one register then, and all of their chains are in flight anyway.
+    for n in range(len(names)):
+        for position, (row_values, lane_values) in enumerate(panels):
+            row, lane = row_values[n // t.vectors], lane_values[n % t.vectors]
+            a, b = (lane, row) if kernel.swap else (row, lane)
+            current[n] = emit_noisy_fma(code, a, b, current[n], kernel.fma, words[n], position)
+    whole = _loop(names, vec, ("%c0", "%whole", "%run"), ("_in", "_mid"), code.text("      "), current)
+    body, results = _k_step(kernel, rows, names, fast=True)
+    return f"""    %c1 = arith.constant 1 : i64
+    %run = arith.constant {random.run} : i64
+    %rest = arith.remui %kc, %run : i64
+    %whole = arith.subi %kc, %rest : i64
+{whole}
+{_loop(names, vec, ("%whole", "%kc", "%c1"), ("_mid", "_out"), body, results)}"""
+
+
+def _scaled(kernel: Kernel, code: Code, lanes: list[list[str]]) -> list[list[str]]:
+    """The lanes times the scale of the cheap sequence, and so all products."""
+    scale = scale_of(kernel.fma)
+    if scale == 1:
+        return lanes
+    return [[code.binary("mulf", part, code.f32(scale)) for part in parts] for parts in lanes]
 
 
 def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[list[str]], list[list[str]]]:
@@ -273,10 +400,16 @@ def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[s
         code.lines += ["%one = arith.constant 1 : i64", "%next = arith.addi %i, %one : i64"]
         order = ["%next", "%i"]
     current = list(acc)
+    drawn = [NOTHING] * len(acc)
+    if kernel.fma.draws:
+        code.lines.append("%k = arith.addi %k0, %i : i64")
+        drawn = _random(kernel, rows).step(code, "%k")
     for k in order:
         panel = Code(t.width, code.prefix + k[1])
         row_values, lane_values = _panel_loads(kernel, rows, panel, k)
         code.lines += panel.lines
+        if fast:
+            lane_values = _scaled(kernel, code, lane_values)
         for n, c in enumerate(current):
             row, lane = row_values[n // t.vectors], lane_values[n % t.vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
@@ -285,9 +418,9 @@ def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[s
             elif kernel.flushes:
                 current[n] = code.fma(a[0], b[0], c)
             elif fast:
-                current[n] = emit_fast_fma(code, a, b, c, kernel.fma)
+                current[n] = emit_fast_fma(code, a, b, c, kernel.fma, drawn[n][1])
             else:
-                current[n] = emit_fma(code, a, b, c, kernel.fma)
+                current[n] = emit_fma(code, a, b, c, kernel.fma, drawn[n])
     return code.text("      "), current
 
 

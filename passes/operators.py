@@ -9,14 +9,18 @@ from numc.passes.code import Code
 from numc.passes.rounding import F64, emit_round
 
 
-def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
+Drawn = tuple[str, str]  # the noise of the product's rounding and of the accumulator's, as far as they draw
+NOTHING: Drawn = ("", "")
+
+
+def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, drawn: Drawn = NOTHING) -> str:
     """Append one step ``D = round_acc(sum of products + C)`` on the parts of `a` and `b`; returns the name of D."""
     if fma.datapath == "exact" and not _is_one_fma(fma):
-        return _exact(code, a, b, c, fma)
-    return emit_round(code, emit_sum(code, a, b, c, fma), fma.acc)
+        return _exact(code, a, b, c, fma, drawn)
+    return emit_round(code, emit_sum(code, a, b, c, fma, drawn[0]), fma.acc, noise=drawn[1])
 
 
-def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
+def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, noise: str = "") -> str:
     """The fp32 datapath before its last rounding: P by f32 FMAs, least significant product first, then P + C."""
     (i, j), *rest = fma.terms
     if fma.product is None and not rest:
@@ -25,7 +29,7 @@ def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -
     for i, j in rest:
         product = code.fma(a[i], b[j], product)
     if fma.product is not None:
-        product = emit_round(code, product, fma.product)
+        product = emit_round(code, product, fma.product, noise=noise)
     return code.binary("addf", product, c)
 
 
@@ -34,7 +38,7 @@ def _is_one_fma(fma: Fma) -> bool:
     return fma.product is None and len(fma.terms) == 1 and str(fma.acc) == "fp32"
 
 
-def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> str:
+def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, drawn: Drawn) -> str:
     """One rounding of the exact real value.
 
     In binary64 every product of two parts is exact, and so is any sum of them: all are multiples of ulp(a) * ulp(b) and
@@ -53,10 +57,10 @@ def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma) -> 
         else:
             product = code.binary("mulf", wide_a[i], wide_b[j], "f64")
     if fma.product is not None:
-        product = emit_round(code, product, fma.product, F64)
+        product = emit_round(code, product, fma.product, F64, drawn[0])
     total = emit_add_to_odd(code, product, wide(c))
     if str(fma.acc) != "fp32":  # the truncf below is that conversion
-        total = emit_round(code, total, fma.acc, F64)
+        total = emit_round(code, total, fma.acc, F64, drawn[1])
     return code.cast("truncf", total, "f64", "f32")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from numc.compiler.dialect import fma_of
+from numc.compiler.dialect import draws, fma_of, number_of
 from numc.compiler.fma import Fma
 from numc.passes import walk
 from numc.passes.walk import Linear
@@ -53,10 +53,11 @@ class Operand:
 
 @dataclass
 class Found:
-    """One contraction with everything that its call needs."""
+    """One contraction with everything that its call needs; number: of its operation, if it draws random bits."""
 
     generic: ir.Operation
     fma: Fma
+    number: int
     swap: bool
     shape: Shape
     rows: Operand
@@ -67,14 +68,14 @@ class Found:
 def find(generic: ir.Operation) -> Found | None:
     """The contraction that a linalg.generic on memrefs is, if its body is one numc.fma and its indices are linear."""
     match = _match(generic)
-    shape = None if match is None else _shape(generic, *match[1])
+    shape = None if match is None else _shape(generic, *match[2])
     if match is None or shape is None:
         return None
-    fma, numbers, conversions = match
+    fma, number, numbers, conversions = match
     swap, groups = shape
     maps = walk.indexing_maps(generic)
     a, b, c = (Operand(generic.operands[n], places_of(maps[n]), to) for n, to in zip(numbers, conversions, strict=True))
-    return Found(generic, fma, swap, groups, *((b, a) if swap else (a, b)), c)
+    return Found(generic, fma, number, swap, groups, *((b, a) if swap else (a, b)), c)
 
 
 def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:
@@ -84,8 +85,8 @@ def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:
     return found  # type: ignore[return-value]
 
 
-def _match(generic: ir.Operation) -> tuple[Fma, tuple[int, int, int], tuple[str, ...]] | None:
-    """Return the operator, and the operand numbers of A, B, C and the conversions that the body applies to them.
+def _match(generic: ir.Operation) -> tuple[Fma, int, tuple[int, int, int], tuple[str, ...]] | None:
+    """Return the operator, the number of its operation, and the operand numbers of A, B, C and the conversions that the body applies to them.
 
     None if the body is anything but [rounds] numc.fma, yield.
     """
@@ -105,7 +106,7 @@ def _match(generic: ir.Operation) -> tuple[Fma, tuple[int, int, int], tuple[str,
         # No rounding can stand for a conversion to groups, which depends on more than one value.
         conversions.append("" if isinstance(value.owner, ir.Block) else str(expected))
         while not isinstance(value.owner, ir.Block):
-            if value.owner.name != "numc.round" or ir.StringAttr(value.owner.attributes["to"]).value != str(expected):
+            if draws(value.owner) or value.owner.name != "numc.round" or ir.StringAttr(value.owner.attributes["to"]).value != str(expected):
                 return None
             value = value.owner.operands[0]
         if ir.BlockArgument(value).owner != walk.body(generic):
@@ -115,7 +116,7 @@ def _match(generic: ir.Operation) -> tuple[Fma, tuple[int, int, int], tuple[str,
     inputs = walk.input_count(generic)
     if a >= inputs or b >= inputs or c < inputs or len(generic.operands) != inputs + 1:
         return None
-    return fma, (a, b, c), tuple(conversions)
+    return fma, number_of(fmas[0]), (a, b, c), tuple(conversions)
 
 
 def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, Shape] | None:

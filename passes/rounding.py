@@ -49,27 +49,30 @@ F32 = Carrier("f32", "i32", 23, 127)
 F64 = Carrier("f64", "i64", 52, 1023)
 
 
-def emit_round(code: Code, x: str, to: Conversion, carrier: Carrier = F32) -> str:
-    """Append the rounding of `x` to `to`; returns the name of the result, in the same carrier."""
+def emit_round(code: Code, x: str, to: Conversion, carrier: Carrier = F32, noise: str = "") -> str:
+    """Append the rounding of `x` to `to`; returns the name of the result, in the same carrier.
+
+    noise: what a stochastic rounding draws, an i32 of as many bits.
+    """
     if to.format.parts > 1:
-        return (_compound_f32 if carrier is F32 else _compound_f64)(code, x)[to.format.parts]
+        return (_compound_f32 if carrier is F32 else _compound_f64)(code, x, to, noise)
     if carrier is F32 and to.format.exponent_bits == 8 and to.format.significand_bits == 23 and to.format.subnormals:
         return x
-    return _simple(code, x, to, carrier)
+    return _simple(code, x, to, carrier, noise)
 
 
-def _simple(code: Code, x: str, to: Conversion, carrier: Carrier) -> str:
+def _simple(code: Code, x: str, to: Conversion, carrier: Carrier, noise: str) -> str:
     fmt, i = to.format, carrier.i
     bits = code.cast("bitcast", x, carrier.f, i)
     sign = code.binary("andi", bits, code.int(carrier.sign, i), i)
     magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i), i)
     negative = code.compare("ne", sign, code.int(0, i), i)
-    rounded = _round_normal(code, magnitude, negative, to, carrier)
+    rounded = _round_normal(code, magnitude, negative, to, carrier, noise)
     # In a binary32 carrier an 8-bit exponent shares its subnormal range with it: the integer sequence covers that.
     shares_range = carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0
     if not (shares_range and fmt.subnormals):
         below = code.compare("ult", magnitude, code.int(carrier.power(fmt.emin), i), i)
-        small = _round_subnormal(code, magnitude, negative, to, carrier) if fmt.subnormals else code.int(0, i)
+        small = _round_subnormal(code, magnitude, negative, to, carrier, noise) if fmt.subnormals else code.int(0, i)
         rounded = code.select(below, small, rounded, i)
     if not shares_range:
         rounded = _overflow(code, rounded, magnitude, negative, to, carrier)
@@ -78,7 +81,7 @@ def _simple(code: Code, x: str, to: Conversion, carrier: Carrier) -> str:
     return code.select(is_nan, x, result, carrier.f)
 
 
-def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier) -> str:
+def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str) -> str:
     i, shift = carrier.i, carrier.significand_bits - to.format.significand_bits
     if shift == 0:
         return magnitude
@@ -99,13 +102,33 @@ def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, car
         addend = code.int(ulp // 2, i)
     elif rounding == "rtz":
         addend = code.int(0, i)
+    elif to.noise is not None:
+        addend = _aligned(code, noise, to.noise.bits, shift, carrier)
     else:
         away = code.int(mask, i), code.int(0, i)
         addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]), i)
     return code.binary("andi", code.binary("addi", magnitude, addend, i), kept, i)
 
 
-def _round_subnormal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier) -> str:
+def _aligned(code: Code, noise: str, bits: int, shift: int, carrier: Carrier) -> str:
+    """Noise of `bits` bits as the `shift` bits below the kept ones; what does not fit could not make a difference."""
+    wide = noise if carrier is F32 else code.cast("extui", noise, "i32", "i64")
+    if bits > shift:
+        return code.binary("shrui", wide, code.int(bits - shift, carrier.i), carrier.i)
+    return code.binary("shli", wide, code.int(shift - bits, carrier.i), carrier.i)
+
+
+def _reaches(code: Code, rest: str, noise: str, bits: int, carrier: Carrier) -> str:
+    """Whether `rest`, in quanta, cut to `bits` bits, and `noise` make a whole one."""
+    missing = code.binary("subi", code.int(1 << bits), noise, "i32")
+    scale = carrier.constant(code, 2.0**-bits)
+    threshold = code.binary("mulf", code.cast("uitofp", missing, "i32", carrier.f), scale, carrier.f)
+    return code.compare("oge", rest, threshold, carrier.f)
+
+
+def _round_subnormal(
+    code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str
+) -> str:
     """Round below 2^emin, where the quantum is fixed: adding 2^52 (2^23) quanta makes the hardware round to it."""
     f, fmt = carrier.f, to.format
     quantum_exponent = fmt.emin - fmt.significand_bits
@@ -124,6 +147,10 @@ def _round_subnormal(code: Code, magnitude: str, negative: str, to: Conversion, 
         rest = code.binary("subf", x, down, f)
         half = carrier.constant(code, 2.0 ** (quantum_exponent - 1))
         result = code.select(code.compare("oge", rest, half, f), up, down, f)
+    elif to.noise is not None:
+        rest = code.binary("subf", x, down, f)
+        rest = code.binary("mulf", rest, carrier.constant(code, 2.0**-quantum_exponent), f)
+        result = code.select(_reaches(code, rest, noise, to.noise.bits, carrier), up, down, f)
     elif to.rounding == "odd":
         units = code.cast("bitcast", code.binary("addf", down, magic, f), f, carrier.i)
         parity = code.binary("andi", units, code.int(1, carrier.i), carrier.i)
@@ -150,7 +177,7 @@ def _overflow(code: Code, rounded: str, magnitude: str, negative: str, to: Conve
     infinity = code.int(carrier.infinity, i)
     if to.format.finite:
         beyond = code.int(carrier.nan, i) if to.overflow == "nan" else largest
-    elif to.rounding in ("rne", "rna"):
+    elif to.rounding in ("rne", "rna") or to.noise is not None:
         beyond = infinity
     else:
         if to.rounding in ("rtz", "odd"):
@@ -192,19 +219,25 @@ def _with_sign_of(code: Code, value: str, x: str, carrier: Carrier) -> str:
     return code.cast("bitcast", bits, i, carrier.f)
 
 
-def _compound_f32(code: Code, x: str) -> dict[int, str]:
-    """x0 = BF(x), x1 = BF(x - x0), x2 = BF(x - x0 - x1): the values x0 + x1 and x0 + x1 + x2, by number of parts."""
-    first = emit_round(code, x, _BF16)
-    rest1 = code.binary("subf", x, first)
-    second = emit_round(code, rest1, _BF16)
-    third = emit_round(code, code.binary("subf", rest1, second), _BF16)
-    two = code.binary("addf", first, second)
-    three = code.binary("addf", two, third)
-    finite = _is_finite(code, first)
-    return {n: code.select(finite, _with_sign_of(code, v, x, F32), first) for n, v in ((2, two), (3, three))}
+def _last_bf16(to: Conversion) -> Conversion:
+    """How the last part of a compound number is rounded: as the conversion says."""
+    return Conversion(_BF16.format, to.rounding)
 
 
-def _compound_f64(code: Code, x: str) -> dict[int, str]:
+def _compound_f32(code: Code, x: str, to: Conversion, noise: str) -> str:
+    """x0 = BF(x), x1 = BF(x - x0), x2 = BF(x - x0 - x1): the value x0 + x1 or x0 + x1 + x2."""
+    parts, rest, total = to.format.parts, x, ""
+    first = ""
+    for n in range(parts):
+        last = n == parts - 1
+        part = emit_round(code, rest, _last_bf16(to) if last else _BF16, noise=noise)
+        total = code.binary("addf", total, part) if total else part
+        first = first or part
+        rest = rest if last else code.binary("subf", rest, part)
+    return code.select(_is_finite(code, first), _with_sign_of(code, total, x, F32), first)
+
+
+def _compound_f64(code: Code, x: str, to: Conversion, noise: str) -> str:
     """The compound rounding of an exact value (here: rounded to odd): no part goes below the ulp of the f32 carrier."""
     i, bias = "i64", F64.bias
 
@@ -216,21 +249,33 @@ def _compound_f64(code: Code, x: str) -> dict[int, str]:
     floor = code.binary("subi", floor, code.int(23, i), i)
     floor = code.binary("maxsi", floor, code.int(bias - 133, i), i)
     rest, total, first = x, "", ""
-    values = {}
-    for n in (1, 2, 3):
+    for n in range(to.format.parts):
         quantum = code.binary("maxsi", code.binary("subi", exponent(rest), code.int(7, i), i), floor, i)
         field = code.binary("addi", quantum, code.int(52, i), i)
         magic_bits = code.binary("shli", field, code.int(52, i), i)
         magic = code.cast("bitcast", code.binary("ori", magic_bits, code.int(1 << 51, i), i), i, "f64")
         part = code.binary("subf", code.binary("addf", rest, magic, "f64"), magic, "f64")
-        if n == 1:
+        if n == to.format.parts - 1 and to.noise is not None:
+            part = _noisy_part(code, rest, part, quantum, to.noise.bits, noise)
+        if n == 0:
             first = _saturate_to_infinity(code, part)
         rest = code.binary("subf", rest, part, "f64")
         total = code.binary("addf", total, part, "f64") if total else part
-        values[n] = total
     magnitude = code.binary("andi", code.cast("bitcast", first, "f64", i), code.int(F64.sign - 1, i), i)
     finite = code.compare("ult", magnitude, code.int(F64.infinity, i), i)
-    return {n: code.select(finite, _with_sign_of(code, values[n], x, F64), first, "f64") for n in (2, 3)}
+    return code.select(finite, _with_sign_of(code, total, x, F64), first, "f64")
+
+
+def _noisy_part(code: Code, rest: str, nearest: str, quantum: str, bits: int, noise: str) -> str:
+    """`rest` rounded stochastically to a multiple of 2^quantum (a biased exponent); `nearest` is the nearest one."""
+    i, f = "i64", "f64"
+    size = code.op(f"math.absf {rest} : {code.ty(f)}")
+    near = code.op(f"math.absf {nearest} : {code.ty(f)}")
+    unit = code.cast("bitcast", code.binary("shli", quantum, code.int(52, i), i), i, f)
+    down = code.select(code.compare("ogt", near, size, f), code.binary("subf", near, unit, f), near, f)
+    quanta = code.binary("divf", code.binary("subf", size, down, f), unit, f)
+    up = code.binary("addf", down, unit, f)
+    return _with_sign_of(code, code.select(_reaches(code, quanta, noise, bits, F64), up, down, f), rest, F64)
 
 
 def _saturate_to_infinity(code: Code, x: str) -> str:

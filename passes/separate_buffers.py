@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from numc.compiler.dialect import draws
 from numc.passes import walk
 
 
@@ -27,7 +28,7 @@ def _is_fresh(op: ir.Operation) -> bool:
     """Whether `op` makes a tensor out of scalars only: cheaper to make twice than to copy."""
     if op.name == "tensor.empty":
         return True
-    if op.name != "linalg.generic" or len(op.results) != 1:
+    if op.name != "linalg.generic" or len(op.results) != 1 or any(map(draws, walk.operations(op))):
         return False
     return all(not isinstance(v.type, ir.RankedTensorType) for v in list(op.operands)[: walk.input_count(op)]) and (
         walk.is_unused(walk.body(op).arguments[walk.input_count(op)])

@@ -1,14 +1,15 @@
 """tidy-conversions: drop roundings that change nothing, and move those of weights to compile time.
 
 A conversion is idempotent, so one whose operand is in the format already is the identity; a weight whose every use is
-the same conversion can be converted once, when the program is written (arithmetic.md section 6).
+the same conversion can be converted once, when the program is written (arithmetic.md section 6), unless that conversion
+draws: each execution draws anew.
 """
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.compiler.dialect import fma_of
+from numc.compiler.dialect import draws, fma_of
 from numc.passes import walk
 
 # Operations on a single float operand that return one of the values they were given.
@@ -72,7 +73,7 @@ def _weights(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for index in sorted(weights):
         roundings = _roundings(block.arguments[index])
-        if roundings and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1:
+        if roundings and not any(map(draws, roundings)) and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1:
             found[index] = ir.StringAttr(roundings[0].attributes["to"]).value
             for op in roundings:
                 op.results[0].replace_all_uses_with(op.operands[0])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from numc.compiler.dialect import conversion_of
+from numc.compiler.dialect import conversion_of, draws
 from numc.passes import walk
 from numc.passes.code import Code
 from numc.passes.rounding import emit_round
@@ -31,7 +31,8 @@ def constant(value: ir.Value) -> float | None:
 def vector_body(generic: ir.Operation) -> Emit | None:
     """Return what appends the body of `generic` to a Code, given the lanes of its arguments; None if it cannot.
 
-    Operations on f32 that are one instruction, and numc.round, can be on lanes; the body must yield one f32.
+    Operations on f32 that are one instruction, and numc.round unless it draws by its element, can be on lanes; the body
+    must yield one f32.
     """
     block = walk.body(generic)
     ops = [op.operation for op in block.operations]
@@ -39,7 +40,7 @@ def vector_body(generic: ir.Operation) -> Emit | None:
     for op in ops[:-1]:
         known = op.name in _BINARY or op.name in _UNARY or op.name == "numc.round"
         known = known or op.name in ("arith.cmpf", "arith.select", "arith.constant")
-        if not known or any(str(r.type) not in ("f32", "i1") for r in op.results):
+        if not known or draws(op) or any(str(r.type) not in ("f32", "i1") for r in op.results):
             return None
         if any(operand not in inside and constant(operand) is None for operand in op.operands):
             return None

@@ -41,6 +41,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_program_free": (None, (_pointer,)),
     "numc_expand": (_int, (_pointer, _size, _pointer, _size, _pointer, _size, _error)),
     "numc_run": (_int, (_pointer, _pointer, _pointer, _int, _error)),
+    "numc_run_seeded": (_int, (_pointer, _pointer, _pointer, _int, ctypes.c_uint64, _error)),
     "numc_tensor_release": (None, (_pointer,)),
     "numc_set_observer": (None, (_pointer, _pointer, _pointer)),
     "numc_load_object": (_pointer, (_pointer, _size, _error)),

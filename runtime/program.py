@@ -134,19 +134,26 @@ class Program:
         """Write the program file, complete or not at all. Raises NumcError."""
         write_program(path, self._contents)
 
-    def __call__(self, *args: Any, threads: int | None = None, **named: Any) -> Array | dict[str, Array]:
+    def __call__(
+        self, *args: Any, threads: int | None = None, seed: int | None = None, **named: Any
+    ) -> Array | dict[str, Array]:
         """Run. `threads` None means NUMC_NUM_THREADS, else the CPUs this process may use; the bits never depend on it.
 
-        Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
+        seed: what stochastic roundings draw from, 0 to 2^64 - 1; None draws anew at every run (seed 0, and the number
+        of runs before that were given none). Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
         """
         arrays = self._bind(args, named)
         count = 0 if threads is None else _thread_count(threads)
+        chosen = None if seed is None else seed_number(seed)
         given, taken = self._given(), self._taken()
         for slot, array, dtype in zip(given, arrays, self._dtypes, strict=False):
             slot.data, slot.dtype, slot.rank = array.ctypes.data, dtype, array.ndim
             slot.dims[: array.ndim] = array.shape
         error = ErrorText()
-        code = library().numc_run(self._handle, given, taken, count, error.reference())
+        if chosen is None:
+            code = library().numc_run(self._handle, given, taken, count, error.reference())
+        else:
+            code = library().numc_run_seeded(self._handle, given, taken, count, chosen, error.reference())
         if code != 0:
             raise self._failure(code, error.take())
         arrays = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
@@ -246,6 +253,13 @@ def _thread_count(threads: Any) -> int:
     if not isinstance(threads, int | np.integer) or isinstance(threads, bool) or not 1 <= threads <= 1024:
         raise NumcError(f"threads: got {threads!r}, want a whole number from 1 to 1024")
     return int(threads)
+
+
+def seed_number(seed: Any) -> int:
+    """Return a seed. Raises NumcError for anything else."""
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
+        raise NumcError(f"seed: got {seed!r}, want a whole number from 0 to {2**64 - 1}")
+    return int(seed)
 
 
 def _checked(spec: Input, value: Any) -> Array:

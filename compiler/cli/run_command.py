@@ -16,7 +16,7 @@ from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
 from numc.compiler.errors import NumcError
-from numc.runtime.program import Program
+from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
 _EPILOG = """\b
@@ -27,6 +27,7 @@ Examples:
   numc run model.numc --input x.npy --output y.npy
   numc run model.numc --input ids=ids.npy --input mask=mask.npy --output y.npz
   numc run model.onnx --fma mp --random-input 0 --batch 8
+  numc run model.onnx --fma 'fmac(e6m9:sr8)' --seed 7
 """
 
 
@@ -34,6 +35,7 @@ Examples:
 @click.argument("path", metavar="PROGRAM|MODEL")
 @input_options
 @click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
+@click.option("--seed", "draws", type=int, metavar="N", help="What stochastic roundings draw from; default: 0.")
 @arithmetic_options
 @shape_option
 @click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
@@ -44,6 +46,7 @@ def run_command(
     batch: int,
     threads: int | None,
     out: str | None,
+    draws: int | None,
     fma: str | None,
     ops: str | None,
     target: str | None,
@@ -55,12 +58,13 @@ def run_command(
         if Path(out).suffix not in (".npy", ".npz"):
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
         output.check_writable(Path(out))
+    chosen = seed_number(draws or 0)
     program = program_from(path, Arithmetic(fma, ops, target, shapes))
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
     inputs = gather(program, files, seed, batch)
     start = time.perf_counter()
-    results = run_by_name(program, inputs, threads)
+    results = run_by_name(program, inputs, threads, chosen)
     seconds = time.perf_counter() - start
     if out is not None:
         _save(Path(out), results)
@@ -77,9 +81,9 @@ def run_command(
         click.echo(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
 
 
-def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None) -> dict[str, Array]:
+def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None, seed: int) -> dict[str, Array]:
     """Run and return every output by name."""
-    result = program(inputs, threads=threads)
+    result = program(inputs, threads=threads, seed=seed)
     if isinstance(result, dict):
         return result
     return {program.outputs[0].name: result}

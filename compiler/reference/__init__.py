@@ -7,7 +7,8 @@ operation takes part in a finite result; numpy only carries the bits in and out.
 from __future__ import annotations
 
 from numc.compiler.reference.groups import round_groups
-from numc.compiler.reference.operators import dot, fma, matmul
+from numc.compiler.reference.operators import Draws, dot, fma, matmul
+from numc.compiler.reference.random import stream
 from numc.compiler.reference.rounding import round, round_real
 
-__all__ = ["dot", "fma", "matmul", "round", "round_groups", "round_real"]
+__all__ = ["Draws", "dot", "fma", "matmul", "round", "round_groups", "round_real", "stream"]

@@ -31,12 +31,11 @@ class Vector:
     @cached_property
     def converted(self) -> list[Value]:
         """The values in their format; of intN the integers."""
-        fmt = self.to.format
-        if not isinstance(fmt, Int):
-            return convert_row(self.values, fmt, self.to.rounding, self.largest)
+        if not isinstance(self.to.format, Int):
+            return convert_row(self.values, self.to, self.largest)
         if self.quantized:
             return [v >> POINT if type(v) is int else 0 for v in self.values]
-        return [integer(value, fmt, self.to.rounding, self.scale) for value in self.values]
+        return [integer(value, self.to, self.scale) for value in self.values]
 
     @property
     def scale(self) -> Value:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -14,7 +15,8 @@ from numc.compiler.formats import Conversion
 from numc.compiler.grammar import parse_fma
 from numc.compiler.grouped import Bfp, GroupConversion
 from numc.compiler.reference.group_operators import Vector, group_dot, largest_of
-from numc.compiler.reference.rounding import parts_of, rounder, to_multiple
+from numc.compiler.reference.random import PRODUCT, accumulator_draws, conversion_draws, stream
+from numc.compiler.reference.rounding import Rounder, parts_of, rounder, to_multiple
 from numc.compiler.reference.value import (
     ONE,
     POINT,
@@ -29,44 +31,79 @@ from numc.compiler.reference.value import (
 )
 
 Parts = tuple[Value, ...]
-Step = Callable[[Parts, Parts, Value], Value]
-Contraction = Callable[[Sequence[Parts], Sequence[Parts], Value], Value]
+Step = Callable[[Parts, Parts, Value, int, int], Value]
+
+# The operations of a multiply-add, in the order of their numbers: what each of them draws from.
+A, B, START, ACCUMULATE = range(4)
 
 
-def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str) -> npt.NDArray[np.float32]:
+@dataclass(frozen=True)
+class Draws:
+    """What an accumulator draws from: the stream of its operation, and its index in the result."""
+
+    stream: int
+    element: int
+
+    def of(self, op: Fma, depth: int) -> Iterator[tuple[int, int]]:
+        """Yield the noise of the product and of the accumulator for steps 0 to depth; the last is a chunked total's."""
+        ks = np.arange(depth + 1)
+        both = []
+        for to, part in ((op.product, PRODUCT), (op.acc, 0)):
+            noise = to.noise if to else None
+            both.append(accumulator_draws(self.stream, self.element, ks, noise, part) if noise else [0] * len(ks))
+        return zip(*both, strict=True)
+
+
+Contraction = Callable[[Sequence[Parts], Sequence[Parts], Value, Draws], Value]
+
+
+def fma(
+    a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str, *, seed: int = 0, step: int = 0
+) -> npt.NDArray[np.float32]:
     """Return one step of an operator on float32 arrays that broadcast; the operands are converted first.
 
-    A hardware operator is its instruction with one pair of elements, the rest of it zero; a chunk is left out, as only
+    seed, step: of the streams of stochastic roundings, those of A, B, C and the result in this order. A hardware operator is its instruction with one pair of elements, the rest of it zero; a chunk is left out, as only
     reductions have any. Raises NumcError for a text that is no operator, TypeError for operands that float32 does not
     hold.
     """
     op = _as_fma(fma).step
     a_bits, b_bits, c_bits = np.broadcast_arrays(bits_of(a), bits_of(b), bits_of(c))
-    left, right = (_operands(bits, to) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
-    start = _operands(c_bits, op.acc, split=False)
+    streams = [stream(seed, n, step) for n in range(4)]
+    left, right = map(_operands, (a_bits, b_bits), op.singles, streams)
+    start = _operands(c_bits, op.acc, streams[START], split=False)
     contract = _contraction(op)
-    results = (contract((x,), (y,), z[0]) for x, y, z in zip(left, right, start, strict=True))
+    results = (
+        contract((x,), (y,), z[0], Draws(streams[ACCUMULATE], n))
+        for n, (x, y, z) in enumerate(zip(left, right, start, strict=True))
+    )
     return to_array(results, a_bits.shape)
 
 
-def dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike = 0.0, fma: Fma | str = "fp32") -> np.float32:
+def dot(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike = 0.0,
+    fma: Fma | str = "fp32",
+    *,
+    draws: Draws = Draws(stream(0, ACCUMULATE), 0),
+) -> np.float32:
     """Return one element of a contraction: `a` and `b` in one dimension, in ascending order, from the scalar `c`.
 
     Formats with groups take them for whole operands: what a tensor shares is that of `a`, and of `b`.
-
+    draws: of the accumulator. Operands whose conversion draws have to be converted already (it then changes nothing).
     Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
     """
     op = _as_fma(fma)
     a_bits, b_bits, c_bits = bits_of(a), bits_of(b), bits_of(c)
     if a_bits.ndim != 1 or a_bits.shape != b_bits.shape or c_bits.ndim != 0:
         raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
-    (start,) = _operands(c_bits, op.acc, split=False)
+    (start,) = _operands(c_bits, op.acc, 0, split=False)
     if op.groups:
         (x,), (y,) = (_vectors(bits[None], to) for bits, to in zip((a_bits, b_bits), op.groups, strict=True))
         grouped: np.float32 = np.float32(to_float(group_dot(op, x, y, start[0])))
         return grouped
-    left, right = (_operands(bits, to) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
-    result = _contraction(op)(left, right, start[0])
+    left, right = (_operands(bits, to, 0) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
+    result = _contraction(op)(left, right, start[0], draws)
     rounded: np.float32 = np.float32(to_float(result))
     return rounded
 
@@ -90,25 +127,39 @@ def grouped_dot(a: Vector, b: Vector, c: npt.ArrayLike, fma: Fma) -> np.float32:
 
 
 def matmul(
-    a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike | None = None, fma: Fma | str = "fp32"
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike | None = None,
+    fma: Fma | str = "fp32",
+    *,
+    seed: int = 0,
+    step: int = 0,
 ) -> npt.NDArray[np.float32]:
     """Return (M,K) times (K,N), each element as `dot` defines it, from `c` (broadcast to (M,N); none is +0).
 
-    Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
+    seed, step: of the streams of stochastic roundings: those of A, B, C and the accumulators, in this order. Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
     """
     op = _as_fma(fma)
     a_bits, b_bits = bits_of(a), bits_of(b)
     if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
         raise ValueError(f"matmul of shapes {a_bits.shape} and {b_bits.shape}: needs (M,K) and (K,N)")
     shape = (a_bits.shape[0], b_bits.shape[1])
-    starts = _operands(np.broadcast_to(bits_of(0.0 if c is None else c), shape), op.acc, split=False)
+    streams = [stream(seed, n, step) for n in range(4)]
+    start = np.broadcast_to(bits_of(0.0 if c is None else c), shape)
+    starts = _operands(start, op.acc, streams[START], split=False)
     if op.groups:
         lines = (_vectors(bits, to) for bits, to in zip((a_bits, b_bits.T), op.groups, strict=True))
         return to_array((group_dot(op, x, y, z[0]) for (x, y), z in zip(product(*lines), starts, strict=True)), shape)
-    rows, columns = ([_operands(x, to) for x in bits] for bits, to in zip((a_bits, b_bits.T), op.singles, strict=True))
+    left, right = map(_operands, (a_bits, b_bits), op.singles, streams)
+    rows = [left[n * a_bits.shape[1] : (n + 1) * a_bits.shape[1]] for n in range(shape[0])]
+    columns = [right[n :: shape[1]] for n in range(shape[1])]
     contract = _contraction(op)
     pairs = ((row, column) for row in rows for column in columns)
-    return to_array((contract(x, y, z[0]) for (x, y), z in zip(pairs, starts, strict=True)), shape)
+    results = (
+        contract(x, y, z[0], Draws(streams[ACCUMULATE], n))
+        for n, ((x, y), z) in enumerate(zip(pairs, starts, strict=True))
+    )
+    return to_array(results, shape)
 
 
 def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion) -> list[Vector]:
@@ -140,7 +191,12 @@ def _converted(to: Conversion, split: bool) -> _Converted:
     return _Converted(to, split)
 
 
-def _operands(bits: npt.NDArray[np.uint32], to: Conversion, split: bool = True) -> list[Parts]:
+def _operands(bits: npt.NDArray[np.uint32], to: Conversion, stream: int, split: bool = True) -> list[Parts]:
+    if to.noise is not None:
+        count, to_format = to.format.parts if split else 1, rounder(to, POINT)
+        draws = zip(bits.ravel().tolist(), conversion_draws(stream, bits.size, to.noise), strict=True)
+        values = (to_format(from_bits(b), noise) for b, noise in draws)
+        return [parts_of(value, count) if count > 1 else (value,) for value in values]
     known = _converted(to, split)
     if len(known) > 1 << 20:
         known.clear()
@@ -154,27 +210,37 @@ def _contraction(op: Fma) -> Contraction:
         return _INSTRUCTIONS[op.datapath]
     step = _exact_step(op) if op.datapath == "exact" else _fp32_step(op)
     if op.chunk is not None:
-        return _chunked(step, op.chunk, rounder(op.acc, POINT))
+        return _chunked(op, step, op.chunk, rounder(op.acc, POINT))
 
-    def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
-        for x, y in zip(a, b, strict=True):
-            c = step(x, y, c)
+    if not op.draws:
+
+        def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
+            for x, y in zip(a, b, strict=True):
+                c = step(x, y, c, 0, 0)
+            return c
+
+        return contract
+
+    def contract_at_random(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
+        for x, y, noise in zip(a, b, draws.of(op, len(a)), strict=False):
+            c = step(x, y, c, *noise)
         return c
 
-    return contract
+    return contract_at_random
 
 
-def _chunked(step: Step, chunk: int, to_acc: Callable[[Value], Value]) -> Contraction:
+def _chunked(op: Fma, step: Step, chunk: int, to_acc: Rounder) -> Contraction:
     """Sums of `chunk` steps from +0 are added up in binary32; the total is rounded to the accumulator's format."""
 
-    def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
+    def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
+        noise = list(draws.of(op, len(a)))
         total = c
         for begin in range(0, len(a), chunk):
             partial: Value = 0
-            for x, y in zip(a[begin : begin + chunk], b[begin : begin + chunk], strict=True):
-                partial = step(x, y, partial)
+            for k in range(begin, min(begin + chunk, len(a))):
+                partial = step(a[k], b[k], partial, *noise[k])
             total = _f32_add(total, partial)
-        return to_acc(total)
+        return to_acc(total, noise[-1][1])
 
     return contract
 
@@ -202,16 +268,16 @@ def _fp32_step(op: Fma) -> Step:
     first, *others = op.terms
     to_product = rounder(op.product, POINT) if op.product else None
 
-    def single(a: Parts, b: Parts, c: Value) -> Value:
-        return to_acc(_TO_F32(exact_fma(a[0], b[0], c)))
+    def single(a: Parts, b: Parts, c: Value, _: int, noise: int) -> Value:
+        return to_acc(_TO_F32(exact_fma(a[0], b[0], c)), noise)
 
-    def chain(a: Parts, b: Parts, c: Value) -> Value:
+    def chain(a: Parts, b: Parts, c: Value, product_noise: int, noise: int) -> Value:
         p = _f32_mul(a[first[0]], b[first[1]])
         for i, j in others:
             p = _f32_fma(a[i], b[j], p)
         if to_product:
-            p = to_product(p)
-        return to_acc(_f32_add(p, c))
+            p = to_product(p, product_noise)
+        return to_acc(_f32_add(p, c), noise)
 
     return chain if others or to_product else single
 
@@ -221,11 +287,11 @@ def _exact_step(op: Fma) -> Step:
     to_acc = rounder(op.acc, PRODUCT_POINT)
     to_product = rounder(op.product, PRODUCT_POINT) if op.product else None
 
-    def step(a: Parts, b: Parts, c: Value) -> Value:
+    def step(a: Parts, b: Parts, c: Value, product_noise: int, noise: int) -> Value:
         products = [(a[i], b[j]) for i, j in op.terms]
         if to_product:
-            products = [(to_product(exact_sum(products, -0.0)), ONE)]
-        return to_acc(exact_sum(products, c))
+            products = [(to_product(exact_sum(products, -0.0), product_noise), ONE)]
+        return to_acc(exact_sum(products, c), noise)
 
     return step
 
@@ -251,7 +317,7 @@ def _ftz_fma(a: Value, b: Value, c: Value) -> Value:
     return _TO_F32(exact)
 
 
-def _amx_bf16(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
+def _amx_bf16(a: Sequence[Parts], b: Sequence[Parts], c: Value, _: Draws) -> Value:
     """TDPBF16PS on rows of 32: even and odd elements in a chain each, then the sum of both is added to C."""
     for block in range(0, len(a), 32):
         even: Value = 0
@@ -263,7 +329,7 @@ def _amx_bf16(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
     return c
 
 
-def _avx512_bf16(a: Sequence[Parts], b: Sequence[Parts], c: Value) -> Value:
+def _avx512_bf16(a: Sequence[Parts], b: Sequence[Parts], c: Value, _: Draws) -> Value:
     """VDPBF16PS: of each pair the odd element first."""
     for k in range(0, len(a), 2):
         c = _ftz_fma(*_element(a, b, k + 1), c)

@@ -6,34 +6,42 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.formats import Conversion
 from numc.compiler.grammar import parse_conversion
+from numc.compiler.reference.random import conversion_draws, stream
 from numc.compiler.reference.value import POINT, PRODUCT_POINT, Value, bits_of, from_bits, to_array, to_float
 
 
-def round(x: npt.ArrayLike, to: Conversion | str) -> npt.NDArray[np.float32]:
+def round(x: npt.ArrayLike, to: Conversion | str, *, stream: int = stream(0, 0)) -> npt.NDArray[np.float32]:
     """Return float32 `x` rounded to a format, as float32 of the same shape.
 
+    stream: what a stochastic rounding draws from; each value by its index in C order (random.py).
     Raises NumcError for a text that is no conversion, TypeError for an `x` that float32 does not hold.
     """
-    bits = bits_of(x)
-    to_format = rounder(as_conversion(to), POINT)
-    return to_array((to_format(from_bits(b)) for b in bits.ravel().tolist()), bits.shape)
+    bits, to = bits_of(x), as_conversion(to)
+    to_format = rounder(to, POINT)
+    draws = conversion_draws(stream, bits.size, to.noise)
+    return to_array((to_format(from_bits(b), u) for b, u in zip(bits.ravel().tolist(), draws, strict=True)), bits.shape)
 
 
-def round_real(x: Fraction | int | float, to: Conversion | str) -> float:
-    """Return any real number rounded once to a format. Raises NumcError for a text that is no conversion."""
+def round_real(x: Fraction | int | float, to: Conversion | str, noise: int = 0) -> float:
+    """Return any real number rounded once to a format; `noise`: what a stochastic rounding adds.
+
+    Raises NumcError for a text that is no conversion.
+    """
     to = as_conversion(to)
     if isinstance(x, float) and (x == 0 or not math.isfinite(x)):
-        return to_float(rounder(to, POINT)(x))
-    # Everything that decides a rounding is a multiple of 2^-150; one more bit says whether anything lies below.
+        return to_float(rounder(to, POINT)(x, noise))
+    # Everything that decides a rounding is a multiple of 2^-173 (2^-150 without noise); one more bit says whether
+    # anything lies below.
     scaled = Fraction(x) * (1 << PRODUCT_POINT)
     floor = scaled.numerator // scaled.denominator
-    return to_float(rounder(to, PRODUCT_POINT + 1)(2 * floor + (floor != scaled)))
+    return to_float(rounder(to, PRODUCT_POINT + 1)(2 * floor + (floor != scaled), noise))
 
 
 def as_conversion(to: Conversion | str) -> Conversion:
@@ -41,29 +49,36 @@ def as_conversion(to: Conversion | str) -> Conversion:
     return parse_conversion(to) if isinstance(to, str) else to
 
 
+class Rounder(Protocol):
+    """Rounds ``x * 2^-point`` (or one of the floats of `value.py`) to a format; `noise`: the integer it drew, if it does."""
+
+    def __call__(self, x: Value, noise: int = 0) -> Value: ...
+
+
 @cache
-def rounder(to: Conversion, point: int) -> Callable[[Value], Value]:
-    """Return the function that rounds ``x * 2^-point`` (or one of the floats of `value.py`) to a format."""
+def rounder(to: Conversion, point: int) -> Rounder:
+    """Return the function that rounds ``x * 2^-point`` to a format."""
     finite = _compound_rounder(to, point) if to.format.parts > 1 else _simple_rounder(to, point)
 
-    def round_value(x: Value) -> Value:
+    def round_value(x: Value, noise: int = 0) -> Value:
         if type(x) is int:
-            return finite(x) if x else 0
+            return finite(x, noise) if x else 0
         if math.isinf(x) and to.format.finite:  # there is no infinity: it overflows like a large number
-            return finite(1 << 2 * point if x > 0 else -1 << 2 * point)
+            return finite(1 << 2 * point if x > 0 else -1 << 2 * point, noise)
         return x  # -0.0, nan, inf
 
     return round_value
 
 
-def _simple_rounder(to: Conversion, point: int) -> Callable[[int], Value]:
+def _simple_rounder(to: Conversion, point: int) -> Callable[[int, int], Value]:
     fmt, rounding = to.format, to.rounding
+    random_bits = to.noise.bits if to.noise else 0
     normal = fmt.emin + point
     significand_bits, flush = fmt.significand_bits, not fmt.subnormals
     largest = int(fmt.max_finite * (1 << point))
     drop = point - POINT
 
-    def finite(x: int) -> Value:
+    def finite(x: int, noise: int) -> Value:
         magnitude = -x if x < 0 else x
         exponent = magnitude.bit_length() - 1
         if exponent < normal:
@@ -72,7 +87,9 @@ def _simple_rounder(to: Conversion, point: int) -> Callable[[int], Value]:
             exponent = normal
         # The neighbours of x are multiples of 2^shift. The exponent is not bounded above: overflow is seen afterwards.
         shift = exponent - significand_bits
-        if shift > 0:
+        if shift > 0 and random_bits:
+            magnitude = to_noisy_multiple(magnitude, shift, random_bits, noise)
+        elif shift > 0:
             magnitude = to_multiple(magnitude, shift, rounding, x < 0)
         if magnitude > largest:
             return _overflow(to, x < 0)
@@ -100,6 +117,14 @@ def to_multiple(magnitude: int, shift: int, rounding: str, negative: bool) -> in
     return units + up << shift
 
 
+def to_noisy_multiple(magnitude: int, shift: int, random_bits: int, noise: int) -> int:
+    """Return ``magnitude`` plus ``noise * 2^(shift - random_bits)``, truncated to a multiple of ``2 ** shift``.
+
+    noise: uniform in [0, 2^random_bits). A multiple stays what it is, and what lies below the noise never matters.
+    """
+    return ((magnitude << random_bits >> shift) + noise) >> random_bits << shift
+
+
 def _overflow(to: Conversion, negative: bool) -> Value:
     """The result beyond the largest finite value: as IEEE-754 section 7.4 says, or saturated, or NaN by request."""
     if to.format.finite:
@@ -107,16 +132,16 @@ def _overflow(to: Conversion, negative: bool) -> Value:
         if to.overflow == "nan":
             return math.nan
     else:
-        to_infinity = to.rounding in ("rne", "rna") or to.rounding == ("rdn" if negative else "rup")
+        to_infinity = to.rounding in ("rne", "rna") or to.noise is not None or to.rounding == ("rdn" if negative else "rup")
     largest = math.inf if to_infinity else int(to.format.max_finite * (1 << POINT))
     return -largest if negative else largest
 
 
-def _compound_rounder(to: Conversion, point: int) -> Callable[[int], Value]:
-    drop = point - POINT
+def _compound_rounder(to: Conversion, point: int) -> Callable[[int, int], Value]:
+    drop, random_bits = point - POINT, to.noise.bits if to.noise else 0
 
-    def finite(x: int) -> Value:
-        parts = _split(x, to.format.parts, point)
+    def finite(x: int, noise: int) -> Value:
+        parts = _split(x, to.format.parts, point, random_bits, noise)
         if parts is None:
             return -math.inf if x < 0 else math.inf
         return sum(parts) >> drop or (-0.0 if x < 0 else 0)
@@ -135,20 +160,26 @@ def parts_of(value: Value, count: int) -> tuple[Value, ...]:
     return (value, *([0] * (count - 1))) if value == 0 else (value,) * count
 
 
-def _split(x: int, count: int, point: int) -> tuple[int, ...] | None:
+def _split(x: int, count: int, point: int, random_bits: int = 0, noise: int = 0) -> tuple[int, ...] | None:
     """The parts of ``x * 2^-point``, in the same unit, or None where the first one overflows.
 
     Each part rounds what is left to 8 bits, but not below the smallest bf16 (2^-133), nor below the ulp of the binary32
-    number that will carry the value (which a binary32 x never has anything below).
+    number that will carry the value (which a binary32 x never has anything below). With random bits, the last part is
+    rounded stochastically.
     """
     exponent = abs(x).bit_length() - 1
     lowest = max(max(exponent, point - 126) - 23, point - 133)
     largest = 0xFF << (127 - 7 + point)
     parts: list[int] = []
-    for _ in range(count):
+    for n in range(count):
         magnitude = abs(x)
         shift = max(magnitude.bit_length() - 8, lowest)
-        part = to_multiple(magnitude, shift, "rne", x < 0) if shift > 0 else magnitude
+        if shift <= 0:
+            part = magnitude
+        elif random_bits and n == count - 1:
+            part = to_noisy_multiple(magnitude, shift, random_bits, noise)
+        else:
+            part = to_multiple(magnitude, shift, "rne", x < 0)
         if part > largest:
             return None
         parts.append(part if x >= 0 else -part)

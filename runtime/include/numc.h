@@ -84,6 +84,10 @@ NUMC_API const int64_t *numc_output_dims(const numc_program *program, int32_t in
  * environment's NUMC_NUM_THREADS, else the CPUs this process may use. Returns NUMC_OK, or the outputs are untouched. */
 NUMC_API int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                           char **error);
+/* The same with a seed for stochastic roundings (:srN): equal seeds draw equal bits, whatever ran before. numc_run takes
+ * seed 0 and the number of runs of this program that were given no seed: every one of them draws anew. */
+NUMC_API int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs,
+                                 int32_t threads, uint64_t seed, char **error);
 NUMC_API void numc_tensor_release(numc_tensor *tensor);
 
 /* Sets (or with NULL removes) the observer of the runs that start from now on. */
@@ -121,6 +125,9 @@ NUMC_API int32_t numc_largest(const float *data, int64_t rank, const int64_t *si
 NUMC_API void numc_fail(int32_t code) __attribute__((noreturn));
 NUMC_API uint32_t numc_ftz_begin(void);
 NUMC_API void numc_ftz_end(uint32_t saved);
+NUMC_API int64_t numc_stream(int64_t operation);
+NUMC_API uint32_t numc_underflow_begin(void);
+NUMC_API int32_t numc_underflow_end(uint32_t saved);
 
 #ifdef __cplusplus
 }

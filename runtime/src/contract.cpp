@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kWholeLanes = 4, kScattered = INT64_MIN;
+constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kWholeLanes = 4, kDraws = 8, kScattered = INT64_MIN;
 // The flag of a mask over every other element, and how many such segments a vector may have.
 constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
@@ -19,8 +19,10 @@ struct Descriptor {
   int64_t ranges;      // where the guard's data begins in the packed weight
   int64_t streams;     // operands: rows, lanes, then those of the prologue and the epilogue
   int64_t largest[2];  // magnitudes of the operands of rows and lanes, if their conversion depends on them
+  int64_t random;      // what the accumulators draw from, if they do (numc_stream)
   int64_t dims[4];     // numbers of dimensions: batch, rows, lanes, k
-  int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension
+  int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension; then strides
+                       // of the indices of the output's elements, if accumulators draw by them
 };
 
 struct Stream {
@@ -37,6 +39,8 @@ struct Context {
   const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
   const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
   const int64_t *lane_dense;  // where a panel's lanes begin if they are all adjacent, else kScattered
+  int64_t random;
+  const int64_t *e_batch, *e_row, *e_lane;  // indices of elements: the sum of the three; whole panels
   Stream streams[];
 };
 
@@ -101,6 +105,15 @@ const int64_t *table(Arena &arena, const Group &group, const int64_t *strides) {
       for (int64_t j = 0; j < filled; ++j) *to++ = out[j] + i * strides[d];
     filled *= group.sizes[d];
   }
+  return out;
+}
+
+// The same in memory of its own, filled up with zeros to a multiple of `round`: kernels read whole panels.
+const int64_t *whole_table(Arena &arena, const Group &group, const int64_t *strides, int64_t round) {
+  const int64_t *const from = table(arena, group, strides);
+  const int64_t size = ceil_div(group.count, round) * round;
+  int64_t *const out = arena.take(size);
+  for (int64_t i = 0; i < size; ++i) out[i] = i < group.count ? from[i] : 0;
   return out;
 }
 
@@ -211,6 +224,11 @@ void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4
     if (adjacent < length) length = adjacent;
   }
   c.lane_run = length;
+  if ((d.flags & kDraws) == 0) return;
+  c.random = d.random;
+  c.e_batch = whole_table(arena, batch, stream, 1);
+  c.e_row = whole_table(arena, row, stream, d.tile_rows);
+  c.e_lane = whole_table(arena, lane, stream, d.tile_lanes);
 }
 
 }  // namespace
@@ -227,7 +245,9 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   const int64_t batches = groups[0].count, rows = groups[1].count, lanes = groups[2].count, depth = groups[3].count;
   const int64_t others = d.streams - 2, head = static_cast<int64_t>(sizeof(Context) / 8) + 4 * others;
   const int64_t firsts = ceil_div(depth, d.width) + ceil_div(lanes, d.tile_lanes) * (d.tile_lanes / d.width) + 2;
-  const int64_t size = head + (2 + others) * batches + (1 + others) * rows + (4 + others) * lanes + 4 * depth + firsts;
+  const int64_t elements = (d.flags & kDraws) != 0 ? 2 * (batches + rows + lanes) + d.tile_rows + d.tile_lanes : 0;
+  const int64_t size =
+      head + (2 + others) * batches + (1 + others) * rows + (4 + others) * lanes + 4 * depth + firsts + elements;
   auto *const memory = static_cast<int64_t *>(numc_alloc(static_cast<size_t>(size) * 8));
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   Context &c = *new (memory) Context{};

@@ -85,4 +85,17 @@ uint32_t numc_ftz_begin(void) {
 
 // Restores the control bits; the exception flags raised in between stay.
 void numc_ftz_end(uint32_t saved) { _mm_setcsr((saved & ~0x3fu) | (_mm_getcsr() & 0x3f)); }
+
+// Whether a result was tiny and inexact between the two calls. The flags that were up before stay up.
+uint32_t numc_underflow_begin(void) {
+  const uint32_t saved = _mm_getcsr();
+  _mm_setcsr(saved & ~0x3fu);
+  return saved;
+}
+
+int32_t numc_underflow_end(uint32_t saved) {
+  const uint32_t now = _mm_getcsr();
+  _mm_setcsr(now | (saved & 0x3f));
+  return (now & 0x10) != 0;
+}
 }

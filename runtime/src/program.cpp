@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -111,6 +112,7 @@ struct numc_program {
   std::mutex mutex;  // of the two below
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
+  std::atomic<uint64_t> executions{0};  // those that were given no seed
 
   void set_up(Span abi_bytes, Span code) {
     abi = read_abi(abi_bytes);
@@ -233,7 +235,7 @@ struct numc_program {
     return true;
   }
 
-  int32_t run(const numc_tensor *given, numc_tensor *outputs, int32_t threads, char **error) {
+  int32_t run(const numc_tensor *given, numc_tensor *outputs, int32_t threads, const uint64_t *seed, char **error) {
     Run state;
     state.threads = resolve_threads(threads);
     {
@@ -258,6 +260,10 @@ struct numc_program {
     }
     std::vector<numc_tensor> taken;
     taken.reserve(abi.results.size());
+    if (seed != nullptr)
+      state.seed = *seed;
+    else
+      state.step = executions.fetch_add(1, std::memory_order_relaxed);
     int32_t code = call_protected(entry, args.data(), state);
     if (code == 0) {
       const int64_t *words = results.data();
@@ -366,7 +372,12 @@ const int64_t *numc_output_dims(const numc_program *p, int32_t i) { return dims_
 
 int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                  char **error) {
-  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] { return program->run(inputs, outputs, threads, error); });
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] { return program->run(inputs, outputs, threads, nullptr, error); });
+}
+
+int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
+                        uint64_t seed, char **error) {
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] { return program->run(inputs, outputs, threads, &seed, error); });
 }
 
 void numc_tensor_release(numc_tensor *tensor) {

@@ -3,6 +3,7 @@
 
 #include <csetjmp>
 #include <cstdint>
+#include <unordered_map>
 
 #include "numc.h"
 
@@ -15,6 +16,8 @@ struct Run {
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
   Block *blocks = nullptr;  // large buffers it owns (alloc.hpp)
+  uint64_t seed = 0, step = 0;                       // of its random bits
+  std::unordered_map<int64_t, uint32_t> occurrences;  // how often an operation has asked for its stream
 };
 
 // Where numc_fail on this thread goes. Innermost first; lives on the stack of the function that set it.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numc.compiler.errors import NumcError
 from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, MAX_CHUNK, Fma, allowed_products
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.grammar import parse_any_conversion, parse_conversion, parse_fma
 from numc.compiler.grouped import GROUP_FORMATS
 
 
@@ -127,6 +127,31 @@ def test_fma_texts(text: str, canonical: str) -> None:
     assert str(parse_fma(text)) == canonical
 
 
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("e6m9:sr", "e6m9:sr8"),
+        ("e6m9:sr16", "e6m9:sr16"),
+        ("bf16x2:sr.lfsr", "bf16x2:sr8.lfsr"),
+        ("e4m3fn:nan:sr1", "e4m3fn:sr1:nan"),
+        ("bfp(16,3,4):sr", "bfp(16,3,4):sr8"),
+        ("mxfp4:sr4.lfsr", "mxfp4:sr4.lfsr"),
+    ],
+)
+def test_stochastic_roundings(text: str, canonical: str) -> None:
+    to = parse_any_conversion(text)
+    assert str(to) == canonical
+    assert parse_any_conversion(canonical) == to
+    assert to.noise is not None
+
+
+def test_stochastic_operators() -> None:
+    assert str(parse_fma("fmac(e6m9:sr)")) == "fma(a=e6m9:sr8,acc=e6m9:sr8)"
+    assert parse_fma("fma(a=bf16,acc=bf16:sr8.lfsr)").draws
+    assert parse_fma("fma(a=bf16:sr8,acc=fp32)").stochastic
+    assert not parse_fma("fma(a=bf16:sr8,acc=fp32)").draws
+
+
 def test_mac_rounds_the_product_and_fmac_does_not() -> None:
     e6m9 = parse_conversion("e6m9")
     for text, acc, product in [
@@ -138,8 +163,6 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
         assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, "fp32", product)
 
 
-_USE = "use a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
-_LATER = "is not available in this version of numc"
 _FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16, chunk=c)"
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
 _CHUNK = "write a whole number from 1 to 2147483647"
@@ -148,9 +171,13 @@ _CHUNK = "write a whole number from 1 to 2147483647"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("e6m9:sr", f"rounding 'sr' of 'e6m9': stochastic rounding {_LATER}, {_USE}"),
-        ("e6m9:sr8", f"rounding 'sr8' of 'e6m9': stochastic rounding {_LATER}, {_USE}"),
-        ("bfp(16,3,4):sr8", f"rounding 'sr8' of 'bfp(16,3,4)': stochastic rounding {_LATER}, {_USE}"),
+        ("e6m9:sr25", "rounding 'sr25': 25 random bits, allowed are 1 to 24"),
+        ("e6m9:sr0", "rounding 'sr0': 0 random bits, allowed are 1 to 24"),
+        ("bfp(16,3,4):sr99", "rounding 'sr99': 99 random bits, allowed are 1 to 24"),
+        ("e6m9:sr8.mt", "rounding 'sr8.mt': unknown generator 'mt', write sr8 or sr8.lfsr"),
+        ("e6m9:sr8:rne", "'e6m9': ':rne' after ':sr8', keep one of them"),
+        ("e6m9:rne:sr8", "'e6m9': ':sr8' after ':rne', keep one of them"),
+        ("bf16x2:rtz", "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
         ("bf16x4", "format 'bf16x4': allowed are bf16x1, bf16x2 and bf16x3"),
         ("e9m3", "format 'e9m3': 9 exponent bits, allowed are 2 to 8"),
         ("2/5/2/d", "format '2/5/2/d': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
@@ -160,7 +187,7 @@ _CHUNK = "write a whole number from 1 to 2147483647"
         ("e4m3fn:nan:nan", "'e4m3fn': ':nan' after ':nan', keep one of them"),
         (
             "bf16:rnee",
-            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): allowed are rne, rtz, rna, rup, rdn, odd, nan",
+            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): allowed are rne, rtz, rna, rup, rdn, odd, srN, nan",
         ),
         (
             "BF16",
@@ -225,10 +252,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): write {_FMA}"),
         ("fma(a=bf16,acc=fp32,products=all)", "fma: products='all', write a number"),
         ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, allowed for 1 x 1 parts: 1"),
-        (
-            "fma(a=bf16,acc=e6m9:sr8)",
-            f"rounding 'sr8' of 'e6m9': stochastic rounding {_LATER}, {_USE}",
-        ),
+        ("fma(a=bf16,acc=e6m9:sr32)", "rounding 'sr32': 32 random bits, allowed are 1 to 24"),
         (
             "fma(a=bf16,acc=fp32",
             f"FMA operator 'fma(a=bf16,acc=fp32': cannot read it from its end, write a name or {_CALLS}",

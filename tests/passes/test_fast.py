@@ -128,7 +128,7 @@ def admitted(fma: Fma, limits: Guard, n: int, seed: int) -> tuple[F32, F32, F32]
 @pytest.mark.parametrize("text", [*FP32, *EXACT])
 def test_exact_inside_of_the_guard(text: str, width: int) -> None:
     fma = parse_fma(text)
-    limits = guard(fma)
+    limits = guard(fma, width)
     assert limits is not None
     run = compiled(fma, width)
     for seed in range(4):
@@ -143,9 +143,10 @@ def test_exact_inside_of_the_guard(text: str, width: int) -> None:
     [
         *("fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "fma(a=bf16x2,b=bf16,acc=bf16,datapath=exact)"),
         *("fma(a=fp32,acc=bf16,datapath=exact)", "mac(bf16,datapath=exact)", "fma(a=bf16,acc=e6m9:rtz,datapath=exact)"),
+        *("mac(bf16:sr8)", "fma(a=bf16,acc=bf16x2:sr8)", "fmac(e6m9n:sr8)", "fma(a=bf16,acc=bf16:sr17,datapath=exact)"),
         *("fma(a=bf16,acc=e8m7n,datapath=exact)", "fma(a=bf16,acc=e8m22,datapath=exact)", "mp", "amx_bf16"),
     ],
 )
 def test_where_there_is_no_cheap_sequence(text: str) -> None:
     """Several products, or one of more than 24 bits, have no error that one binary32 number holds."""
-    assert guard(parse_fma(text)) is None
+    assert guard(parse_fma(text), 16) is None
