@@ -30,10 +30,9 @@ def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | Non
     """
     array, conversion = f32_array(x, "x"), parse_any_conversion(to)
     if isinstance(conversion, GroupConversion):
-        noise = None
+        noise, chosen = None, 0 if seed is None else seed_number(seed)
         if conversion.noise is not None:
-            step = next(_calls) if seed is None else 0
-            key = stream(0 if seed is None else seed_number(seed), 0, step)
+            key = stream(chosen, 0, next(_calls) if seed is None else 0)
             noise = draws(key, array.size, conversion.noise).reshape(array.shape)
         return round_groups(array, conversion, axis, noise)
     if axis is not None:

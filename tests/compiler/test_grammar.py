@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numc.compiler.errors import NumcError
 from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, MAX_CHUNK, Fma, allowed_products
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.grammar import parse_any_conversion, parse_conversion, parse_fma
 from numc.compiler.grouped import GROUP_FORMATS
 
 

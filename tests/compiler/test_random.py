@@ -87,7 +87,7 @@ def by_definition(x: Fraction, to: str, noise: int) -> Fraction:
     return (units // quantum) * quantum * (1 if x > 0 else -1)
 
 
-@pytest.mark.parametrize("to", ["e3m2:sr3", "e4m1:sr4", "e2m3:sr1"])
+@pytest.mark.parametrize("to", ["e3m2:sr3", "e3m0:sr4", "e2m3:sr1"])
 def test_every_value_and_every_noise(to: str) -> None:
     conversion = parse_conversion(to)
     assert conversion.noise is not None
@@ -101,7 +101,7 @@ def test_every_value_and_every_noise(to: str) -> None:
             assert got == want if abs(want) <= fmt.max_finite else got in (np.inf, -np.inf), (x, noise)
 
 
-@pytest.mark.parametrize("to", ["e5m2:sr4", "bf16:sr6", "e4m3:sr9"])
+@pytest.mark.parametrize("to", ["e5m2:sr4", "bf16:sr6", "e4m3:sr7"])
 def test_noise_of_r_bits_has_that_many_outcomes(to: str) -> None:
     """A value j / 2^r of the way to its upper neighbour gets there for exactly j of the 2^r noises."""
     conversion = parse_conversion(to)
@@ -145,7 +145,7 @@ def normal(drawn: npt.NDArray[np.int64], noise: Noise) -> npt.NDArray[np.float64
 def assert_independent(x: npt.NDArray[np.float64], along: int) -> None:
     """No correlation between places 1 to 8 apart, and 64: each within 4.5 sigma (18 tests in all)."""
     x = np.moveaxis(x, along, 0)
-    for lag in (*range(1, 9), 64):
+    for lag in (n for n in (*range(1, 9), 64) if 2 * n <= len(x)):
         both = x[lag:] * x[:-lag]
         assert abs(both.mean()) * np.sqrt(both.size) < 4.5, lag
 
