@@ -105,8 +105,8 @@ class _Watch:
         count = 1 if self.checked[kernel] else self._each
         sizes = view.sizes
         places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
-        for place in sorted(places):
-            batch, row, lane = place
+        for batch, row, lane in sorted(places):
+            place = (batch, row, lane)
             rows, lanes = view.rows(batch, row), view.lanes(batch, lane)
             a, b = (lanes, rows) if about["swap"] else (rows, lanes)
             start, got = self._probe[0][place], self._probe[1][place]
@@ -151,7 +151,9 @@ class _View:
     def draws(self, place: tuple[int, int, int]) -> Draws:
         """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
         tables = ("e_batch", "e_row", "e_lane")
-        element = sum(int(self._table(name, at, 1)[0]) for name, at in zip(tables, place, strict=True) if self._words[name])
+        element = sum(
+            int(self._table(name, at, 1)[0]) for name, at in zip(tables, place, strict=True) if self._words[name]
+        )
         return Draws(self._words["random"] & (1 << 64) - 1, element)
 
     def _values(self, operand: str, batch: int, place: int, across: str, size: int) -> npt.NDArray[np.float32]:

@@ -301,8 +301,12 @@ def _task_text(driver: Driver) -> str:
                     with f.when(is_last):
                         if kernel.chunks is not None:
                             short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
-                            more, kinds = ([depth, *drawn], ["i64", *(kind for _, kind in kernel.drawn)]) if drawn else ([], [])
-                            f.call(f"{kernel.name}_finish", tile, short, *more, types=", ".join(["!llvm.ptr, i1", *kinds]))
+                            more, kinds = (
+                                ([depth, *drawn], ["i64", *(kind for _, kind in kernel.drawn)]) if drawn else ([], [])
+                            )
+                            f.call(
+                                f"{kernel.name}_finish", tile, short, *more, types=", ".join(["!llvm.ptr, i1", *kinds])
+                            )
                         watch(1)
                         f.call("driver_last", *edge, types=edge_types)
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")

@@ -94,7 +94,7 @@ def _is_accumulator(generic: ir.Operation, value: ir.Value) -> bool:
 
 
 def _rounded_before(generic: ir.Operation, factor: ir.Value, to: Conversion, number: int) -> bool:
-    """Round an input of a reduction stochastically, as a whole, before it; False where that is not what is asked for."""
+    """Round an input of a reduction stochastically, as a whole, before it; False where nothing asks for that."""
     if to.noise is None or _is_identity(to) or "reduction" not in walk.iterator_types(generic):
         return False
     if not isinstance(factor.owner, ir.Block) or walk.uses(factor) != 1:

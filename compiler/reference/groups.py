@@ -16,7 +16,6 @@ from numc.compiler.reference.random import conversion_draws, stream
 from numc.compiler.reference.rounding import round_real, rounder, to_multiple, to_noisy_multiple
 from numc.compiler.reference.value import POINT, Value, bits_of, from_bits, to_array
 
-
 Noisy = tuple[Value, int]  # with what it draws
 
 
@@ -155,7 +154,7 @@ def _to_integer(x: Fraction, to: GroupConversion, negative: bool, noise: int) ->
     """Round x >= 0, the magnitude of a number."""
     floor, rounding = math.floor(x), to.rounding
     if to.noise is not None:
-        return math.floor(x * 2**to.noise.bits) + noise >> to.noise.bits
+        return math.floor(x * (1 << to.noise.bits)) + noise >> to.noise.bits
     if rounding == "rne":
         return round(x)
     if rounding == "rna":

@@ -1,4 +1,4 @@
-"""The generators of stochastic rounding: known answers, independence along every axis, and the definition of the noise."""
+"""The generators of stochastic rounding: known answers, independence along every axis, what the noise does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def test_philox_known_answers(counter: tuple[int, ...], key: tuple[int, int], wa
 
 
 def test_streams_differ() -> None:
-    keys = {random.stream(s, o, t, n) for s in (0, 1, 1 << 63) for o in range(4) for t in (0, 1, 1 << 33) for n in (0, 1)}
+    keys = {
+        random.stream(s, o, t, n) for s in (0, 1, 1 << 63) for o in range(4) for t in (0, 1, 1 << 33) for n in (0, 1)
+    }
     assert len(keys) == 3 * 4 * 3 * 2
 
 
@@ -117,7 +119,9 @@ def test_noise_of_r_bits_has_that_many_outcomes(to: str) -> None:
             assert len(set(results)) == 1 + (j > 0)
 
 
-@pytest.mark.parametrize("to", ["bfp(4,3,4):sr8", "bfp(5,1,2):sr3", "mxfp4:sr2", "mxint8:sr8.lfsr", "mxfp6_e3m2:sr24", "int5:sr8"])
+@pytest.mark.parametrize(
+    "to", ["bfp(4,3,4):sr8", "bfp(5,1,2):sr3", "mxfp4:sr2", "mxint8:sr8.lfsr", "mxfp6_e3m2:sr24", "int5:sr8"]
+)
 @pytest.mark.parametrize("axis", [-1, 0])
 def test_groups(to: str, axis: int) -> None:
     conversion = parse_group_conversion(to)
@@ -175,7 +179,9 @@ def test_accumulators_draw_independently(rounding: Noise) -> None:
 
 @pytest.mark.parametrize("rounding", [Noise(8, False), Noise(24, False), Noise(8, True)])
 def test_conversions_draw_independently(rounding: Noise) -> None:
-    x, y = (normal(random.draws(random.stream(0, 1, step), 1 << 19, rounding).astype(np.int64), rounding) for step in (0, 1))
+    x, y = (
+        normal(random.draws(random.stream(0, 1, step), 1 << 19, rounding).astype(np.int64), rounding) for step in (0, 1)
+    )
     assert abs(x.mean()) * np.sqrt(x.size) < 4
     assert_independent(x, 0)
     assert_independent(x.reshape(-1, 512), 0)

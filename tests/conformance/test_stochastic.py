@@ -1,4 +1,4 @@
-"""Stochastic rounding in generated code: the bits of the reference, on every path, and unbiased over ten million draws."""
+"""Stochastic rounding in generated code: the bits of the reference on every path, unbiased over ten million draws."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ OPERATORS = (
     *("fma(a=fp32,acc=e6m9:sr14,datapath=exact)", "fma(a=bf16,acc=fp32:sr8,datapath=exact)"),
     *("fma(a=bf16,acc=bf16x2:sr8)", "fma(a=bf16,acc=bf16x2:sr8,datapath=exact)", "fma(a=bf16x2,acc=e6m9:sr8)"),
     *("mac(e6m9:sr4)", "mac(e5m2:sr9,datapath=exact)", "fmac(e6m9n:sr8)", "fma(a=bf16,acc=e6m9:sr8.lfsr)"),
-    *("fma(a=bf16,acc=e6m9:sr8,chunk=8)", "fma(a=bf16,acc=bf16:sr8,chunk=7)", "fma(a=bf16,acc=bf16:sr8.lfsr,chunk=300)"),
+    *(
+        "fma(a=bf16,acc=e6m9:sr8,chunk=8)",
+        "fma(a=bf16,acc=bf16:sr8,chunk=7)",
+        "fma(a=bf16,acc=bf16:sr8.lfsr,chunk=300)",
+    ),
     *("fmac(e4m3fn:sr8)", "fmac(e5m2:sr3)", "fma(a=bf16:sr8,b=e6m9:sr3,acc=fp32)", "fma(a=fp32,acc=e4m3:sr8)"),
 )
 
@@ -95,8 +99,8 @@ def test_every_execution_draws_anew() -> None:
     text = """
     func.func @main(%x: tensor<500xf32>) -> tensor<500xf32> {
       %e = tensor.empty() : tensor<500xf32>
-      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
-          ins(%x : tensor<500xf32>) outs(%e : tensor<500xf32>) {
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], 
+          iterator_types = ["parallel"]} ins(%x : tensor<500xf32>) outs(%e : tensor<500xf32>) {
       ^bb0(%a: f32, %o: f32):
         %y = "numc.round"(%a) {to = "e6m9:sr8"} : (f32) -> f32
         linalg.yield %y : f32
@@ -206,7 +210,7 @@ DRAWS = 10_000_000
 
 @pytest.mark.parametrize("to", ["bf16:sr8", "e6m9:sr16", "e5m2:sr4", "bf16:sr8.lfsr"])
 def test_conversions_are_unbiased(to: str) -> None:
-    """A value 5/16 of the way up gets there with that probability, to 4 sigma; its neighbours in memory draw for themselves."""
+    """A value 5/16 of the way up gets there with that probability, to 4 sigma, whatever its neighbours in memory do."""
     bits = numc.formats.get(to.split(":")[0], None)
     significand = bits.significand_bits if bits else int(to.split(":")[0].split("m")[1])
     x = np.full(DRAWS, 1 + 5 / 16 * 2.0**-significand, np.float32)
