@@ -30,10 +30,9 @@ def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | Non
     """
     array, conversion = f32_array(x, "x"), parse_any_conversion(to)
     if isinstance(conversion, GroupConversion):
-        noise = None
+        noise, chosen = None, 0 if seed is None else seed_number(seed)
         if conversion.noise is not None:
-            step = next(_calls) if seed is None else 0
-            key = stream(0 if seed is None else seed_number(seed), 0, step)
+            key = stream(chosen, 0, next(_calls) if seed is None else 0)
             noise = draws(key, array.size, conversion.noise).reshape(array.shape)
         return round_groups(array, conversion, axis, noise)
     if axis is not None:
@@ -41,9 +40,7 @@ def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | Non
     return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array, seed=seed)
 
 
-def fma(
-    a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed: int | None = None
-) -> F32Array:
+def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed: int | None = None) -> F32Array:
     """Return one step of the operator on float32 arrays (broadcast); a, b and c are converted to its formats first.
 
     seed: what stochastic roundings draw from; None draws anew at every call. Raises NumcError.
@@ -106,9 +103,7 @@ def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Arr
     return np.asarray(result).reshape(arrays[0].shape)
 
 
-def _run_matmul(
-    program: Program, *arrays: F32Array, threads: int | None = None, seed: int | None = None
-) -> F32Array:
+def _run_matmul(program: Program, *arrays: F32Array, threads: int | None = None, seed: int | None = None) -> F32Array:
     return np.asarray(program(*arrays, threads=threads, seed=seed))
 
 

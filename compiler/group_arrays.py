@@ -197,7 +197,8 @@ def quantize(
 ) -> tuple[F64Array, F64Array]:
     """Return the elements of groups (n, size) and their scales (n, 1); a group without finite values has NaN as scale.
 
-    noise: as `values`, what a stochastic rounding draws. tensor: what `shared` returns. An element is M, with its sign, of bfp; the element of mx; the integer of intN.
+    noise: as `values`, what a stochastic rounding draws. tensor: what `shared` returns. An element is M, with its sign,
+    of bfp; the element of mx; the integer of intN.
     """
     fmt, to_integer = to.format, _to_integer(to, noise)
     if isinstance(fmt, Int):
@@ -250,7 +251,7 @@ def _to_odd(whole: F64Array, x: F64Array) -> F64Array:
 
 
 def _to_integer(to: GroupConversion, noise: npt.NDArray[np.uint32] | None) -> _ToInteger:
-    """The rounding to integers; a stochastic one cuts the magnitude to the random bits, adds `noise` there, and truncates."""
+    """The rounding to integers; a stochastic one cuts the magnitude to the random bits, adds `noise` and truncates."""
     if to.noise is None:
         return _TO_INTEGER[to.rounding]
     assert noise is not None
@@ -260,7 +261,8 @@ def _to_integer(to: GroupConversion, noise: npt.NDArray[np.uint32] | None) -> _T
         size = np.abs(x)
         whole = np.floor(size)  # the sum with noise may need more bits than binary64 has
         carry = np.floor((size - whole) * scale) + drawn >= scale
-        return np.copysign(whole + carry, x)
+        signed: F64Array = np.copysign(whole + carry, x)
+        return signed
 
     return noisy
 

@@ -48,7 +48,9 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:
     """
     array, conversion = f32_array(x, "x"), parse_any_conversion(to)
     if conversion.noise is not None:
-        raise NumcError(f"pack: '{conversion}' draws at random: numc.round(x, '{conversion}', seed=...) first, then pack")
+        raise NumcError(
+            f"pack: '{conversion}' draws at random: numc.round(x, '{conversion}', seed=...) first, then pack"
+        )
     if not isinstance(conversion, GroupConversion):
         fmt = conversion.format
         rounded = round_array(array, to, axis=axis)

@@ -7,7 +7,7 @@ checked is the machine code of the program file on its own weights, not another 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +109,8 @@ class _Watch:
         count = 1 if self.checked[kernel] else self._each
         sizes = view.sizes
         places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
-        for place in sorted(places):
+        for batch, row, lane in sorted(places):
+            place = (batch, row, lane)
             sides = ("lane", "row") if about["swap"] else ("row", "lane")
             start, got = self._probe[0][place], self._probe[1][place]
             want, depth = self._recomputed(view, sides, place, start, parse_fma(about["fma"])), view.depth
@@ -125,14 +126,14 @@ class _Watch:
 
     @staticmethod
     def _recomputed(
-        view: _View, sides: tuple[str, str], place: Sequence[int], start: np.float32, fma: Fma
+        view: _View, sides: tuple[str, str], place: tuple[int, int, int], start: np.float32, fma: Fma
     ) -> np.float32:
         """One output by the reference; `sides`: which operand supplies a and b."""
         batch, row, lane = place
         places = {"row": row, "lane": lane}
         a, b = (view.values(side, batch, places[side]) for side in sides)
         if fma.groups is None:
-            return dot(a, b, start, fma)
+            return dot(a, b, start, fma, draws=view.draws(place))
         x, y = (
             vector(values, to, largest=view.largest(side), quantized=view.is_packed(side))
             for values, to, side in zip((a, b), fma.groups, sides, strict=True)
@@ -170,7 +171,9 @@ class _View:
     def draws(self, place: tuple[int, int, int]) -> Draws:
         """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
         tables = ("e_batch", "e_row", "e_lane")
-        element = sum(int(self._table(name, at, 1)[0]) for name, at in zip(tables, place, strict=True) if self._words[name])
+        element = sum(
+            int(self._table(name, at, 1)[0]) for name, at in zip(tables, place, strict=True) if self._words[name]
+        )
         return Draws(self._words["random"] & (1 << 64) - 1, element)
 
     @property

@@ -128,7 +128,11 @@ def finish_text(
         after = code.op(f"scf.if %short -> ({vec}) {{")
         added = code.binary("addf", before, code.load(partial))
         code.lines += [f"scf.yield {added} : {vec}", "} else {", f"scf.yield {before} : {vec}", "}"]
-        draw = code.op(f"llvm.load {code.address(noise, i)} {{alignment = 4 : i64}} : !llvm.ptr -> {ivec}") if noise else ""
+        draw = (
+            code.op(f"llvm.load {code.address(noise, i)} {{alignment = 4 : i64}} : !llvm.ptr -> {ivec}")
+            if noise
+            else ""
+        )
         code.store(emit_round(code, after, chunks.acc, noise=draw), total)
         f.lines += code.lines
     return f.function()

@@ -370,7 +370,8 @@ def _task_text(driver: Driver) -> str:
                             short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
                             more = [depth, *drawn] if drawn else []
                             kinds = ["i64", *(kind for _, kind in kernel.drawn)] if drawn else []
-                            f.call(f"{kernel.name}_finish", tile, short, *more, types=", ".join(["!llvm.ptr, i1", *kinds]))
+                            types = ", ".join(["!llvm.ptr, i1", *kinds])
+                            f.call(f"{kernel.name}_finish", tile, short, *more, types=types)
                         if kernel.groups is not None and kernel.groups.is_integer:
                             # Without a step there is nothing to add, not even a zero.
                             with f.when(f.compare("ne", depth, f.number(0), "i64")):

@@ -95,11 +95,11 @@ def _is_accumulator(generic: ir.Operation, value: ir.Value) -> bool:
     return bool(ir.BlockArgument(value).arg_number >= walk.input_count(generic))
 
 
-def _rounded_before(
-    generic: ir.Operation, factor: ir.Value, to: Conversion | GroupConversion, number: int
-) -> bool:
-    """Round an input of a reduction stochastically, as a whole, before it; False where that is not what is asked for."""
-    if to.noise is None or isinstance(to, GroupConversion) or _is_identity(to) or "reduction" not in walk.iterator_types(generic):
+def _rounded_before(generic: ir.Operation, factor: ir.Value, to: Conversion | GroupConversion, number: int) -> bool:
+    """Round an input of a reduction stochastically, as a whole, before it; False where nothing asks for that."""
+    if to.noise is None or isinstance(to, GroupConversion) or _is_identity(to):
+        return False
+    if "reduction" not in walk.iterator_types(generic):
         return False
     if not isinstance(factor.owner, ir.Block) or walk.uses(factor) != 1:
         return False

@@ -26,9 +26,9 @@ A power of two (P <= 22).
 Noise and a mask (stochastic rounding).
     The noise goes below the kept bits of the encoding, and what is below them is cut off; the carry of the integer
     addition is that of the magnitude. Scaled by 2^(-126 - emin), the format's subnormals are those of binary32, so they
-    are rounded alike. Scaling by a power of two commutes with RN unless a result is tiny and inexact: the underflow flag
-    tells, and the tile is computed again. A sum cut to 24 bits serves the exact datapath if the noise is within them,
-    as only the bits down to the noise decide.
+    are rounded alike. Scaling by a power of two commutes with RN unless a result is tiny and inexact: the underflow
+    flag tells, and the tile is computed again. A sum cut to 24 bits serves the exact datapath if the noise is within
+    them, as only the bits down to the noise decide.
 """
 
 from __future__ import annotations
@@ -111,20 +111,16 @@ def scale_of(fma: Fma) -> float:
     return 2.0 ** (-126 - fma.acc.format.emin) if fma.draws else 1.0
 
 
-def emit_noisy_fma(
-    code: Code, a: list[str], b: list[str], c: str, fma: Fma, word: str, position: int | str
-) -> str:
-    """Append one step of an operator that draws, exact under ``guard``, on products and accumulators times ``scale_of``.
+def emit_noisy_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, word: str, position: int | str) -> str:
+    """Append a step of an operator that draws, exact under ``guard``, on products and accumulators times ``scale_of``.
 
     word: of the accumulator for this run of k, of which the step takes field `position`; or the noise itself if the
     position is empty.
     """
     to, fmt = fma.acc, fma.acc.format
     assert to.noise is not None
-    if fma.datapath == "exact":
-        total = _directed_fma(code, a[0], b[0], c, _TO_ZERO)
-    else:
-        total = emit_sum(code, a, b, c, fma)
+    cut = fma.datapath == "exact"
+    total = _directed_fma(code, a[0], b[0], c, _TO_ZERO) if cut else emit_sum(code, a, b, c, fma)
     shift, bits = 23 - fmt.significand_bits, to.noise.bits
     top = bits if position == "" else field_bits(to.noise) * (int(position) + 1)
     # The highest bit of the noise goes right below the kept bits.
@@ -143,7 +139,7 @@ def emit_noisy_fma(
 
 
 def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "") -> str:
-    """Append one step of `fma` that is exact under ``guard(fma)``; returns the name of D. noise: what it draws, if it does."""
+    """Append one step of `fma` that is exact under its guard; returns the name of D. noise: what it draws, if it does."""
     if fma.draws:
         return emit_noisy_fma(code, a, b, c, fma, noise, "")
     fmt = fma.acc.format

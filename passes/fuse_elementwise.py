@@ -4,8 +4,8 @@ Tensors that hold one number everywhere (the bounds of a Clip) become that numbe
 
 All arithmetic is explicit by now (roundings are operations of the bodies), so joining bodies changes no bit. Nothing
 that computes goes into a contraction, which has kernels of its own; nothing costly is computed twice; and nothing
-costly goes into a reduction, whose order keeps its loop scalar. What draws random bits by its element goes only into loops
-over the same elements.
+costly goes into a reduction, whose order keeps its loop scalar. What draws random bits by its element goes only into
+loops over the same elements.
 """
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
     return
 }}"""
     edges = Code(t.width, "edge")
-    down, up = (("", "") if scale == 1 else (edges.f32(scale), edges.f32(1 / scale)))
+    down, up = ("", "") if scale == 1 else (edges.f32(scale), edges.f32(1 / scale))
     load = "\n".join(
         f"""    {acc}_at = llvm.getelementptr %tile[{place}] : (!llvm.ptr) -> !llvm.ptr, f32
     {acc}_{"raw" if down else "in"} = llvm.load {acc}_at {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"""

@@ -138,7 +138,10 @@ def _I64() -> ir.Type:  # noqa: N802
 
 
 def _create(
-    name: str, operands: list[ir.Value], attributes: dict[str, ir.Attribute] | None = None, result: ir.Type | None = None
+    name: str,
+    operands: list[ir.Value],
+    attributes: dict[str, ir.Attribute] | None = None,
+    result: ir.Type | None = None,
 ) -> ir.Value:
     """An operation with one result, an i64 unless told otherwise."""
     kind = _I64() if result is None else result

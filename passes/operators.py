@@ -8,7 +8,6 @@ from numc.compiler.fma import Fma
 from numc.passes.code import Code
 from numc.passes.rounding import F64, emit_round
 
-
 Drawn = tuple[str, str]  # the noise of the product's rounding and of the accumulator's, as far as they draw
 NOTHING: Drawn = ("", "")
 

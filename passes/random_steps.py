@@ -1,4 +1,4 @@
-"""What the steps of a micro-kernel draw: the words of its accumulators before the loop over k, the noise inside of it."""
+"""What the steps of a micro-kernel draw: the words of its accumulators before the loop over k, the noise inside."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from numc.compiler.fma import Fma
+from numc.compiler.formats import Noise
 from numc.passes.code import Code
 from numc.passes.draws import emit_draw, emit_element, emit_group, emit_mix, run_of
 from numc.passes.operators import Drawn
 
-# What a kernel is told, behind its other arguments: the stream, the index of the batch, those of the rows and the lanes.
+# What a kernel is told, behind its other arguments: the stream, the indices of the batch, the rows and the lanes.
 ARGUMENTS: Mapping[str, str] = {"%random": "i64", "%e_batch": "i64", "%e_rows": "!llvm.ptr", "%e_lanes": "!llvm.ptr"}
 
 
@@ -24,7 +25,7 @@ class RandomSteps:
     width: int
 
     def prologue(self) -> str:
-        """Code before the loops: ``%e<row>_<vector>``, the words of the accumulators, and ``%key``, for the groups of k."""
+        """Code before the loops: ``%e<row>_<vector>``, the words of accumulators, and ``%key``, for the groups of k."""
         scalar, code = Code(0, "ex"), Code(self.width, "ev")
         low = scalar.cast("trunci", "%random", "i64", "i32")
         high = scalar.binary("shrui", "%random", scalar.int(32, "i64"), "i64")
@@ -50,7 +51,7 @@ class RandomSteps:
         """Append what every accumulator draws at step `k` (i64, of the whole reduction)."""
         scalar = Code(0, code.prefix + "k")
         number = scalar.cast("trunci", k, "i64", "i32")
-        parts = []
+        parts: list[tuple[Noise, str, str] | None] = []
         for to, product in ((self.fma.product, True), (self.fma.acc, False)):
             if to is None or to.noise is None:
                 parts.append(None)
@@ -67,7 +68,9 @@ class RandomSteps:
                 continue
             noise, word, position = part
             group, place = (code.op(f"vector.broadcast {x} : i32 to {code.ty('i32')}") for x in (word, position))
-            words = (code.binary("addi", f"%e{r}_{v}", group, "i32") for r in range(self.rows) for v in range(self.vectors))
+            words = (
+                code.binary("addi", f"%e{r}_{v}", group, "i32") for r in range(self.rows) for v in range(self.vectors)
+            )
             drawn.append([emit_draw(code, emit_mix(code, x), place, noise) for x in words])
         return list(zip(*drawn, strict=True))
 

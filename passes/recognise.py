@@ -86,7 +86,7 @@ def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:
 
 
 def _match(generic: ir.Operation) -> tuple[Fma, int, tuple[int, int, int], tuple[str, ...]] | None:
-    """Return the operator, the number of its operation, and the operand numbers of A, B, C and the conversions that the body applies to them.
+    """Return the operator and the number of its operation, the operand numbers of A, B, C and their conversions.
 
     None if the body is anything but [rounds] numc.fma, yield.
     """
@@ -106,7 +106,11 @@ def _match(generic: ir.Operation) -> tuple[Fma, int, tuple[int, int, int], tuple
         # No rounding can stand for a conversion to groups, which depends on more than one value.
         conversions.append("" if isinstance(value.owner, ir.Block) else str(expected))
         while not isinstance(value.owner, ir.Block):
-            if draws(value.owner) or value.owner.name != "numc.round" or ir.StringAttr(value.owner.attributes["to"]).value != str(expected):
+            if (
+                draws(value.owner)
+                or value.owner.name != "numc.round"
+                or ir.StringAttr(value.owner.attributes["to"]).value != str(expected)
+            ):
                 return None
             value = value.owner.operands[0]
         if ir.BlockArgument(value).owner != walk.body(generic):

@@ -126,9 +126,7 @@ def _reaches(code: Code, rest: str, noise: str, bits: int, carrier: Carrier) -> 
     return code.compare("oge", rest, threshold, carrier.f)
 
 
-def _round_subnormal(
-    code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str
-) -> str:
+def _round_subnormal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str) -> str:
     """Round below 2^emin, where the quantum is fixed: adding 2^52 (2^23) quanta makes the hardware round to it."""
     f, fmt = carrier.f, to.format
     quantum_exponent = fmt.emin - fmt.significand_bits

@@ -73,7 +73,11 @@ def _weights(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for index in sorted(weights):
         roundings = _roundings(block.arguments[index])
-        if roundings and not any(map(draws, roundings)) and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1:
+        if (
+            roundings
+            and not any(map(draws, roundings))
+            and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1
+        ):
             found[index] = ir.StringAttr(roundings[0].attributes["to"]).value
             for op in roundings:
                 op.results[0].replace_all_uses_with(op.operands[0])

@@ -140,7 +140,8 @@ class Program:
         """Run. `threads` None means NUMC_NUM_THREADS, else the CPUs this process may use; the bits never depend on it.
 
         seed: what stochastic roundings draw from, 0 to 2^64 - 1; None draws anew at every run (seed 0, and the number
-        of runs before that were given none). Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
+        of runs before that were given none).
+        Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
         """
         arrays = self._bind(args, named)
         count = 0 if threads is None else _thread_count(threads)

@@ -189,7 +189,7 @@ def _to_integer(x: Fraction, to: GroupConversion, negative: bool, noise: int) ->
     """Round x >= 0, the magnitude of a number."""
     floor, rounding = math.floor(x), to.rounding
     if to.noise is not None:
-        return math.floor(x * 2**to.noise.bits) + noise >> to.noise.bits
+        return math.floor(x * (1 << to.noise.bits)) + noise >> to.noise.bits
     if rounding == "rne":
         return round(x)
     if rounding == "rna":

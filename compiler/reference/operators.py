@@ -54,6 +54,8 @@ class Draws:
         return zip(*both, strict=True)
 
 
+FIRST = Draws(stream(0, ACCUMULATE), 0)
+
 Contraction = Callable[[Sequence[Parts], Sequence[Parts], Value, Draws], Value]
 
 
@@ -62,9 +64,9 @@ def fma(
 ) -> npt.NDArray[np.float32]:
     """Return one step of an operator on float32 arrays that broadcast; the operands are converted first.
 
-    seed, step: of the streams of stochastic roundings, those of A, B, C and the result in this order. A hardware operator is its instruction with one pair of elements, the rest of it zero; a chunk is left out, as only
-    reductions have any. Raises NumcError for a text that is no operator, TypeError for operands that float32 does not
-    hold.
+    seed, step: of the streams of stochastic roundings, those of A, B, C and the result in this order. A hardware
+    operator is its instruction with one pair of elements, the rest of it zero; a chunk is left out, as only reductions
+    have any. Raises NumcError for a text that is no operator, TypeError for operands that float32 does not hold.
     """
     op = _as_fma(fma).step
     a_bits, b_bits, c_bits = np.broadcast_arrays(bits_of(a), bits_of(b), bits_of(c))
@@ -85,7 +87,7 @@ def dot(
     c: npt.ArrayLike = 0.0,
     fma: Fma | str = "fp32",
     *,
-    draws: Draws = Draws(stream(0, ACCUMULATE), 0),
+    draws: Draws = FIRST,
 ) -> np.float32:
     """Return one element of a contraction: `a` and `b` in one dimension, in ascending order, from the scalar `c`.
 
@@ -137,7 +139,8 @@ def matmul(
 ) -> npt.NDArray[np.float32]:
     """Return (M,K) times (K,N), each element as `dot` defines it, from `c` (broadcast to (M,N); none is +0).
 
-    seed, step: of the streams of stochastic roundings: those of A, B, C and the accumulators, in this order. Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
+    seed, step: of the streams of stochastic roundings: those of A, B, C and the accumulators, in this order.
+    Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
     """
     op = _as_fma(fma)
     a_bits, b_bits = bits_of(a), bits_of(b)

@@ -40,7 +40,7 @@ def philox(counter: tuple[npt.NDArray[np.uint64], ...], key: int) -> tuple[npt.N
 
 
 def stream(seed: int, operation: int, step: int = 0, occurrence: int = 0) -> int:
-    """Return the stream of one operation in execution `step` of a program, at its `occurrence` in a loop, under a seed."""
+    """Return the stream of an operation in execution `step` of a program, at its `occurrence` in a loop, under a seed."""
     counter = (operation, occurrence, step & 0xFFFFFFFF, step >> 32)
     low, high, _, _ = philox(tuple(np.array([word], np.uint64) for word in counter), seed)
     return int(low[0]) | int(high[0]) << 32
@@ -58,7 +58,8 @@ def draws(stream: int, count: int, noise: Noise) -> Words:
     """Return what the conversions of elements 0 to `count` - 1 draw, as an array."""
     element = np.arange(count, dtype=np.uint64)
     if not noise.lfsr:
-        return np.right_shift(_words(stream, element), np.uint32(32 - noise.bits))
+        highest: Words = _words(stream, element) >> np.uint32(32 - noise.bits)
+        return highest
     seeds = _words(stream, element // np.uint64(RUN))
     return register(seeds, (element % np.uint64(RUN)).astype(np.uint32), noise.bits)
 
@@ -69,7 +70,7 @@ def _words(stream: int, index: npt.NDArray[np.uint64]) -> Words:
 
 
 def accumulator_draws(stream: int, element: int, ks: npt.NDArray[np.int64], noise: Noise, part: int = 0) -> list[int]:
-    """Return what the steps `ks` of the accumulator of one element draw; part: 0, or PRODUCT for the product's rounding."""
+    """Return what steps `ks` of the accumulator of an element draw; part: 0, or PRODUCT for the product's rounding."""
     run = RUN if noise.lfsr else 32 // field_bits(noise)
     group = (ks // run).astype(np.uint32) + np.uint32(part)
     of_element = mix(mix(np.array([element & 0xFFFFFFFF], np.uint32)) + np.uint32(stream & 0xFFFFFFFF))
@@ -96,7 +97,8 @@ def mix(x: Words) -> Words:
     x = x * np.uint32(0x7FEB352D)
     x = x ^ x >> np.uint32(15)
     x = x * np.uint32(0x846CA68B)
-    return np.bitwise_xor(x, x >> np.uint32(16))
+    mixed: Words = x ^ x >> np.uint32(16)
+    return mixed
 
 
 def register(seeds: Words, position: Words, bits: int) -> Words:
@@ -113,4 +115,5 @@ def register(seeds: Words, position: Words, bits: int) -> Words:
             new = (moved ^ moved >> np.uint64(1) ^ moved >> np.uint64(2) ^ moved >> np.uint64(22)) & np.uint64(1)
             moved = moved >> np.uint64(1) | new << np.uint64(31)
         state = np.where(position > n, moved, state)
-    return np.bitwise_and(state, np.uint64((1 << bits) - 1)).astype(np.uint32)
+    drawn: Words = (state & np.uint64((1 << bits) - 1)).astype(np.uint32)
+    return drawn

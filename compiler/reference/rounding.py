@@ -50,7 +50,7 @@ def as_conversion(to: Conversion | str) -> Conversion:
 
 
 class Rounder(Protocol):
-    """Rounds ``x * 2^-point`` (or one of the floats of `value.py`) to a format; `noise`: the integer it drew, if it does."""
+    """Rounds ``x * 2^-point`` (or one of the floats of `value.py`) to a format; `noise`: what it draws, if it does."""
 
     def __call__(self, x: Value, noise: int = 0) -> Value: ...
 
@@ -132,7 +132,9 @@ def _overflow(to: Conversion, negative: bool) -> Value:
         if to.overflow == "nan":
             return math.nan
     else:
-        to_infinity = to.rounding in ("rne", "rna") or to.noise is not None or to.rounding == ("rdn" if negative else "rup")
+        to_infinity = (
+            to.rounding in ("rne", "rna") or to.noise is not None or to.rounding == ("rdn" if negative else "rup")
+        )
     largest = math.inf if to_infinity else int(to.format.max_finite * (1 << POINT))
     return -largest if negative else largest
 

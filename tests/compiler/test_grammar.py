@@ -135,7 +135,7 @@ def test_fma_texts(text: str, canonical: str) -> None:
         ("bf16x2:sr.lfsr", "bf16x2:sr8.lfsr"),
         ("e4m3fn:nan:sr1", "e4m3fn:sr1:nan"),
         ("bfp(16,3,4):sr", "bfp(16,3,4):sr8"),
-        ("mxfp4:sr4.lfsr", "mxfp4:sr4.lfsr"),
+        ("mxfp4:sr4.lfsr", "mxfp4_e2m1:sr4.lfsr"),
     ],
 )
 def test_stochastic_roundings(text: str, canonical: str) -> None:
@@ -187,7 +187,8 @@ _CHUNK = "write a whole number from 1 to 2147483647"
         ("e4m3fn:nan:nan", "'e4m3fn': ':nan' after ':nan', keep one of them"),
         (
             "bf16:rnee",
-            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): allowed are rne, rtz, rna, rup, rdn, odd, srN, nan",
+            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): "
+            "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan",
         ),
         (
             "BF16",

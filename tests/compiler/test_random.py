@@ -1,4 +1,4 @@
-"""The generators of stochastic rounding: known answers, independence along every axis, and the definition of the noise."""
+"""The generators of stochastic rounding: known answers, independence along every axis, what the noise does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def test_philox_known_answers(counter: tuple[int, ...], key: tuple[int, int], wa
 
 
 def test_streams_differ() -> None:
-    keys = {random.stream(s, o, t, n) for s in (0, 1, 1 << 63) for o in range(4) for t in (0, 1, 1 << 33) for n in (0, 1)}
+    keys = {
+        random.stream(s, o, t, n) for s in (0, 1, 1 << 63) for o in range(4) for t in (0, 1, 1 << 33) for n in (0, 1)
+    }
     assert len(keys) == 3 * 4 * 3 * 2
 
 
@@ -87,7 +89,7 @@ def by_definition(x: Fraction, to: str, noise: int) -> Fraction:
     return (units // quantum) * quantum * (1 if x > 0 else -1)
 
 
-@pytest.mark.parametrize("to", ["e3m2:sr3", "e4m1:sr4", "e2m3:sr1"])
+@pytest.mark.parametrize("to", ["e3m2:sr3", "e3m0:sr4", "e2m3:sr1"])
 def test_every_value_and_every_noise(to: str) -> None:
     conversion = parse_conversion(to)
     assert conversion.noise is not None
@@ -101,7 +103,7 @@ def test_every_value_and_every_noise(to: str) -> None:
             assert got == want if abs(want) <= fmt.max_finite else got in (np.inf, -np.inf), (x, noise)
 
 
-@pytest.mark.parametrize("to", ["e5m2:sr4", "bf16:sr6", "e4m3:sr9"])
+@pytest.mark.parametrize("to", ["e5m2:sr4", "bf16:sr6", "e4m3:sr7"])
 def test_noise_of_r_bits_has_that_many_outcomes(to: str) -> None:
     """A value j / 2^r of the way to its upper neighbour gets there for exactly j of the 2^r noises."""
     conversion = parse_conversion(to)
@@ -117,7 +119,9 @@ def test_noise_of_r_bits_has_that_many_outcomes(to: str) -> None:
             assert len(set(results)) == 1 + (j > 0)
 
 
-@pytest.mark.parametrize("to", ["bfp(4,3,4):sr8", "bfp(5,1,2):sr3", "mxfp4:sr2", "mxint8:sr8.lfsr", "mxfp6_e3m2:sr24", "int5:sr8"])
+@pytest.mark.parametrize(
+    "to", ["bfp(4,3,4):sr8", "bfp(5,1,2):sr3", "mxfp4:sr2", "mxint8:sr8.lfsr", "mxfp6_e3m2:sr24", "int5:sr8"]
+)
 @pytest.mark.parametrize("axis", [-1, 0])
 def test_groups(to: str, axis: int) -> None:
     conversion = parse_group_conversion(to)
@@ -145,7 +149,7 @@ def normal(drawn: npt.NDArray[np.int64], noise: Noise) -> npt.NDArray[np.float64
 def assert_independent(x: npt.NDArray[np.float64], along: int) -> None:
     """No correlation between places 1 to 8 apart, and 64: each within 4.5 sigma (18 tests in all)."""
     x = np.moveaxis(x, along, 0)
-    for lag in (*range(1, 9), 64):
+    for lag in (n for n in (*range(1, 9), 64) if 2 * n <= len(x)):
         both = x[lag:] * x[:-lag]
         assert abs(both.mean()) * np.sqrt(both.size) < 4.5, lag
 
@@ -175,7 +179,9 @@ def test_accumulators_draw_independently(rounding: Noise) -> None:
 
 @pytest.mark.parametrize("rounding", [Noise(8, False), Noise(24, False), Noise(8, True)])
 def test_conversions_draw_independently(rounding: Noise) -> None:
-    x, y = (normal(random.draws(random.stream(0, 1, step), 1 << 19, rounding).astype(np.int64), rounding) for step in (0, 1))
+    x, y = (
+        normal(random.draws(random.stream(0, 1, step), 1 << 19, rounding).astype(np.int64), rounding) for step in (0, 1)
+    )
     assert abs(x.mean()) * np.sqrt(x.size) < 4
     assert_independent(x, 0)
     assert_independent(x.reshape(-1, 512), 0)

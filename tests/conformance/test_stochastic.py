@@ -1,0 +1,274 @@
+"""Stochastic rounding in generated code: the bits of the reference on every path, unbiased over ten million draws."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import arithmetic_vectorised as vectorised
+import numc
+from machine import HERE
+from numc.compiler import reference
+from numc.compiler.arrays import matmul
+from numc.compiler.errors import NumcError
+from numc.compiler.verify import verify
+from numc.frontends.imported import Imported
+from numc.runtime.program import Program
+
+F32 = npt.NDArray[np.float32]
+ROOT = Path(__file__).parents[2]
+CONVERSIONS = (
+    *("e6m9:sr8", "bf16:sr16", "bf16:sr1", "e8m20:sr8", "e4m3fn:sr8", "e4m3fn:sr4:nan", "e5m2:sr24", "e8m0:sr3"),
+    *("e6m9n:sr8", "e8m7n:sr8", "e2m0:sr1", "bf16x2:sr8", "bf16x3:sr8", "e8m22:sr24", "fp32:sr8", "bf16:sr8.lfsr"),
+    "e6m9:sr24.lfsr",
+)
+OPERATORS = (
+    *("fma(a=bf16,acc=bf16:sr8)", "fmac(e6m9:sr8)", "fma(a=bf16,acc=bf16:sr16)", "fma(a=bf16,acc=tf32:sr24)"),
+    *("fma(a=e6m9,acc=e6m9:sr8,datapath=exact)", "fma(a=bf16,acc=bf16:sr20,datapath=exact)"),
+    *("fma(a=fp32,acc=e6m9:sr14,datapath=exact)", "fma(a=bf16,acc=fp32:sr8,datapath=exact)"),
+    *("fma(a=bf16,acc=bf16x2:sr8)", "fma(a=bf16,acc=bf16x2:sr8,datapath=exact)", "fma(a=bf16x2,acc=e6m9:sr8)"),
+    *("mac(e6m9:sr4)", "mac(e5m2:sr9,datapath=exact)", "fmac(e6m9n:sr8)", "fma(a=bf16,acc=e6m9:sr8.lfsr)"),
+    *(
+        "fma(a=bf16,acc=e6m9:sr8,chunk=8)",
+        "fma(a=bf16,acc=bf16:sr8,chunk=7)",
+        "fma(a=bf16,acc=bf16:sr8.lfsr,chunk=300)",
+    ),
+    *("fmac(e4m3fn:sr8)", "fmac(e5m2:sr3)", "fma(a=bf16:sr8,b=e6m9:sr3,acc=fp32)", "fma(a=fp32,acc=e4m3:sr8)"),
+)
+
+
+def assert_same(got: npt.ArrayLike, want: npt.ArrayLike) -> None:
+    assert (found := vectorised.first_mismatch(np.asarray(got), np.asarray(want))) is None, found
+
+
+@pytest.mark.parametrize("to", CONVERSIONS)
+def test_round(to: str) -> None:
+    x = vectorised.samples(3000, 4)
+    for seed in (0, 5, 2**64 - 1):
+        assert_same(numc.round(x, to, seed=seed), reference.round(x, to, stream=reference.stream(seed, 0)))
+
+
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_fma(fma: str) -> None:
+    a, b, c = vectorised.operands(1500, 2)
+    assert_same(numc.fma(a, b, c, fma, seed=3), reference.fma(a, b, c, fma, seed=3))
+
+
+@pytest.mark.parametrize("kind", ["plain", "special", "tiny", "overflow"])
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_matmul(fma: str, kind: str) -> None:
+    """Blocks and runs of k that end early; some operators on every target, with and without the cheap sequence."""
+    rng = np.random.default_rng(8)
+    for m, k, n in ((9, 37, 19), (9, 261, 3)):
+        a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (m, n)))
+        if kind == "tiny":  # most sums are subnormal in e6m9, or below it
+            a, b, c = a * np.float32(2**-17), b * np.float32(2**-16), c * np.float32(2**-33)
+        elif kind == "overflow":
+            a, b = a * np.float32(2**16), b * np.float32(2**14.5)
+        elif kind == "special":
+            for x in (a, b, c):
+                flat = x.reshape(-1)
+                some = np.array([np.inf, np.nan, 0, -0.0, 1e-42, 3e38], np.float32)
+                flat[rng.integers(0, flat.size, 3)] = rng.choice(some, 3)
+                x.view(np.uint32)[np.isnan(x)] = 0x7FFFFFFF  # the payload that an addition would carry out of
+        want = reference.matmul(a, b, c, fma, seed=6)
+        assert_same(matmul(a, b, c, fma=fma, seed=6, threads=3), want)
+        for target in HERE if fma in OPERATORS[::4] else ():
+            for fast in (True, False):
+                assert_same(matmul(a, b, c, fma=fma, seed=6, target=target, fast=fast), want)
+
+
+@pytest.mark.parametrize("fma", ["fmac(e6m9:sr8)", "fma(a=bf16:sr8,acc=bf16:sr16)"])
+def test_same_bits_for_any_number_of_threads(fma: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((150, 290), (290, 300)))
+    want = matmul(a, b, fma=fma, seed=1, threads=1, target=HERE[0], fast=False)
+    for threads in (1, 2, 3, 8):
+        assert_same(matmul(a, b, fma=fma, seed=1, threads=threads), want)
+
+
+# --- executions, operations, loops ---------------------------------------------
+
+
+def test_every_execution_draws_anew() -> None:
+    """The first run of a program has step 0, the next ones 1, 2, ...; runs with a seed do not count."""
+    text = """
+    func.func @main(%x: tensor<500xf32>) -> tensor<500xf32> {
+      %e = tensor.empty() : tensor<500xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], 
+          iterator_types = ["parallel"]} ins(%x : tensor<500xf32>) outs(%e : tensor<500xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %y = "numc.round"(%a) {to = "e6m9:sr8"} : (f32) -> f32
+        linalg.yield %y : f32
+      } -> tensor<500xf32>
+      return %r : tensor<500xf32>
+    }"""
+    program = numc.compile(Imported(mlir=text))
+    x = vectorised.samples(500, 1)
+
+    def want(seed: int, step: int) -> F32:
+        return reference.round(x, "e6m9:sr8", stream=reference.stream(seed, 0, step))
+
+    assert_same(program(x), want(0, 0))
+    assert_same(program(x, seed=9), want(9, 0))
+    assert_same(program(x), want(0, 1))
+    assert_same(program(x, seed=np.uint64(2**64 - 1)), want(2**64 - 1, 0))
+    with ThreadPoolExecutor(4) as pool:  # each of concurrent runs has draws of its own
+        runs = list(pool.map(lambda _: program(x), range(8)))
+    assert {y.tobytes() for y in runs} == {want(0, step).tobytes() for step in range(2, 10)}
+
+
+LOOP = """
+func.func @main(%x: tensor<40xf32>, %n: tensor<i64>) -> tensor<40xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %v = tensor.extract %n[] : tensor<i64>
+  %end = arith.index_cast %v : i64 to index
+  %r = scf.for %i = %c0 to %end step %c1 iter_args(%y = %x) -> (tensor<40xf32>) {
+    %e = tensor.empty() : tensor<40xf32>
+    %z = linalg.add ins(%y, %x : tensor<40xf32>, tensor<40xf32>) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+    scf.yield %z : tensor<40xf32>
+  }
+  return %r : tensor<40xf32>
+}"""
+
+
+def test_an_operation_in_a_loop_draws_anew_each_time() -> None:
+    program = numc.compile(Imported(mlir=LOOP), ops="bf16:sr8")
+    x = np.linspace(1, 2, 40, dtype=np.float32)
+
+    def rounded(y: F32, operation: int, occurrence: int) -> F32:
+        return reference.round(y, "bf16:sr8", stream=reference.stream(4, operation, 0, occurrence))
+
+    y = x
+    for n in range(5):
+        y = rounded(rounded(y, 0, n) + rounded(x, 1, n), 2, n)
+    assert_same(program(x, np.array(5), seed=4), y)
+
+
+def test_equal_operations_draw_for_themselves() -> None:
+    """Nothing merges them: not the two roundings of one weight, nor two equal sums."""
+    text = """
+    func.func @main(%x: tensor<200xf32>) -> (tensor<200xf32>, tensor<200xf32>) {
+      %e = tensor.empty() : tensor<200xf32>
+      %a = linalg.add ins(%x, %x : tensor<200xf32>, tensor<200xf32>) outs(%e : tensor<200xf32>) -> tensor<200xf32>
+      %b = linalg.add ins(%x, %x : tensor<200xf32>, tensor<200xf32>) outs(%e : tensor<200xf32>) -> tensor<200xf32>
+      return %a, %b : tensor<200xf32>, tensor<200xf32>
+    }"""
+    x = np.random.default_rng(0).standard_normal(200).astype(np.float32)
+    first, second = numc.compile(Imported(mlir=text), ops="bf16:sr8")(x, seed=0).values()
+    assert not np.array_equal(first, second)
+    plain, same = numc.compile(Imported(mlir=text), ops="bf16")(x).values()
+    assert np.array_equal(plain, same)
+
+
+MODELS = ("digits/mlp.onnx", "models/lstm.onnx")
+SWITCHES = ("fuse-elementwise,fuse-first,fuse-last", "merge-products,pack-weights,fold-constants,parallel-loops")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest) -> tuple[Path, Program, dict[str, npt.NDArray[np.generic]]]:
+    """A model, stochastic in its weights, activations, accumulators and other operations, and inputs of it."""
+    path = ROOT / "examples" / str(request.param)
+    program = numc.compile(path, fma="fma(a=bf16:sr8,acc=e6m9:sr8)", ops="bf16:sr8")
+    rng = np.random.default_rng(0)
+    inputs: dict[str, npt.NDArray[np.generic]] = {}
+    for spec in program.inputs:
+        shape = tuple(d or 3 for d in spec.shape)
+        is_float = spec.dtype == "float32"
+        x = rng.standard_normal(shape) if is_float else rng.integers(0, 10, shape)
+        inputs[spec.name] = x.astype(spec.dtype)
+    return path, program, inputs
+
+
+def test_models_verify(model: tuple[Path, Program, dict[str, npt.NDArray[np.generic]]]) -> None:
+    _, program, inputs = model
+    report = verify(program, inputs, samples=150)
+    assert report.checked > 100
+    assert report.mismatches == 0, report.first
+    assert not np.array_equal(program(inputs), program(inputs))
+
+
+@pytest.mark.parametrize("off", SWITCHES)
+def test_no_optimisation_changes_a_draw(
+    model: tuple[Path, Program, dict[str, npt.NDArray[np.generic]]], off: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, program, inputs = model
+    monkeypatch.setenv("NUMC_DISABLE", off)
+    other = numc.compile(path, fma="fma(a=bf16:sr8,acc=e6m9:sr8)", ops="bf16:sr8", cache=False)
+    assert_same(other(inputs, seed=3, threads=2), program(inputs, seed=3, threads=1))
+
+
+# --- statistics over many draws ------------------------------------------------
+
+DRAWS = 10_000_000
+
+
+@pytest.mark.parametrize("to", ["bf16:sr8", "e6m9:sr16", "e5m2:sr4", "bf16:sr8.lfsr"])
+def test_conversions_are_unbiased(to: str) -> None:
+    """A value 5/16 of the way up gets there with that probability, to 4 sigma, whatever its neighbours in memory do."""
+    bits = numc.formats.get(to.split(":")[0], None)
+    significand = bits.significand_bits if bits else int(to.split(":")[0].split("m")[1])
+    x = np.full(DRAWS, 1 + 5 / 16 * 2.0**-significand, np.float32)
+    up = numc.round(x, to, seed=11) > 1
+    p = 5 / 16
+    sigma = np.sqrt(p * (1 - p))
+    assert abs(up.mean() - p) < 4 * sigma / np.sqrt(DRAWS)
+    centred = (up[: 1 << 22] - p) / sigma
+    for lag in (1, 2, 16, 4096):
+        assert abs((centred[lag:] * centred[:-lag]).mean()) * np.sqrt(centred.size - lag) < 4
+
+
+@pytest.mark.parametrize("fma", ["fma(a=fp32,acc=bf16:sr8)", "fma(a=fp32,acc=e6m9:sr8)", "fma(a=fp32,acc=e5m2:sr16)"])
+def test_accumulators_are_unbiased(fma: str) -> None:
+    """One step each: rows, columns and executions are uncorrelated."""
+    significand = {"bf16": 7, "e6m9": 9, "e5m2": 2}[fma.split("=")[2].split(":")[0]]
+    p = 5 / 16
+    sigma = np.sqrt(p * (1 - p))
+    a = np.full((4000, 1), 1 + p * 2.0**-significand, np.float32)
+    b = np.ones((1, 2500), np.float32)
+    first, second = (matmul(a, b, fma=fma, seed=seed) > 1 for seed in (0, 1))
+    assert abs(first.mean() - p) < 4 * sigma / np.sqrt(DRAWS)
+    x, y = ((up - p) / sigma for up in (first, second))
+    assert abs((x * y).mean()) * np.sqrt(DRAWS) < 4
+    for lag in (1, 2, 16, 100):
+        for pairs in (x[lag:] * x[:-lag], x[:, lag:] * x[:, :-lag]):
+            assert abs(pairs.mean()) * np.sqrt(pairs.size) < 4
+
+
+def test_a_long_sum_does_not_stagnate() -> None:
+    """1 + 4096 times 2^-9 in bf16: to nearest it stays 1; the mean over many sums is 9."""
+    a, b = np.full((64, 4096), 2.0**-9, np.float32), np.ones((4096, 64), np.float32)
+    start = np.ones((64, 64), np.float32)
+    assert np.all(matmul(a, b, start, fma="fmac(bf16)") == 1)
+    got = matmul(a, b, start, fma="fma(a=bf16,acc=bf16:sr8)", seed=0)
+    assert abs(got.mean() - 9) < 4 * got.std() / np.sqrt(got.size)
+    assert got.std() < 1
+
+
+# --- what a user can get wrong ---------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True])
+def test_seeds_out_of_range(seed: object) -> None:
+    message = f"seed: got {seed!r}, want a whole number from 0 to 18446744073709551615"
+    x = np.ones(3, np.float32)
+    for to in ("bf16:sr8", "bf16", "bfp(16,3,4)", "bfp(16,3,4):sr8"):
+        with pytest.raises(NumcError) as error:
+            numc.round(x, to, seed=seed)  # type: ignore[arg-type]
+        assert str(error.value) == message
+
+
+def test_a_seed_without_stochastic_rounding_changes_nothing() -> None:
+    x = np.float32([1.01, 2.5])
+    assert_same(numc.round(x, "bf16", seed=1), numc.round(x, "bf16"))
+
+
+def test_pack_does_not_draw() -> None:
+    with pytest.raises(NumcError) as error:
+        numc.pack(np.ones(3, np.float32), "bf16:sr8")
+    assert str(error.value) == "pack: 'bf16:sr8' draws at random: numc.round(x, 'bf16:sr8', seed=...) first, then pack"
