@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.errors import NumcError
-from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int, Mx
+from numc.compiler.grouped import CHUNK, SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int, Mx
 
 F32Array = npt.NDArray[np.float32]
 F64Array = npt.NDArray[np.float64]
@@ -130,6 +130,24 @@ def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32) ->
             made[block] = elements if isinstance(fmt, Int) else to_values(elements, scales, fmt)
         out[...] = made.reshape(out.shape)
     return where.tensor_of(outs)
+
+
+def magnitude_chunks(rows: F32Array, to: GroupConversion, largest: np.float32, count: int) -> list[F32Array]:
+    """Cut the magnitudes of converted rows of bfp into `count` chunks, the most significant first, each in its place.
+
+    Nothing is left of the chunks but their sum where `count` is 1.
+    """
+    if count == 1:
+        return []
+    fmt = to.format
+    assert isinstance(fmt, Bfp)
+    chunks, rest = [], rows
+    for n in range(1, count):
+        # Truncation to the leading bits of a magnitude is a coarser bfp with the same exponents.
+        coarse = Bfp(fmt.group, fmt.exponent_bits, n * CHUNK)
+        chunks.append(convert_operand(rows, GroupConversion(coarse, "rtz"), largest) - (rows - rest))
+        rest = rest - chunks[-1]
+    return [*chunks, rest]
 
 
 def _convert(values: F32Array, out: F32Array, to: GroupConversion, tensor: float) -> None:

@@ -27,11 +27,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Row:
-    """What was checked of one contraction."""
+    """What was checked of one contraction; `passes`: how many times FAST's fMAC goes over a group."""
 
     id: int
     name: str
     fma: str
+    passes: int
     checked: int
     mismatches: int
 
@@ -72,7 +73,9 @@ def verify(
     watch = _Watch(table, max(1, samples // max(1, len(table))), np.random.default_rng(seed), progress, samples)
     with program.observe(watch.observe):
         program(dict(inputs), threads=threads)
-    rows = tuple(Row(c["id"], c["name"], c["fma"], watch.checked[c["id"]], watch.mismatches[c["id"]]) for c in table)
+    rows = tuple(
+        Row(c["id"], c["name"], c["fma"], c["passes"], watch.checked[c["id"]], watch.mismatches[c["id"]]) for c in table
+    )
     return Report(rows, watch.first)
 
 

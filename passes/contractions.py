@@ -32,11 +32,13 @@ _FEW = 64
 class Contraction:
     """What the runtime's observer needs to know about one kernel call: its number, operator, name and orientation.
 
-    packed: the operand (``rows``, ``lanes`` or none) that lies packed in the program, and its layout.
+    passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies packed
+    in the program, and its layout.
     """
 
     id: int
     fma: str
+    passes: int
     name: str
     swap: bool
     packed: str
@@ -108,7 +110,9 @@ class _Lowering:
         callee = self._named(self._calls, text, "contraction", "contraction")
         number = len(self.table)
         about = layout(kernel, side) if side else None
-        self.table.append(Contraction(number, str(found.fma), _name(generic), found.swap, side, about))
+        self.table.append(
+            Contraction(number, str(found.fma), found.fma.passes, _name(generic), found.swap, side, about)
+        )
         with ir.InsertionPoint(generic if last is None else last.op), generic.location:
             id_ = ir.Operation.create(
                 "arith.constant",

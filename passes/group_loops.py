@@ -72,8 +72,11 @@ class Groups:
         total = code.binary("addf", code.binary("mulf", x, y, "f64"), c, "f64")
         return _to_24_bits(code, total) if isinstance(self.fma.group, Mx) else total
 
-    def loop(self, names: list[str], places: list[int], body: str, results: list[str], *, wide: bool) -> str:
-        """The loops over the groups of a block and over the k of a group; `body`: one step from `names` at ``%i``."""
+    def loop(self, names: list[str], places: list[int], passes: list[tuple[str, list[str]]], *, wide: bool) -> str:
+        """The loops over the groups of a block, and over the k of a group once for every pass.
+
+        passes: one step from `names` at ``%i``, and what they become.
+        """
         kind = "f64" if wide else "f32"
         vec = f"vector<{self.width}x{kind}>"
         types = ", ".join([vec] * len(names))
@@ -88,6 +91,15 @@ class Groups:
                 code.store(code.binary("addf", code.load(at), total), at)
             ends += code.lines
         finish = "\n".join("      " + line for line in ends)
+        inner, before = "", dict.fromkeys(names, "%zero")
+        for n, (body, results) in enumerate(passes):
+            after = {name: f"{name}_out{n if n < len(passes) - 1 else ''}" for name in names}
+            inner += f"""      {", ".join(after.values())} = scf.for %i = %begin to %end step %c1 iter_args({", ".join(f"{n} = {v}" for n, v in before.items())}) -> ({types}) : i64 {{
+{body}
+        scf.yield {", ".join(results)} : {types}
+      }}
+"""
+            before = after
         return f"""    %c0 = arith.constant 0 : i64
     %c1 = arith.constant 1 : i64
     %size = arith.constant {self.size} : i64
@@ -95,11 +107,7 @@ class Groups:
     scf.for %begin = %c0 to %kc step %size : i64 {{
       %whole = arith.addi %begin, %size : i64
       %end = arith.minsi %whole, %kc : i64
-      {", ".join(n + "_out" for n in names)} = scf.for %i = %begin to %end step %c1 iter_args({", ".join(f"{n} = %zero" for n in names)}) -> ({types}) : i64 {{
-{body}
-        scf.yield {", ".join(results)} : {types}
-      }}
-{finish}
+{inner}{finish}
     }}"""
 
     def _add_integer(self, code: Code, total: str, place: int, *, wide: bool) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.compiler.fma import Fma
+from numc.compiler.fma import HARDWARE_DATAPATHS, Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.grouped import GroupConversion
 from numc.passes.chunks import Chunks, finish_text
@@ -123,7 +123,7 @@ class Kernel:
     @property
     def flushes(self) -> bool:
         """Whether the operator is a hardware instruction that is emulated with subnormals flushed."""
-        return self.fma.datapath not in ("fp32", "exact")
+        return self.fma.datapath in HARDWARE_DATAPATHS
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -204,10 +204,10 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
 }}"""
     if kernel.groups is not None:
         wide = not fast and not (kernel.groups.is_integer and kernel.groups.bits <= _F32_BITS)
-        body, results = _k_step(kernel, rows, names, fast=not wide)
+        passes = [_k_step(kernel, rows, names, fast=not wide, term=term) for term in kernel.fma.terms]
         return f"""
 {head}) {APART} {{
-{kernel.groups.loop(names, places, body, results, wide=wide)}
+{kernel.groups.loop(names, places, passes, wide=wide)}
     return
 }}"""
     load = "\n".join(
@@ -294,8 +294,10 @@ def direct_text(kernel: Kernel) -> str:
     return f.function()
 
 
-def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[str, list[str]]:
-    """One step over k (two for VDPBF16PS, whose odd element comes first)."""
+def _k_step(
+    kernel: Kernel, rows: int, acc: list[str], *, fast: bool, term: tuple[int, int] = (0, 0)
+) -> tuple[str, list[str]]:
+    """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`."""
     t = kernel.tile
     code = Code(t.width, "s")
     order = ["%i"]
@@ -311,7 +313,7 @@ def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[s
             row, lane = row_values[n // t.vectors], lane_values[n % t.vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
             if kernel.groups is not None:
-                current[n] = kernel.groups.step(code, a[0], b[0], c, wide=not fast)
+                current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
             elif kernel.flushes:
                 current[n] = code.fma(a[0], b[0], c)
             elif fast:

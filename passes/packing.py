@@ -13,6 +13,7 @@ im2col is ever stored for a whole tensor. Along the vector they are read as segm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,8 +79,8 @@ def layout(kernel: Kernel, side: str) -> Layout:
     return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block)
 
 
-def packed(values: F32Array, to: Layout, largest: np.float32) -> F32Array:
-    """Pack an operand of shape (batch, rows or lanes, k), already in its format; 1-D.
+def packed(values: F32Array, to: Layout, largest: np.float32, chunks: Sequence[F32Array] = ()) -> F32Array:
+    """Pack an operand of shape (batch, rows or lanes, k), already in its format; 1-D. `chunks`: its parts, if not bf16.
 
     After the panels come the guard's data: the smallest non-zero magnitude less one and the largest one of every panel
     and block of k, as encodings. The last number is `largest`, what the conversion depended on if it was to groups.
@@ -87,17 +88,23 @@ def packed(values: F32Array, to: Layout, largest: np.float32) -> F32Array:
     batch, size, depth = values.shape
     panels = -(-size // to.extent)
     steps = to.panel_words(depth) // to.step_words * (to.width if to.side == "rows" else 1)
-    whole = np.zeros((batch, panels * to.extent, steps), np.float32)
-    whole[:, :size, :depth] = values
-    split = np.stack(_parts(whole, to.parts), axis=-1)
+
+    def padded(x: F32Array) -> F32Array:
+        whole = np.zeros((batch, panels * to.extent, steps), np.float32)
+        whole[:, :size, :depth] = x
+        return whole
+
+    whole = padded(values)
+    split = np.stack([padded(part) for part in chunks] or _parts(whole, to.parts), axis=-1)
     if to.side == "rows":
         split = split.reshape(batch, panels, to.count, steps // to.width, to.width, to.parts)
         split = split.transpose(0, 1, 3, 2, 5, 4)
     else:
         split = split.reshape(batch, panels, to.count, to.width, steps, to.parts).transpose(0, 1, 4, 2, 5, 3)
-    magnitude = np.abs(whole).view(np.uint32).reshape(batch, panels, to.extent, steps)
+    guarded = np.stack([padded(part) for part in chunks], axis=-1) if chunks else whole[..., None]
+    magnitude = np.abs(guarded).view(np.uint32).reshape(batch, panels, to.extent, steps, -1)
     ranges = [
-        (np.min(block - np.uint32(1), axis=(2, 3)), np.max(block, axis=(2, 3)))
+        (np.min(block - np.uint32(1), axis=(2, 3, 4)), np.max(block, axis=(2, 3, 4)))
         for block in np.split(magnitude, range(to.k_block, depth, to.k_block), axis=3)
     ]
     limits = np.array(ranges, np.uint32).transpose(2, 3, 0, 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int
+from numc.compiler.grouped import CHUNK, SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int
 from numc.passes.code import Code, Function
 from numc.passes.kernels import Kernel, magnitude_range
 from numc.passes.packing import Layout, layout
@@ -85,7 +85,7 @@ class _Writer:
         with f.carrying(
             f"%v = {f.number(0)} to {f.number(panel.count)} step {f.number(1)}", self._none(), ivec
         ) as both:
-            base = f.at("%panel", f.i64("muli", "%v", panel.width))
+            base = f.at("%panel", f.i64("muli", "%v", panel.width * panel.parts))
             names = {"%lowg": "%low", "%highg": "%high"}
             with f.carrying(f"%g = {f.number(0)} to %count step {f.number(group)}", names, ivec) as over:
                 end = f.i64("minui", f.i64("addi", "%g", group), "%count")
@@ -110,7 +110,7 @@ class _Writer:
         with f.carrying(
             f"%v = {f.number(0)} to {f.number(panel.count)} step {f.number(1)}", self._none(), ivec
         ) as both:
-            base = f.at("%panel", f.i64("muli", "%v", panel.width))
+            base = f.at("%panel", f.i64("muli", "%v", panel.width * panel.parts))
             names = {"%lowg": "%low", "%highg": "%high"}
             with f.carrying(f"%g = {f.number(0)} to {steps} step {f.number(vectors)}", names, ivec) as over:
                 end = f.i64("minui", f.i64("addi", "%g", vectors), steps)
@@ -141,11 +141,13 @@ class _Writer:
 
         def address(code: Code, base: str, u: str) -> str:
             within = code.binary("andi", u, f.number(panel.width - 1), "i64")
-            vector = code.binary("muli", code.binary("subi", u, within, "i64"), f.number(panel.count), "i64")
+            vector = code.binary(
+                "muli", code.binary("subi", u, within, "i64"), f.number(panel.count * panel.parts), "i64"
+            )
             return code.address(base, code.binary("addi", vector, within, "i64"))
 
         with f.carrying(f"%v = {f.number(0)} to {f.number(panel.count)} step {f.number(1)}", start, "i32") as both:
-            base = f.at("%panel", f.i64("muli", "%v", panel.width))
+            base = f.at("%panel", f.i64("muli", "%v", panel.width * panel.parts))
             names = {"%lowg": "%low", "%highg": "%high"}
             with f.carrying(f"%g = {f.number(0)} to %count step {f.number(group)}", names, "i32") as over:
                 end = f.i64("minui", f.i64("addi", "%g", group), "%count")
@@ -199,13 +201,15 @@ class _Writer:
 
     def _converted(self, code: Code, x: str, place: str, scaling: Scaling, low: str, high: str, kind: str) -> list[str]:
         before = len(code.lines)
-        value = emit_value(code, x, scaling, self.to)
-        if code.width:
-            code.store(value, place)
-        else:
-            code.lines.append(f"llvm.store {value}, {place} : f32, !llvm.ptr")
-        if self.ranges:
-            low, high = magnitude_range(code, code.cast("bitcast", value, "f32", "i32"), low, high)
+        values = emit_values(code, x, scaling, self.to, self.panel.parts)
+        for n, value in enumerate(values):
+            at = code.address(place, n * self.panel.width) if n else place
+            if code.width:
+                code.store(value, at)
+            else:
+                code.lines.append(f"llvm.store {value}, {at} : f32, !llvm.ptr")
+            if self.ranges:
+                low, high = magnitude_range(code, code.cast("bitcast", value, "f32", "i32"), low, high)
         return [*code.lines[before:], f"scf.yield {low}, {high} : {kind}, {kind}"]
 
     def _reduced(self, both: list[str]) -> tuple[str, str]:
@@ -252,8 +256,11 @@ def emit_scaling(code: Code, magnitude: str, fmt: GroupFormat, bottom: str) -> S
     return Scaling((down[0], down[1]), (back[0], back[1]))
 
 
-def emit_value(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str:
-    """The value of bfp or mx that `x` becomes in a group; exact, as values of both formats are binary32 numbers."""
+def emit_values(code: Code, x: str, scaling: Scaling, to: GroupConversion, parts: int) -> list[str]:
+    """The value of bfp or mx that `x` becomes in a group; exact, as values of both formats are binary32 numbers.
+
+    With several `parts` (of bfp) they are the chunks of its magnitude, the most significant first, in their places.
+    """
     fmt = to.format
     assert not isinstance(fmt, Int)
     y = code.binary("mulf", code.binary("mulf", x, scaling.down[0]), scaling.down[1])
@@ -261,11 +268,19 @@ def emit_value(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str
     def back(v: str) -> str:
         return code.binary("mulf", code.binary("mulf", v, scaling.up[1]), scaling.up[0])
 
-    if isinstance(fmt, Bfp) or not fmt.exponent_bits:
-        units = _to_integer(code, y, x, back, to.rounding)
-        largest = fmt.largest if isinstance(fmt, Bfp) else (1 << fmt.element_bits - 1) - 1
-        value = back(_clamp(code, units, float(largest)))
-        return value if isinstance(fmt, Bfp) else code.binary("addf", value, code.f32(0.0))  # there is no -0
+    if isinstance(fmt, Bfp):
+        units = _clamp(code, _to_integer(code, y, x, back, to.rounding), float(fmt.largest))
+        chunks = []
+        for n in range(1, parts):
+            # What lies above the chunks that are left; where there is an odd number of bits, the last one has one.
+            place = 2.0 ** (fmt.magnitude_bits - n * CHUNK)
+            top = code.op(f"math.trunc {code.binary('mulf', units, code.f32(1 / place))} : {code.ty('f32')}")
+            chunks.append(code.binary("mulf", top, code.f32(place)))
+            units = code.binary("subf", units, chunks[-1])
+        return [back(chunk) for chunk in (*chunks, units)]
+    if not fmt.exponent_bits:
+        units = _clamp(code, _to_integer(code, y, x, back, to.rounding), float((1 << fmt.element_bits - 1) - 1))
+        return [code.binary("addf", back(units), code.f32(0.0))]  # there is no -0
     # The quantum of an element: by its own exponent, but not below that of the smallest normal element.
     bits = code.cast("bitcast", y, "f32", "i32")
     power = code.binary("andi", bits, code.int(_INFINITY), "i32")
@@ -278,7 +293,7 @@ def emit_value(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str
         return code.binary("mulf", units, quantum)
 
     units = _to_integer(code, code.binary("mulf", y, reciprocal), x, lambda u: back(element(u)), to.rounding)
-    return back(_clamp(code, element(units), float(fmt.largest)))
+    return [back(_clamp(code, element(units), float(fmt.largest)))]
 
 
 def emit_divisor(code: Code, largest: str, fmt: Int) -> str:

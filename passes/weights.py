@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch_mlir import ir
 
-from numc.compiler.group_arrays import convert_operand, largest_magnitude
+from numc.compiler.group_arrays import convert_operand, largest_magnitude, magnitude_chunks
 from numc.compiler.grouped import GroupConversion
 from numc.passes.kernels import Kernel
 from numc.passes.packing import Layout, layout, packed
@@ -61,7 +61,8 @@ class Packing:
             return packed(values.reshape(self.shape), self.layout, np.float32(0))
         largest = largest_magnitude(flat[_indices(self.origin, self.whole)], self.groups.format)
         rows = convert_operand(values.reshape(-1, self.shape[2]), self.groups, largest)
-        return packed(rows.reshape(self.shape), self.layout, largest)
+        parts = [part.reshape(self.shape) for part in magnitude_chunks(rows, self.groups, largest, self.layout.parts)]
+        return packed(rows.reshape(self.shape), self.layout, largest, parts)
 
 
 def _indices(start: int, directions: Iterable[tuple[int, int]]) -> npt.NDArray[np.int64]:

@@ -140,7 +140,7 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
 
 _USE = "use a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
 _LATER = "is not available in this version of numc"
-_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16, chunk=c)"
+_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)"
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
 _CHUNK = "write a whole number from 1 to 2147483647"
 
