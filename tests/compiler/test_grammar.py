@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numc.compiler.errors import NumcError
-from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, MAX_CHUNK, Fma, allowed_products
+from numc.compiler.fma import FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.grammar import parse_conversion, parse_fma
 from numc.compiler.grouped import GROUP_FORMATS
@@ -31,7 +31,7 @@ def conversions(draw: st.DrawFn, parts: int | None = None) -> Conversion:
 def fmas(draw: st.DrawFn) -> Fma:
     if draw(st.booleans()):
         return draw(st.sampled_from(list(FMAS.values())))
-    datapath = draw(st.sampled_from([d for d in DATAPATHS if d not in HARDWARE_DATAPATHS]))
+    datapath = draw(st.sampled_from(SOFTWARE_DATAPATHS))
     a = draw(conversions())
     if a.format.parts == 1 and draw(st.booleans()):
         acc = draw(st.sampled_from([a, FP32]))
