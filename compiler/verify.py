@@ -19,7 +19,7 @@ from numc.compiler.grammar import parse_fma
 from numc.compiler.reference import dot
 from numc.compiler.reference.operators import grouped_dot, vector
 from numc.passes.driver import CONTEXT
-from numc.passes.packing import Layout
+from numc.passes.packing import Layout, panel_values
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
@@ -190,6 +190,11 @@ class _View:
         if depth == 0:
             return np.zeros(0, np.float32)
         start = int(self._table(f"{operand}_batch", batch, 1)[0])
+        if self._layout is not None and self.is_packed(across) and self._layout.pairs:
+            words = self._layout.panel_words(depth)
+            address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
+            panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
+            return panel_values(panel, self._layout, place % self._layout.extent, depth)
         if self._layout is not None and self.is_packed(across):
             to = self._layout
             offsets = start + to.index(0, place, depth, size)

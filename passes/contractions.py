@@ -46,16 +46,16 @@ class Contraction:
 
 
 def contractions_to_kernels(
-    module: ir.Operation, tile: Tile, weights: Iterable[int] = (), *, fast: bool = True
+    module: ir.Operation, tile: Tile, weights: Iterable[int] = (), *, fast: bool = True, dot: bool = False
 ) -> tuple[list[Contraction], dict[int, Packing], set[int]]:
     """Rewrite `module` in place; returns the contractions in program order, packed weights, and weights without a use.
 
-    weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
+    dot: the target has VNNI. weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
     the arguments that nothing uses any more are empty.
     """
     with module.context, ir.Location.unknown():
         found = [f for g in walk.operations(module, "linalg.generic") if (f := find(g)) is not None]
-        lowering = _Lowering(module, tile, fast and not disabled("fast"), set(weights))
+        lowering = _Lowering(module, tile, fast and not disabled("fast"), dot, set(weights))
         for each in found:
             lowering.lower(each)
         lowering.finish()
@@ -65,8 +65,8 @@ def contractions_to_kernels(
 class _Lowering:
     """The functions added to a module so far, and what was learnt about its contractions."""
 
-    def __init__(self, module: ir.Operation, tile: Tile, fast: bool, weights: set[int]) -> None:
-        self.module, self.tile, self.fast = module, tile, fast
+    def __init__(self, module: ir.Operation, tile: Tile, fast: bool, dot: bool, weights: set[int]) -> None:
+        self.module, self.tile, self.fast, self.dot = module, tile, fast, dot
         self._weights = {walk.main(module).regions[0].blocks[0].arguments[n]: n for n in weights}
         self._packed: dict[tuple[object, ...], ir.Value] = {}
         self.table: list[Contraction] = []
@@ -89,7 +89,7 @@ class _Lowering:
         out = found.out if last is None else _moved(last.output, last, found)
         tile = _tile(self.tile, found)
         tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
-        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
+        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found), self.dot)
         depth = size_of(found, found.shape.k)
         side, packing, found = self._pack(found, kernel)
         operands = [found.rows, found.lanes, *first_streams, *last_streams, out]

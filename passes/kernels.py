@@ -53,6 +53,7 @@ class Kernel:
     """One set of micro-kernels to generate. `swap`: the rows come from the operator's b and the lanes from its a.
 
     partial: row counts below `tile.rows` that get a micro-kernel of their own (fewer rows, the same panels).
+    dot: the target has dot products of pairs of 16-bit integers (VNNI).
     """
 
     fma: Fma
@@ -60,6 +61,7 @@ class Kernel:
     swap: bool = False
     fast: bool = True
     partial: tuple[int, ...] = ()
+    dot: bool = False
 
     @property
     def name(self) -> str:
@@ -100,6 +102,11 @@ class Kernel:
         """How the dot products of groups are summed, if the operands have groups."""
         t = self.tile
         return Groups(self.fma, t.k_block, t.width, t.rows * t.lanes) if self.fma.groups else None
+
+    @property
+    def pairs(self) -> bool:
+        """Whether packed operands are 16-bit integers, to be multiplied and added in pairs."""
+        return self.dot and self.fast and self.groups is not None and self.groups.fits_pairs
 
     @property
     def chunks(self) -> Chunks | None:
@@ -203,6 +210,12 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
     return
 }}"""
     if kernel.groups is not None:
+        if kernel.pairs:
+            return f"""
+{head}) {APART} {{
+{kernel.groups.pair_loop(kernel.tile.rows, rows, kernel.tile.vectors, exact=not fast)}
+    return
+}}"""
         wide = not fast and not (kernel.groups.is_integer and kernel.groups.bits <= _F32_BITS)
         passes = [_k_step(kernel, rows, names, fast=not wide, term=term) for term in kernel.fma.terms]
         return f"""
@@ -384,6 +397,13 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
     minus_zero = code.cast("extui", code.compare("eq", bits, code.int(0x80000000)), "i1", "i32")
     zeros = code.binary("ori", "%zero0", minus_zero, "i32")
     ivec = f"vector<{t.width}xi32>"
+    # Formats have no bits below their subnormal numbers, but units of groups can be anywhere.
+    normal = "    %a1 = arith.andi %a0, %a0 : i1"
+    if kernel.groups is not None:
+        normal = """    %rn = arith.cmpi ne, %ra, %zero : i32
+    %ln = arith.cmpi ne, %la, %zero : i32
+    %n1 = arith.andi %rn, %ln : i1
+    %a1 = arith.andi %a0, %n1 : i1"""
     return f"""
 func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32, %tile: !llvm.ptr) -> i1 {APART} {{
     %c0 = arith.constant 0 : i64
@@ -425,7 +445,8 @@ func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhi
     %ok3 = arith.cmpi eq, %czero, %zero : i32
     %ok4 = arith.cmpi ult, %rhigh, %finite : i32
     %ok5 = arith.cmpi ult, %lhigh, %finite : i32
-    %a1 = arith.andi %ok1, %ok2 : i1
+    %a0 = arith.andi %ok1, %ok2 : i1
+{normal}
     %a2 = arith.andi %ok3, %ok4 : i1
     %a3 = arith.andi %a1, %a2 : i1
     %ok = arith.andi %a3, %ok5 : i1
