@@ -49,18 +49,21 @@ class Groups:
 
     @property
     def bits(self) -> int:
-        """Significant bits that the sum of a group may take before rounding; mx rounds to 24 in any case."""
+        """Significant bits that the exact sum of a group may take."""
         assert self.fma.groups is not None
-        a, b = (c.format for c in self.fma.groups)
-        if isinstance(a, Mx) or isinstance(b, Mx):
-            return 24
-        return (self.size * a.largest * b.largest).bit_length()
+        a, b = (_most_units(c.format) for c in self.fma.groups)
+        return (self.size * a * b).bit_length()
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the steps of a group round: those of mx do, to 24 bits, where there are more."""
+        return isinstance(self.fma.group, Mx) and self.bits > _F32_BITS
 
     @property
     def guard(self) -> Guard | None:
         """When binary32 FMAs are exact, or None if they never are, or always."""
         assert self.fma.groups is not None
-        if self.is_integer or self.bits > _F32_BITS:
+        if self.is_integer or (self.bits > _F32_BITS and not self.rounds):
             return None
         # The smallest magnitudes are the units of the groups: all products are multiples of products of units.
         return Guard(_F32_LARGEST, _F32_LEAST)
@@ -71,7 +74,7 @@ class Groups:
             return code.fma(a, b, c)
         x, y = (code.cast("extf", v, "f32", "f64") for v in (a, b))
         total = code.binary("addf", code.binary("mulf", x, y, "f64"), c, "f64")
-        return _to_24_bits(code, total) if isinstance(self.fma.group, Mx) else total
+        return _to_24_bits(code, total) if self.rounds else total
 
     def loop(self, names: list[str], places: list[int], passes: list[tuple[str, list[str]]], *, wide: bool) -> str:
         """The loops over the groups of a block, and over the k of a group once for every pass.
@@ -116,7 +119,7 @@ class Groups:
         """Whether elements are 16-bit integers whose sums over a group are 32-bit integers."""
         assert self.fma.groups is not None
         a, b = (c.format for c in self.fma.groups)
-        if self.fma.passes > 1 or not max(_most_units(a), _most_units(b)) < 1 << 15:
+        if self.fma.passes > 1 or self.rounds or not max(_most_units(a), _most_units(b)) < 1 << 15:
             return False
         # Units lie beside a row in whole vectors, or several in one; pairs do not reach into the next group.
         places = self.size % 2 == 0 and (self.width % self.size == 0 or self.size % self.width == 0)
@@ -243,11 +246,10 @@ class Groups:
 
 
 def _most_units(fmt: GroupFormat) -> int:
-    """The largest magnitude of an element, in units; 2^15 or more if elements are no integers of 16 bits."""
+    """The largest magnitude of an element, in units."""
     if isinstance(fmt, Mx):
         exponent = unit_exponent(fmt) or -fmt.significand_bits
-        # The chain of fp8 rounds.
-        return int(fmt.largest / Fraction(2) ** exponent) if fmt.element_bits < 8 or not fmt.exponent_bits else 1 << 15
+        return int(fmt.largest / Fraction(2) ** exponent)
     return fmt.largest
 
 
