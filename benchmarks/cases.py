@@ -33,6 +33,11 @@ OPERATORS: Mapping[str, Bar | None] = {
     "fmac(fp8_e5m2)": Bar(5.5, 4.1),
     "fmac(bf16,chunk=8)": Bar(3.5, 2.7),
     "fmac(e6m9,chunk=8)": Bar(5.5, 4.1),
+    "bfp(16,8,7)": Bar(0.7, 0.37),  # with VNNI, as the next two
+    "highbfp": Bar(0.7, 0.37),
+    "int8": Bar(0.6, 0.37),
+    "mxfp8": Bar(1.6, 1.2),
+    "mxfp4": Bar(1.6, 0.5),
     "amx_bf16": Bar(1.6, 1.2),
     BF16_EXACT: Bar(30, 10),
     BF16X2_EXACT: Bar(30, 10),

@@ -34,13 +34,15 @@ MATRIX = Product(128, 128, 128)
 RUNS = ("MobileNetV2", "transformer encoder", "LSTM")  # models small enough for callgrind
 # Operations that become no instruction, or a memory operand of one.
 FREE = ("arith.constant", "arith.bitcast", "llvm.load", "vector.broadcast", "vector.bitcast", "vector.shape_cast")
+FREE += ("llvm.bitcast",)
 
 
 @dataclass(frozen=True)
 class Loop:
     """The inner loop of a micro-kernel: vector operations per multiply-add of one vector, and where it is.
 
-    fmas, others: of these, fused multiply-adds and everything else; an operation on two registers' worth counts twice.
+    fmas, others: of these, fused multiply-adds or dot products of pairs, and everything else; an operation on two
+    registers' worth counts twice.
     """
 
     function: str
@@ -72,19 +74,28 @@ def _innermost_loops(module: ir.Module) -> Iterator[ir.Operation]:
 
 
 def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
-    """Read one scf.for; None unless it carries f32 vectors and reads rows by broadcast and lanes by load."""
-    carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) == "f32"]
+    """Read one scf.for; None unless it carries float vectors and reads rows by broadcast and lanes by load.
+
+    Dot products of pairs carry i32 vectors, and take two steps of k from each load.
+    """
     body = [o.operation for o in op.regions[0].blocks[0].operations]
+    pairs = any(_is_dot(o) for o in body)
+    elements = ("i32",) if pairs else ("f32", "f64")
+    carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) in elements]
     rows = sum(o.name == "vector.broadcast" for o in body)
     lanes = sum(o.name == "llvm.load" and isinstance(o.results[0].type, ir.VectorType) for o in body)
     if len(carried) < 2 or not rows or not lanes:
         return None
-    parts = fma.a.format.parts * fma.b.format.parts
+    parts = fma.parts[0] * fma.parts[1]
     step = ir.IntegerAttr(op.operands[2].owner.attributes["value"]).value
-    steps = rows * lanes // (parts * step)
-    fmas = sum(_registers(o, width) for o in body if o.name == "math.fma")
-    others = sum(_registers(o, width) for o in body if o.name != "math.fma" and not _free(o))
+    steps = 2 * rows * lanes if pairs else rows * lanes // (parts * step)
+    fmas = sum(_registers(o, width) for o in body if o.name == "math.fma" or _is_dot(o))
+    others = sum(_registers(o, width) for o in body if o.name != "math.fma" and not _is_dot(o) and not _free(o))
     return Loop(_function(op), steps, fmas / steps, others / steps)
+
+
+def _is_dot(op: ir.Operation) -> bool:
+    return op.name == "llvm.call_intrinsic" and "vpdpwssd" in str(op.attributes["intrin"])
 
 
 def _free(op: ir.Operation) -> bool:

@@ -13,7 +13,8 @@ from numc.compiler.grouped import Bfp, GroupConversion, GroupFormat
 
 SOFTWARE_DATAPATHS = ("fp32", "exact")
 HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
-DATAPATHS = SOFTWARE_DATAPATHS + HARDWARE_DATAPATHS
+GROUP_DATAPATHS = ("fp32", "fmac2")  # fmac2: FAST's fMAC, which multiplies two magnitude bits by two at a time
+DATAPATHS = (*SOFTWARE_DATAPATHS, *HARDWARE_DATAPATHS, "fmac2")
 
 MAX_CHUNK = 2**31 - 1
 MAX_GROUP = 4096
@@ -57,6 +58,8 @@ class Fma:
         if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
             self._check_groups(what)
             return
+        if self.datapath == "fmac2":
+            raise NumcError(f"{what}: datapath 'fmac2' multiplies block floating point, write a=bfp(g,e,m)")
         allowed = allowed_products(*self.parts)
         if self.products not in allowed:
             parts = f"{self.parts[0]} x {self.parts[1]} parts"
@@ -91,10 +94,11 @@ class Fma:
             )
         if self.acc.format != FP32.format:
             raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
-        if self.products != 1:
-            raise NumcError(f"{what}: products={self.products}, formats with groups have 1: leave products out")
-        if self.datapath != "fp32":
-            raise NumcError(f"{what}: datapath '{self.datapath}', formats with groups take only fp32: leave it out")
+        if self.datapath not in GROUP_DATAPATHS or (self.datapath == "fmac2" and not isinstance(a.format, Bfp)):
+            allowed = "only fp32" if not isinstance(a.format, Bfp) else " or ".join(GROUP_DATAPATHS)
+            raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
+        if self.products != math.prod(self.parts):
+            raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
         if self.chunk is not None:
             raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
         if self.stochastic:
@@ -132,9 +136,13 @@ class Fma:
 
     @property
     def parts(self) -> tuple[int, int]:
-        """How many parts the values of A and B have."""
-        a, b = (1 if isinstance(c, GroupConversion) else c.format.parts for c in (self.a, self.b))
-        return a, b
+        """How many parts the values of A and B have; under fmac2 chunks of their magnitudes."""
+        return parts_of(self.a, self.datapath), parts_of(self.b, self.datapath)
+
+    @property
+    def passes(self) -> int:
+        """How many times FAST's fMAC goes over a group; 1 for everything else."""
+        return self.products if self.datapath == "fmac2" else 1
 
     @property
     def step(self) -> Fma:
@@ -175,6 +183,13 @@ class Fma:
         b = "" if self.b == self.a else f",b={self.b}"
         full = self.products == self.parts[0] * self.parts[1]
         return f"fma(a={self.a}{b},acc={self.acc}{'' if full else f',products={self.products}'}{path})"
+
+
+def parts_of(to: Conversion | GroupConversion, datapath: str) -> int:
+    """Return how many parts a value of an operand has."""
+    if isinstance(to, Conversion):
+        return to.format.parts
+    return to.format.chunks if isinstance(to.format, Bfp) and datapath == "fmac2" else 1
 
 
 def allowed_products(a_parts: int, b_parts: int) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from functools import cache
 
@@ -10,7 +9,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from numc.compiler.errors import NumcError, did_you_mean
-from numc.compiler.fma import ALIASES, FMAS, FP32, MAX_CHUNK, Fma
+from numc.compiler.fma import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
 from numc.compiler.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS, Conversion, Format, noise_of
 from numc.compiler.grouped import GROUP_FORMATS, Bfp, GroupConversion, GroupFormat, Int
 
@@ -187,7 +186,7 @@ def _format(node: Token | Tree[Token]) -> Format:
 
 
 _CALLS = {
-    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16, chunk=c)",
+    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",
@@ -232,7 +231,7 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None
     products = given.get("products")
     if products is not None and not _text(products).isdecimal():
         raise NumcError(f"fma: products='{_text(products)}', write a number")
-    every = math.prod(1 if isinstance(f, GroupConversion) else f.format.parts for f in (a, b))
+    every = parts_of(a, datapath) * parts_of(b, datapath)
     return Fma("", a, b, acc, every if products is None else int(_text(products)), datapath, chunk=chunk)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.errors import NumcError
-from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int, Mx
+from numc.compiler.grouped import CHUNK, SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int, Mx
 
 F32Array = npt.NDArray[np.float32]
 F64Array = npt.NDArray[np.float64]
@@ -116,8 +116,21 @@ def largest_magnitude(x: F32Array, fmt: GroupFormat) -> np.float32:
     return largest
 
 
-def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32) -> F32Array:
-    """Convert the rows (rows, K) of an operand of a contraction, whose groups run along K; of intN the integers q."""
+@dataclass(frozen=True)
+class Operand:
+    """The rows (rows, K) of an operand of a contraction, converted in groups along K; of intN the integers.
+
+    units, largest: for each group (rows, groups), a power of two that its values are multiples of, and its largest
+    magnitude before. Both are NaN, or the latter an infinity, for a group of NaN. intN has none.
+    """
+
+    values: F32Array
+    units: F32Array
+    largest: F32Array
+
+
+def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32) -> Operand:
+    """Convert the rows of an operand whose tensor has the largest magnitude `largest`."""
     fmt = to.format
     where = layout(rows.shape, fmt, None)
     if isinstance(fmt, Int):
@@ -128,15 +141,49 @@ def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32) ->
     else:
         tensor = 0.0
     result = np.empty_like(rows)
+    units: list[F32Array] = []
+    most: list[F32Array] = []
     lines, outs = where.rows_of(rows), where.rows_of(result)
     for values, out in zip(where.split(lines), where.split(outs), strict=True):
         groups = values.reshape(-1, values.shape[-1])
-        made = np.empty_like(groups)
+        made, unit = np.empty_like(groups), np.empty(len(groups), np.float32)
         for block in blocks(groups):
             elements, scales = quantize(groups[block], to, tensor)
             made[block] = elements if isinstance(fmt, Int) else to_values(elements, scales, fmt)
+            unit[block] = np.maximum(scales[:, 0] * 2.0 ** _unit_exponent(fmt), 2.0**-149)
         out[...] = made.reshape(out.shape)
-    return where.tensor_of(outs)
+        units.append(unit.reshape(values.shape[:2]))
+        most.append(_largest(groups).astype(np.float32).reshape(values.shape[:2]))
+    values = where.tensor_of(outs)
+    if isinstance(fmt, Int) or not units:
+        none = np.empty((len(rows), 0), np.float32)
+        return Operand(values, none, none)
+    return Operand(values, np.concatenate(units, axis=1), np.concatenate(most, axis=1))
+
+
+def _unit_exponent(fmt: GroupFormat) -> int:
+    """The exponent of the smallest element."""
+    if not isinstance(fmt, Mx):
+        return 0
+    return (fmt.emin if fmt.exponent_bits else 0) - fmt.significand_bits
+
+
+def magnitude_chunks(rows: F32Array, to: GroupConversion, largest: np.float32, count: int) -> list[F32Array]:
+    """Cut the magnitudes of converted rows of bfp into `count` chunks, the most significant first, each in its place.
+
+    Nothing is left of the chunks but their sum where `count` is 1.
+    """
+    if count == 1:
+        return []
+    fmt = to.format
+    assert isinstance(fmt, Bfp)
+    chunks, rest = [], rows
+    for n in range(1, count):
+        # Truncation to the leading bits of a magnitude is a coarser bfp with the same exponents.
+        coarse = Bfp(fmt.group, fmt.exponent_bits, n * CHUNK)
+        chunks.append(convert_operand(rows, GroupConversion(coarse, "rtz"), largest).values - (rows - rest))
+        rest = rest - chunks[-1]
+    return [*chunks, rest]
 
 
 def _convert(

@@ -128,7 +128,9 @@ def _free_early(module: ir.Module, _: State) -> None:
 
 def _contractions(module: ir.Module, state: State) -> None:
     fast = state.fast and state.target.has_fma
-    found = contractions_to_kernels(module.operation, state.target.tile, state.weights, fast=fast)
+    found = contractions_to_kernels(
+        module.operation, state.target.tile, state.weights, fast=fast, dot=state.target.has_dot
+    )
     state.contractions, state.packings, state.unused_weights = found
 
 

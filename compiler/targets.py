@@ -19,6 +19,7 @@ class Target:
     name: str
     features: tuple[str, ...]
     tile: Tile
+    cpu: str  # LLVM's name
 
     @property
     def has_fma(self) -> bool:
@@ -26,19 +27,25 @@ class Target:
         return "fma" in self.features
 
     @property
+    def has_dot(self) -> bool:
+        """Whether dot products of pairs of 16-bit integers are an instruction on whole vector registers."""
+        return "avx512_vnni" in self.features
+
+    @property
     def function_attributes(self) -> str:
         """The attributes that make LLVM generate one function for this target, whatever the host is."""
-        listed = ", ".join(f'"+{f}"' for f in ("sse4.2", "cx16", *self.features))
+        listed = ", ".join(f'"+{f.replace("_", "")}"' for f in ("sse4.2", "cx16", *self.features))
         width = f'["prefer-vector-width", "{32 * self.tile.width}"]'
         features = f"#llvm.target_features<[{listed}]>"
-        return f'{{target_cpu = "{self.name}", target_features = {features}, passthrough = [{width}]}}'
+        return f'{{target_cpu = "{self.cpu}", target_features = {features}, passthrough = [{width}]}}'
 
 
 # From the least to the most: a host gets the last that it can run.
 TARGETS = {
-    "x86-64-v2": Target("x86-64-v2", tuple(_V2), Tile(width=4, vectors=2, rows=4)),
-    "x86-64-v3": Target("x86-64-v3", tuple(_V3), AVX2),
-    "x86-64-v4": Target("x86-64-v4", tuple(_V4), AVX512),
+    "x86-64-v2": Target("x86-64-v2", tuple(_V2), Tile(width=4, vectors=2, rows=4), "x86-64-v2"),
+    "x86-64-v3": Target("x86-64-v3", tuple(_V3), AVX2, "x86-64-v3"),
+    "x86-64-v4": Target("x86-64-v4", tuple(_V4), AVX512, "x86-64-v4"),
+    "x86-64-v4-vnni": Target("x86-64-v4-vnni", (*_V4, "avx512_vnni"), AVX512, "x86-64-v4"),
 }
 
 

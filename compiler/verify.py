@@ -19,7 +19,7 @@ from numc.compiler.grammar import parse_fma
 from numc.compiler.reference import Draws, dot
 from numc.compiler.reference.operators import grouped_dot, vector
 from numc.passes.driver import CONTEXT
-from numc.passes.packing import Layout
+from numc.passes.packing import Layout, panel_values
 from numc.passes.staging import Plane
 from numc.runtime.program import Program
 
@@ -28,11 +28,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Row:
-    """What was checked of one contraction."""
+    """What was checked of one contraction; `passes`: how many times FAST's fMAC goes over a group."""
 
     id: int
     name: str
     fma: str
+    passes: int
     checked: int
     mismatches: int
 
@@ -73,7 +74,9 @@ def verify(
     watch = _Watch(table, max(1, samples // max(1, len(table))), np.random.default_rng(seed), progress, samples)
     with program.observe(watch.observe):
         program(dict(inputs), threads=threads)
-    rows = tuple(Row(c["id"], c["name"], c["fma"], watch.checked[c["id"]], watch.mismatches[c["id"]]) for c in table)
+    rows = tuple(
+        Row(c["id"], c["name"], c["fma"], c["passes"], watch.checked[c["id"]], watch.mismatches[c["id"]]) for c in table
+    )
     return Report(rows, watch.first)
 
 
@@ -198,6 +201,11 @@ class _View:
         if depth == 0:
             return np.zeros(0, np.float32)
         start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
+        if self._layout is not None and self.is_packed(across) and self._layout.pairs:
+            words = self._layout.panel_words(depth)
+            address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
+            panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
+            return panel_values(panel, self._layout, place % self._layout.extent, depth)
         if self._layout is not None and self.is_packed(across):
             to = self._layout
             offsets = start + to.index(0, place, depth, size)

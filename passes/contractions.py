@@ -35,12 +35,13 @@ _FEW = 64
 class Contraction:
     """What the runtime's observer needs to know about one kernel call: its number, operator, name and orientation.
 
-    packed: the operand (``rows``, ``lanes`` or none) that lies packed in the program, and its layout. plane: how the operand
-    of the lanes is padded, if it is not in memory.
+    passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies packed
+    in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory.
     """
 
     id: int
     fma: str
+    passes: int
     name: str
     swap: bool
     packed: str
@@ -49,16 +50,16 @@ class Contraction:
 
 
 def contractions_to_kernels(
-    module: ir.Operation, tile: Tile, weights: Iterable[int] = (), *, fast: bool = True
+    module: ir.Operation, tile: Tile, weights: Iterable[int] = (), *, fast: bool = True, dot: bool = False
 ) -> tuple[list[Contraction], dict[int, Packing], set[int]]:
     """Rewrite `module` in place; returns the contractions in program order, packed weights, and weights without a use.
 
-    weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
+    dot: the target has VNNI. weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
     the arguments that nothing uses any more are empty.
     """
     with module.context, ir.Location.unknown():
         found = [f for g in walk.operations(module, "linalg.generic") if (f := find(g)) is not None]
-        lowering = _Lowering(module, tile, fast and not disabled("fast"), set(weights))
+        lowering = _Lowering(module, tile, fast and not disabled("fast"), dot, set(weights))
         # Paddings first: they change what the operations before them write.
         for each, kernel, padding in [(each, *lowering.prepared(each)) for each in found]:
             lowering.lower(each, kernel, padding)
@@ -69,8 +70,8 @@ def contractions_to_kernels(
 class _Lowering:
     """The functions added to a module so far, and what was learnt about its contractions."""
 
-    def __init__(self, module: ir.Operation, tile: Tile, fast: bool, weights: set[int]) -> None:
-        self.module, self.tile, self.fast = module, tile, fast
+    def __init__(self, module: ir.Operation, tile: Tile, fast: bool, dot: bool, weights: set[int]) -> None:
+        self.module, self.tile, self.fast, self.dot = module, tile, fast, dot
         self._weights = {walk.main(module).regions[0].blocks[0].arguments[n]: n for n in weights}
         self._packed: dict[tuple[object, ...], ir.Value] = {}
         self.table: list[Contraction] = []
@@ -84,7 +85,7 @@ class _Lowering:
         """The kernel of a contraction, and how the operand of its lanes is padded if it can take it unpadded."""
         tile = _tile(self.tile, found)
         tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
-        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found))
+        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found), self.dot)
         staged = _few_steps(kernel, found) and not disabled("stage-padding")
         return kernel, unpadded(found) if staged else None
 
@@ -121,8 +122,8 @@ class _Lowering:
         callee = self._named(self._calls, text, "contraction", "contraction")
         number = len(self.table)
         about = layout(kernel, side) if side else None
-        name = _name(generic)
-        self.table.append(Contraction(number, str(found.fma), name, found.swap, side, about, driver.plane))
+        name, passes = _name(generic), found.fma.passes
+        self.table.append(Contraction(number, str(found.fma), passes, name, found.swap, side, about, driver.plane))
         place = generic if last is None else last.op
         drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
         with ir.InsertionPoint(place), generic.location:

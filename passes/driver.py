@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from numc.compiler.grouped import Int
 from numc.passes.code import APART, Code, Function
+from numc.passes.group_values import emit_divisor
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
-from numc.passes.quantize import emit_divisor
 from numc.passes.segments import lanes_below
 from numc.passes.staging import Plane
 
@@ -519,10 +519,18 @@ def _ready(f: Function, driver: Driver, data: str, batch: str, panel: str, k0: s
     to = layout(driver.kernel, driver.packed)
     depth, ranges = context(f, "depth", "ranges")
     by_rows = to.side == "rows"
-    steps = f.i64("ceildivui", depth, to.width) if by_rows else f.i64("addi", depth, f.i64("andi", depth, 1))
+    if by_rows:
+        steps, before = f.i64("ceildivui", depth, to.width), f.i64("divui", k0, to.width)
+    else:
+        rest = f.i64("remui", depth, to.k_block)
+        steps = f.i64("addi", rest, f.i64("andi", rest, 1))
+        if to.pairs and to.group:
+            steps = f.i64("addi", steps, f.i64("ceildivui", rest, to.group))
+        block = to.block_steps(to.k_block)
+        steps = f.i64("addi", steps, f.i64("muli", f.i64("divui", depth, to.k_block), block))
+        before = f.i64("muli", kb, block)
     words = f.i64("muli", steps, to.step_words)
-    along_k = to.step_words // to.width if by_rows else to.step_words
-    offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", k0, along_k), batch))
+    offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", before, to.step_words), batch))
     found = [f.at(data, offset)]
     if driver.kernel.limits is None:
         return [*found, f.int(0), f.int(0)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.compiler.fma import Fma
+from numc.compiler.fma import HARDWARE_DATAPATHS, Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.grouped import GroupConversion
 from numc.passes.chunks import Chunks, finish_text
@@ -53,6 +53,7 @@ class Kernel:
     """One set of micro-kernels to generate. `swap`: the rows come from the operator's b and the lanes from its a.
 
     partial: row counts below `tile.rows` that get a micro-kernel of their own (fewer rows, the same panels).
+    dot: the target has dot products of pairs of 16-bit integers (VNNI).
     """
 
     fma: Fma
@@ -60,6 +61,7 @@ class Kernel:
     swap: bool = False
     fast: bool = True
     partial: tuple[int, ...] = ()
+    dot: bool = False
 
     @property
     def name(self) -> str:
@@ -107,6 +109,11 @@ class Kernel:
         return Groups(self.fma, t.k_block, t.width, t.rows * t.lanes) if self.fma.groups else None
 
     @property
+    def pairs(self) -> bool:
+        """Whether packed operands are 16-bit integers, to be multiplied and added in pairs."""
+        return self.dot and self.fast and self.groups is not None and self.groups.fits_pairs
+
+    @property
     def chunks(self) -> Chunks | None:
         """How the accumulators are summed in chunks, if they are."""
         t = self.tile
@@ -140,7 +147,7 @@ class Kernel:
     @property
     def flushes(self) -> bool:
         """Whether the operator is a hardware instruction that is emulated with subnormals flushed."""
-        return self.fma.datapath not in ("fp32", "exact")
+        return self.fma.datapath in HARDWARE_DATAPATHS
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -274,11 +281,17 @@ def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
     return
 }}"""
     if kernel.groups is not None:
+        if kernel.pairs:
+            return f"""
+{head}) {APART} {{
+{kernel.groups.pair_loop(kernel.tile.rows, rows, kernel.tile.vectors, exact=not fast)}
+    return
+}}"""
         wide = not fast and not (kernel.groups.is_integer and kernel.groups.bits <= _F32_BITS)
-        body, results = _k_step(kernel, rows, names, fast=not wide)
+        passes = [_k_step(kernel, rows, names, fast=not wide, term=term) for term in kernel.fma.terms]
         return f"""
 {head}) {APART} {{
-{kernel.groups.loop(names, places, body, results, wide=wide)}
+{kernel.groups.loop(names, places, passes, wide=wide)}
     return
 }}"""
     edges = Code(t.width, "edge")
@@ -391,8 +404,10 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
     return values, lanes
 
 
-def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[str, list[str]]:
-    """One step over k (two for VDPBF16PS, whose odd element comes first)."""
+def _k_step(
+    kernel: Kernel, rows: int, acc: list[str], *, fast: bool, term: tuple[int, int] = (0, 0)
+) -> tuple[str, list[str]]:
+    """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`."""
     t = kernel.tile
     code = Code(t.width, "s")
     order = ["%i"]
@@ -414,7 +429,7 @@ def _k_step(kernel: Kernel, rows: int, acc: list[str], *, fast: bool) -> tuple[s
             row, lane = row_values[n // t.vectors], lane_values[n % t.vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
             if kernel.groups is not None:
-                current[n] = kernel.groups.step(code, a[0], b[0], c, wide=not fast)
+                current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
             elif kernel.flushes:
                 current[n] = code.fma(a[0], b[0], c)
             elif fast:
@@ -484,6 +499,13 @@ def _guard_text(kernel: Kernel, limits: Guard) -> str:
     minus_zero = code.cast("extui", code.compare("eq", bits, code.int(0x80000000)), "i1", "i32")
     zeros = code.binary("ori", "%zero0", minus_zero, "i32")
     ivec = f"vector<{t.width}xi32>"
+    # Formats have no bits below their subnormal numbers, but units of groups can be anywhere.
+    normal = "    %a1 = arith.andi %a0, %a0 : i1"
+    if kernel.groups is not None:
+        normal = """    %rn = arith.cmpi ne, %ra, %zero : i32
+    %ln = arith.cmpi ne, %la, %zero : i32
+    %n1 = arith.andi %rn, %ln : i1
+    %a1 = arith.andi %a0, %n1 : i1"""
     return f"""
 func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32, %tile: !llvm.ptr) -> i1 {APART} {{
     %c0 = arith.constant 0 : i64
@@ -525,7 +547,8 @@ func.func private @{kernel.name}_guard(%rlow: i32, %rhigh: i32, %llow: i32, %lhi
     %ok3 = arith.cmpi eq, %czero, %zero : i32
     %ok4 = arith.cmpi ult, %rhigh, %finite : i32
     %ok5 = arith.cmpi ult, %lhigh, %finite : i32
-    %a1 = arith.andi %ok1, %ok2 : i1
+    %a0 = arith.andi %ok1, %ok2 : i1
+{normal}
     %a2 = arith.andi %ok3, %ok4 : i1
     %a3 = arith.andi %a1, %a2 : i1
     %ok = arith.andi %a3, %ok5 : i1

@@ -13,11 +13,14 @@ im2col is ever stored for a whole tensor. Along the vector they are read as segm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.group_arrays import Operand
 from numc.passes.code import Code, Function
 from numc.passes.kernels import Kernel, magnitude_range
 from numc.passes.rounding import emit_parts, emit_round
@@ -28,13 +31,21 @@ F32Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of one packed operand. `count`: rows, or vectors, of a panel."""
+    """The layout of one packed operand. `count`: rows, or vectors, of a panel.
+
+    pairs: 16-bit integers in place of f32 numbers, for dot products of pairs. A row's vector has them in its first half;
+    lanes have two successive steps of k in one 32-bit word, the earlier one low, in the first half of a block's vectors.
+    group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
+    vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
+    """
 
     side: str
     width: int
     count: int
     parts: int
     k_block: int
+    pairs: bool = False
+    group: int = 0
 
     @property
     def extent(self) -> int:
@@ -43,8 +54,15 @@ class Layout:
 
     def panel_words(self, depth: int) -> int:
         """The size of one panel, in f32 numbers."""
-        steps = -(-depth // self.width) if self.side == "rows" else depth + depth % 2
-        return steps * self.step_words
+        if self.side == "rows":
+            return -(-depth // self.width) * self.step_words
+        whole, rest = divmod(depth, self.k_block)
+        return (whole * self.block_steps(self.k_block) + self.block_steps(rest)) * self.step_words
+
+    def block_steps(self, depth: int) -> int:
+        """The size of a block of k of lanes, in steps; `depth` is below `k_block` in the last one."""
+        units = -(-depth // self.group) if self.pairs and self.group else 0
+        return depth + depth % 2 + units
 
     def batch_words(self, size: int, depth: int) -> int:
         """The size of the panels of one batch of `size` rows or lanes."""
@@ -75,33 +93,141 @@ class Layout:
 def layout(kernel: Kernel, side: str) -> Layout:
     """The layout that the micro-kernels of `kernel` read."""
     count = kernel.tile.rows if side == "rows" else kernel.tile.vectors
-    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block)
+    group = 0 if kernel.fma.group is None else kernel.fma.group.group or 0
+    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, kernel.pairs, group)
 
 
-def packed(values: F32Array, to: Layout, largest: np.float32) -> F32Array:
+def packed(values: F32Array, to: Layout) -> F32Array:
     """Pack an operand of shape (batch, rows or lanes, k), already in its format; 1-D.
 
     After the panels come the guard's data: the smallest non-zero magnitude less one and the largest one of every panel
-    and block of k, as encodings. The last number is `largest`, what the conversion depended on if it was to groups.
+    and block of k, as encodings. The last number is for formats with groups.
     """
-    batch, size, depth = values.shape
-    panels = -(-size // to.extent)
-    steps = to.panel_words(depth) // to.step_words * (to.width if to.side == "rows" else 1)
-    whole = np.zeros((batch, panels * to.extent, steps), np.float32)
-    whole[:, :size, :depth] = values
-    split = np.stack(_parts(whole, to.parts), axis=-1)
-    if to.side == "rows":
-        split = split.reshape(batch, panels, to.count, steps // to.width, to.width, to.parts)
-        split = split.transpose(0, 1, 3, 2, 5, 4)
-    else:
-        split = split.reshape(batch, panels, to.count, to.width, steps, to.parts).transpose(0, 1, 4, 2, 5, 3)
-    magnitude = np.abs(whole).view(np.uint32).reshape(batch, panels, to.extent, steps)
+    whole = _padded(values, to)
+    magnitude = np.abs(whole).view(np.uint32)
     ranges = [
-        (np.min(block - np.uint32(1), axis=(2, 3)), np.max(block, axis=(2, 3)))
-        for block in np.split(magnitude, range(to.k_block, depth, to.k_block), axis=3)
+        (np.min(block - np.uint32(1), axis=2), np.max(block, axis=2))
+        for block in np.split(magnitude, range(to.k_block, values.shape[2], to.k_block), axis=2)
     ]
-    limits = np.array(ranges, np.uint32).transpose(2, 3, 0, 1)
-    return np.concatenate([split.reshape(-1), limits.reshape(-1).view(np.float32), [largest]])
+    return _joined(_panels(_parts(whole, to.parts), to), ranges, to, np.float32(0))
+
+
+def packed_groups(
+    operand: Operand, chunks: Sequence[F32Array], shape: tuple[int, int, int], to: Layout, largest: np.float32
+) -> F32Array:
+    """Pack an operand whose groups were converted; `shape` is (batch, rows or lanes, k). `chunks`: its parts, if any.
+
+    The guard's data are the smallest unit of a group that is not zero, less one, and the largest magnitude. The last
+    number is `largest`, which the conversion depended on.
+    """
+    batch, size, depth = shape
+    if to.pairs:
+        panels = _pairs(operand, shape, to)
+    else:
+        panels = _panels([_padded(part.reshape(shape), to) for part in chunks or [operand.values]], to)
+    magnitude, units = operand.largest.view(np.uint32), operand.units.view(np.uint32)
+    units = np.where(magnitude == 0, np.uint32(0), units)
+    low = _padded((units - np.uint32(1)).reshape(batch, size, -1), to, 0xFFFFFFFF, exact=True)
+    high = _padded(np.maximum(magnitude, units).reshape(batch, size, -1), to, exact=True)
+    step = to.k_block // to.group if to.group else 1
+    ranges = []
+    for start in range(0, max(1, -(-depth // to.k_block)) * step, step):
+        block = slice(start, start + step)
+        ranges.append((low[:, :, block].min(axis=2, initial=0xFFFFFFFF), high[:, :, block].max(axis=2, initial=0)))
+    return _joined(panels, ranges, to, largest)
+
+
+def _padded(x: npt.NDArray[Any], to: Layout, fill: float = 0, *, exact: bool = False) -> npt.NDArray[Any]:
+    """(batch, rows or lanes, n) with whole panels and, unless `exact`, whole steps of k."""
+    batch, size, depth = x.shape
+    unit = 1 if exact else to.width if to.side == "rows" else 2
+    whole = np.full((batch, -(-size // to.extent) * to.extent, -(-depth // unit) * unit), fill, x.dtype)
+    whole[:, :size, :depth] = x
+    return whole
+
+
+def _panels(parts: list[F32Array], to: Layout) -> F32Array:
+    """(batch, rows or lanes, k), a list of parts, as panels."""
+    split = np.stack(parts, axis=-1)
+    batch, size, steps, _ = split.shape
+    count = size // to.extent
+    if to.side == "rows":
+        split = split.reshape(batch, count, to.count, steps // to.width, to.width, to.parts)
+        panels: F32Array = split.transpose(0, 1, 3, 2, 5, 4)
+    else:
+        panels = split.reshape(batch, count, to.count, to.width, steps, to.parts).transpose(0, 1, 4, 2, 5, 3)
+    return panels
+
+
+def _pairs(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Array:
+    """Panels of 16-bit integers and units."""
+    batch, size, depth = shape
+    units = operand.units.astype(np.float64)
+    if to.group:
+        values = operand.values / np.repeat(units, to.group, axis=1)[:, :depth]
+    else:
+        values = operand.values.astype(np.float64)
+    integers = np.where(np.isfinite(values), values, 0).astype(np.int16)
+    whole = _padded(integers.reshape(shape), to)
+    scales = _padded(operand.units.reshape(batch, size, -1), to, exact=True)
+    panels, steps = whole.shape[1] // to.extent, whole.shape[2]
+    if to.side == "rows":
+        slots = np.zeros((batch, panels, steps // to.width, to.count, to.width), np.float32)
+        vectors = whole.reshape(batch, panels, to.count, -1, to.width).transpose(0, 1, 3, 2, 4)
+        slots[..., : to.width // 2] = np.ascontiguousarray(vectors).view(np.float32)
+        for n in range(scales.shape[2]):
+            vector, within = divmod(n * to.group, to.width)
+            place = to.width // 2 + within // to.group
+            slots[:, :, vector, :, place] = scales[:, :, n].reshape(batch, panels, to.count)
+        return slots
+    words = np.ascontiguousarray(whole).view(np.float32).reshape(batch, panels, to.count, to.width, -1)
+    words = words.transpose(0, 1, 4, 2, 3)
+    beside = scales.reshape(batch, panels, to.count, to.width, -1).transpose(0, 1, 4, 2, 3)
+    blocks = []
+    for start in range(0, depth, to.k_block):
+        count = min(to.k_block, depth - start)
+        block = np.zeros((batch, panels, to.block_steps(count), to.count, to.width), np.float32)
+        half, even = -(-count // 2), count + count % 2
+        block[:, :, :half] = words[:, :, start // 2 : start // 2 + half]
+        if to.group:
+            block[:, :, even:] = beside[:, :, start // to.group : -(-(start + count) // to.group)]
+        blocks.append(block)
+    return np.concatenate(blocks, axis=2) if blocks else words
+
+
+def panel_values(panel: F32Array, to: Layout, inside: int, depth: int) -> F32Array:
+    """Return the values over k of one row or lane of a panel of pairs; of intN the integers."""
+    if to.side == "rows":
+        slots = panel.reshape(-1, to.count, to.width)[:, inside]
+        integers = np.ascontiguousarray(slots[:, : to.width // 2]).view(np.int16).reshape(-1)[:depth]
+        places = [divmod(k, to.width) for k in range(0, depth, to.group or depth)] if to.group else []
+        units = [slots[vector, to.width // 2 + within // to.group] for vector, within in places]
+    else:
+        column = panel.reshape(-1, to.count * to.width)[:, inside]
+        found: list[npt.NDArray[np.int16]] = []
+        units, block = [], 0
+        for start in range(0, depth, to.k_block):
+            count = min(to.k_block, depth - start)
+            pairs = np.ascontiguousarray(column[block : block + -(-count // 2)]).view(np.int16)
+            found.append(pairs[:count])
+            even, size = count + count % 2, to.block_steps(count)
+            units += column[block + even : block + size].tolist()
+            block += size
+        integers = np.concatenate(found)
+    if not to.group:
+        return integers.astype(np.float32)
+    return integers.astype(np.float32) * np.repeat(np.array(units, np.float32), to.group)[:depth]
+
+
+def _joined(
+    panels: F32Array, ranges: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]], to: Layout, largest: np.float32
+) -> F32Array:
+    """Panels, then for each of them and each block of k the range over its rows or lanes."""
+    limits = np.array([(low, high) for low, high in ranges], np.uint32)  # (blocks, 2, batch, rows or lanes)
+    blocks, _, batch, _ = limits.shape
+    limits = limits.reshape(blocks, 2, batch, -1, to.extent)
+    both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1).transpose(1, 2, 0, 3)
+    return np.concatenate([panels.reshape(-1), both.reshape(-1).view(np.float32), [largest]])
 
 
 def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Array:

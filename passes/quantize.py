@@ -1,60 +1,61 @@
 """Conversion of packed panels to formats with groups: groups lie along k, which is a direction of every panel.
 
-A panel is packed as it is (packing.py), then converted in the cache, group after group. What lies in it then are
-binary32 numbers: the values of bfp and mx, which are exact, and the integers of intN.
+A panel is packed as it is (packing.py), then converted in the cache, group after group. What lies in it then are the
+values of bfp and mx, which are binary32 numbers, and the integers of intN. For a kernel of dot products of pairs they
+are 16-bit integers, two of one row or lane together, with the units of the groups beside them (`Layout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from numc.compiler.grouped import SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int
+from numc.compiler.grouped import Bfp, GroupConversion, Int
 from numc.passes.code import Code, Function
-from numc.passes.kernels import Kernel, magnitude_range
+from numc.passes.group_values import (
+    Scaling,
+    emit_divisor,
+    emit_exponent,
+    emit_integer,
+    emit_scaling,
+    emit_units,
+    emit_values,
+)
+from numc.passes.kernels import Kernel
 from numc.passes.packing import Layout, layout
 
-_INFINITY = 0x7F800000
-_NAN = 0x7FC00000
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Factors that take a value to where elements are rounded (`down` one after the other), and back (`up`).
-
-    Two each, because one power of two can lie beyond the range of binary32.
-    """
-
-    down: tuple[str, str]
-    up: tuple[str, str]
+_WHOLE = 0xFFFFFFFF
 
 
 def quantize_text(kernel: Kernel, side: str) -> str:
     """The function ``@<kernel>_quantize_<side>``, which converts one panel for one block of k in place.
 
     Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding. Returns
-    the smallest non-zero magnitude less one and the largest one, as encodings, if the kernel has a use for them.
+    for the guard the smallest unit of a group that is not zero, less one, and the largest magnitude, as encodings.
     """
     to = kernel.groups_of(side)
-    panel, ranges = layout(kernel, side), kernel.limits is not None
-    f = Function(
-        f"{kernel.name}_quantize_{side}", {"%panel": "!llvm.ptr", "%count": "i64", "%largest": "i32"}, "i32, i32"
-    )
-    writer = _Writer(f, panel, to, ranges=ranges)
+    arguments = {"%panel": "!llvm.ptr", "%count": "i64", "%largest": "i32"}
+    f = Function(f"{kernel.name}_quantize_{side}", arguments, "i32, i32")
+    writer = _Writer(f, layout(kernel, side), to)
     if isinstance(to.format, Int):
-        low, high = writer.elementwise()
-    elif panel.side == "lanes":
-        low, high = writer.lanes(to.format.group)
-    elif to.format.group % panel.width == 0:
-        low, high = writer.row_vectors(to.format.group // panel.width)
+        writer.integers(to.format)
+        return f.function(f.int(_WHOLE), f.int(0))
+    width, group = kernel.tile.width, to.format.group
+    if side == "lanes":
+        found = writer.lanes(group)
+    elif group % width == 0:
+        found = writer.row_vectors(group // width)
+    elif width % group == 0:
+        found = writer.row_parts(group)
     else:
-        low, high = writer.row_scalars(to.format.group)
-    return f.function(low, high)
+        found = writer.row_scalars(group)
+    return f.function(*found)
 
 
 class _Writer:
-    def __init__(self, f: Function, panel: Layout, to: GroupConversion, *, ranges: bool) -> None:
-        self.f, self.panel, self.to, self.ranges = f, panel, to, ranges
+    def __init__(self, f: Function, panel: Layout, to: GroupConversion) -> None:
+        self.f, self.panel, self.to = f, panel, to
+        self.kind = f"vector<{panel.width}xi32>"
         self.bottom = ""
         if isinstance(to.format, Bfp):
             code = Code(0, "w")
@@ -62,121 +63,151 @@ class _Writer:
             self.bottom = code.binary("subi", top, code.int(to.format.window), "i32")
             f.lines += code.lines
 
-    def elementwise(self) -> tuple[str, str]:
+    def integers(self, fmt: Int) -> None:
         """Every value by itself, zeros behind the last step too: 0 is 0."""
-        f, panel, fmt = self.f, self.panel, self.to.format
-        assert isinstance(fmt, Int)
+        f, panel = self.f, self.panel
         scale = Code(0, "w")
         divisor = emit_divisor(scale, "%largest", fmt)
         f.lines += scale.lines
-        steps = f.i64("ceildivui", "%count", panel.width) if panel.side == "rows" else "%count"
-        with f.loop(0, f.i64("muli", steps, panel.step_words), panel.width) as place:
-            code = Code(panel.width, "p")
-            address = code.address("%panel", place)
-            broadcast = code.op(f"vector.broadcast {divisor} : f32 to {code.ty('f32')}")
-            code.store(emit_integer(code, code.load(address), broadcast, self.to), address)
-            f.lines += code.lines
-        return f.int(0xFFFFFFFF), f.int(0)
+        each = Code(panel.width, "d")
+        divisors = self._spread(each, divisor, "f32")
+        f.lines += each.lines
+
+        def converted(code: Code, x: str) -> str:
+            return emit_integer(code, x, divisors, self.to)
+
+        with f.loop(0, panel.count) as v:
+            base = f.at("%panel", f.i64("muli", v, panel.width))
+            steps = "%count" if panel.side == "lanes" else f.i64("ceildivui", "%count", panel.width)
+            self._convert(base, f.number(0), steps, converted, converted)
 
     def lanes(self, group: int) -> tuple[str, str]:
         """A lane of a vector is one group, over `group` steps of k."""
-        f, panel = self.f, self.panel
-        ivec = f"vector<{panel.width}xi32>"
-        with f.carrying(
-            f"%v = {f.number(0)} to {f.number(panel.count)} step {f.number(1)}", self._none(), ivec
-        ) as both:
-            base = f.at("%panel", f.i64("muli", "%v", panel.width))
-            names = {"%lowg": "%low", "%highg": "%high"}
-            with f.carrying(f"%g = {f.number(0)} to %count step {f.number(group)}", names, ivec) as over:
-                end = f.i64("minui", f.i64("addi", "%g", group), "%count")
-                f.line(f"%none = arith.constant dense<0> : {ivec}")
-                with f.carrying(f"%u = %g to {end} step {f.number(1)}", {"%m": "%none"}, ivec) as (most,):
-                    code = Code(panel.width, "m")
-                    x = code.load(code.address(base, self._step(code, "%u")))
-                    f.lines += [*code.lines, *self._larger(code, x)]
-                code = Code(panel.width, "s")
-                scaling = emit_scaling(code, most, self.to.format, self._spread(code, self.bottom))
-                f.lines += code.lines
-                found = self._convert_run(base, "%g", end, scaling, ("%lowg", "%highg"))
-                f.line(f"scf.yield {', '.join(found)} : {ivec}, {ivec}")
-            f.line(f"scf.yield {', '.join(over)} : {ivec}, {ivec}")
-        return self._reduced(both)
+        f = self.f
+        with self._groups(f.number(group), "%count", self.kind) as (base, end, found):
+            most = self._largest(base, end)
+            code = Code(self.panel.width, "s")
+            scaling = emit_scaling(code, most, self.to.format, self._spread(code, self.bottom))
+            found += self._range(code, most, scaling.unit)
+            f.lines += code.lines
+            self._convert_by(base, end, scaling)
+            if self.panel.pairs:
+                even = f.i64("addi", "%count", f.i64("andi", "%count", 1))
+                place = f.i64("addi", even, f.i64("divui", "%g", group))
+                f.line(self._store(scaling.unit, f.at(base, f.i64("muli", place, self.panel.step_words))))
+        return self._reduced()
 
     def row_vectors(self, vectors: int) -> tuple[str, str]:
         """A group is `vectors` whole vectors of a row."""
-        f, panel = self.f, self.panel
-        ivec = f"vector<{panel.width}xi32>"
-        steps = f.i64("ceildivui", "%count", panel.width)
-        with f.carrying(
-            f"%v = {f.number(0)} to {f.number(panel.count)} step {f.number(1)}", self._none(), ivec
-        ) as both:
-            base = f.at("%panel", f.i64("muli", "%v", panel.width))
-            names = {"%lowg": "%low", "%highg": "%high"}
-            with f.carrying(f"%g = {f.number(0)} to {steps} step {f.number(vectors)}", names, ivec) as over:
-                end = f.i64("minui", f.i64("addi", "%g", vectors), steps)
-                f.line(f"%none = arith.constant dense<0> : {ivec}")
-                with f.carrying(f"%u = %g to {end} step {f.number(1)}", {"%m": "%none"}, ivec) as (most,):
-                    code = Code(panel.width, "m")
-                    x = code.load(code.address(base, self._step(code, "%u")))
-                    f.lines += [*code.lines, *self._larger(code, x)]
-                scalar = Code(0, "s")
-                top = scalar.op(f"vector.reduction <maxui>, {most} : {ivec} into i32")
-                one = emit_scaling(scalar, top, self.to.format, self.bottom)
-                f.lines += scalar.lines
-                code = Code(panel.width, "b")
-                down, up = (
-                    (self._spread(code, p[0], "f32"), self._spread(code, p[1], "f32")) for p in (one.down, one.up)
-                )
-                scaling = Scaling(down, up)
-                f.lines += code.lines
-                found = self._convert_run(base, "%g", end, scaling, ("%lowg", "%highg"))
-                f.line(f"scf.yield {', '.join(found)} : {ivec}, {ivec}")
-            f.line(f"scf.yield {', '.join(over)} : {ivec}, {ivec}")
-        return self._reduced(both)
+        f = self.f
+        steps = f.i64("ceildivui", "%count", self.panel.width)
+        with self._groups(f.number(vectors), steps, "i32") as (base, end, found):
+            code = Code(0, "s")
+            most = code.op(f"vector.reduction <maxui>, {self._largest(base, end)} : {self.kind} into i32")
+            one = emit_scaling(code, most, self.to.format, self.bottom)
+            found += self._range(code, most, one.unit)
+            f.lines += code.lines
+            each = Code(self.panel.width, "b")
+            down, up = ((self._spread(each, x, "f32"), self._spread(each, y, "f32")) for x, y in (one.down, one.up))
+            f.lines += each.lines
+            self._convert_by(base, end, Scaling(down, up, ""))
+            if self.panel.pairs:
+                slot = f.at(base, f.i64("muli", "%g", self.panel.step_words))
+                f.line(f"llvm.store {one.unit}, {f.at(slot, self.panel.width // 2)} : f32, !llvm.ptr")
+        return self.both[0], self.both[1]
+
+    def row_parts(self, group: int) -> tuple[str, str]:
+        """A vector of a row is several groups."""
+        f, width = self.f, self.panel.width
+        steps = f.i64("ceildivui", "%count", width)
+        with self._groups(f.number(1), steps, self.kind) as (base, end, found):
+            code = Code(width, "s")
+            most = self._largest(base, end)
+            distance = 1
+            while distance < group:
+                lanes = ", ".join(str(n ^ distance) for n in range(width))
+                other = code.op(f"llvm.shufflevector {most}, {most} [{lanes}] : {self.kind}")
+                most = code.binary("maxui", most, other, "i32")
+                distance *= 2
+            scaling = emit_scaling(code, most, self.to.format, self._spread(code, self.bottom))
+            found += self._range(code, most, scaling.unit)
+            if self.panel.pairs:
+                chosen = ", ".join(str(n) for n in range(0, width, group))
+                units = code.op(f"llvm.shufflevector {scaling.unit}, {scaling.unit} [{chosen}] : {code.ty('f32')}")
+            f.lines += code.lines
+            self._convert_by(base, end, scaling)
+            if self.panel.pairs:
+                slot = f.at(base, f.i64("muli", "%g", self.panel.step_words))
+                kind = f"vector<{width // group}xf32>"
+                f.line(f"llvm.store {units}, {f.at(slot, width // 2)} {{alignment = 4 : i64}} : {kind}, !llvm.ptr")
+        return self._reduced()
 
     def row_scalars(self, group: int) -> tuple[str, str]:
         """Groups of any size, value by value."""
         f, panel = self.f, self.panel
-        start = {"%low": f.int(0xFFFFFFFF), "%high": f.int(0)}
 
         def address(code: Code, base: str, u: str) -> str:
             within = code.binary("andi", u, f.number(panel.width - 1), "i64")
-            vector = code.binary("muli", code.binary("subi", u, within, "i64"), f.number(panel.count), "i64")
+            whole = code.binary("subi", u, within, "i64")
+            vector = code.binary("muli", whole, f.number(panel.count * panel.parts), "i64")
             return code.address(base, code.binary("addi", vector, within, "i64"))
 
-        with f.carrying(f"%v = {f.number(0)} to {f.number(panel.count)} step {f.number(1)}", start, "i32") as both:
-            base = f.at("%panel", f.i64("muli", "%v", panel.width))
+        with self._groups(f.number(group), "%count", "i32") as (base, end, found):
+            with f.carrying(f"%u = %g to {end} step {f.number(1)}", {"%m": f.int(0)}, "i32") as (most,):
+                code = Code(0, "m")
+                x = code.op(f"llvm.load {address(code, base, '%u')} : !llvm.ptr -> f32")
+                f.lines += [*code.lines, *self._larger(code, x)]
+            code = Code(0, "s")
+            scaling = emit_scaling(code, most, self.to.format, self.bottom)
+            found += self._range(code, most, scaling.unit)
+            f.lines += code.lines
+            with f.loop("%g", end) as u:
+                code = Code(0, "c")
+                place = address(code, base, u)
+                x = code.op(f"llvm.load {place} : !llvm.ptr -> f32")
+                for n, value in enumerate(emit_values(code, x, scaling, self.to, panel.parts)):
+                    to = code.address(place, n * panel.width)
+                    code.lines.append(f"llvm.store {value}, {to} : f32, !llvm.ptr")
+                f.lines += code.lines
+        return self.both[0], self.both[1]
+
+    @contextmanager
+    def _groups(self, step: str, end: str, kind: str) -> Iterator[tuple[str, str, list[str]]]:
+        """Loops over the rows or vectors of a panel (``%v``) and the groups of each, from ``%g`` on.
+
+        Yields where the row or vector begins, where the group ends, and a list that is to receive the new range.
+        """
+        f = self.f
+        code = Code(self.panel.width if kind == self.kind else 0, "z")
+        start = {"%low": code.int(_WHOLE), "%high": code.int(0)}
+        f.lines += code.lines
+        with f.carrying(f"%v = {f.number(0)} to {f.number(self.panel.count)} step {f.number(1)}", start, kind) as both:
+            base = f.at("%panel", f.i64("muli", "%v", self.panel.width * self.panel.parts))
             names = {"%lowg": "%low", "%highg": "%high"}
-            with f.carrying(f"%g = {f.number(0)} to %count step {f.number(group)}", names, "i32") as over:
-                end = f.i64("minui", f.i64("addi", "%g", group), "%count")
-                with f.carrying(f"%u = %g to {end} step {f.number(1)}", {"%m": f.int(0)}, "i32") as (most,):
-                    code = Code(0, "m")
-                    x = code.op(f"llvm.load {address(code, base, '%u')} : !llvm.ptr -> f32")
-                    f.lines += [*code.lines, *self._larger(code, x)]
-                scalar = Code(0, "s")
-                scaling = emit_scaling(scalar, most, self.to.format, self.bottom)
-                f.lines += scalar.lines
-                names = {"%lowu": "%lowg", "%highu": "%highg"}
-                with f.carrying(f"%u = %g to {end} step {f.number(1)}", names, "i32") as found:
-                    code = Code(0, "c")
-                    place = address(code, base, "%u")
-                    x = code.op(f"llvm.load {place} : !llvm.ptr -> f32")
-                    f.lines += [*code.lines, *self._converted(code, x, place, scaling, "%lowu", "%highu", "i32")]
-                f.line(f"scf.yield {', '.join(found)} : i32, i32")
-            f.line(f"scf.yield {', '.join(over)} : i32, i32")
-        return both[0], both[1]
+            with f.carrying(f"%g = {f.number(0)} to {end} step {step}", names, kind) as over:
+                found: list[str] = []
+                yield base, f.i64("minui", f.i64("addi", "%g", step), end), found
+                f.line(f"scf.yield {', '.join(found)} : {kind}, {kind}")
+            f.line(f"scf.yield {', '.join(over)} : {kind}, {kind}")
+        self.both = both
 
-    def _none(self) -> dict[str, str]:
-        code = Code(self.panel.width, "z")
-        start = {"%low": code.int(0xFFFFFFFF), "%high": code.int(0)}
-        self.f.lines += code.lines
-        return start
+    def _range(self, code: Code, most: str, unit: str) -> list[str]:
+        """The smallest unit less one, without groups of zeros, and the largest magnitude, as encodings."""
+        bits = code.cast("bitcast", unit, "f32", "i32")
+        some = code.select(code.compare("eq", most, code.int(0)), code.int(0), bits, "i32")
+        # 0 less one, as unsigned, is never the smallest. A group whose exponent was raised may round up to its unit.
+        low = code.binary("minui", "%lowg", code.binary("subi", some, code.int(1), "i32"), "i32")
+        return [low, code.binary("maxui", "%highg", code.binary("maxui", most, some, "i32"), "i32")]
 
-    def _step(self, code: Code, u: str) -> str:
-        return code.op(f"arith.muli {u}, {self.f.number(self.panel.step_words)} : i64")
-
-    def _spread(self, code: Code, x: str, element: str = "i32") -> str:
-        return code.op(f"vector.broadcast {x} : {element} to {code.ty(element)}") if x else ""
+    def _largest(self, base: str, end: str) -> str:
+        """The largest magnitudes of a group, lane by lane."""
+        f = self.f
+        f.line(f"%none = arith.constant dense<0> : {self.kind}")
+        with f.carrying(f"%u = %g to {end} step {f.number(1)}", {"%m": "%none"}, self.kind) as (most,):
+            code = Code(self.panel.width, "m")
+            x = code.load(code.address(base, self._step(code, "%u")))
+            f.lines += [*code.lines, *self._larger(code, x)]
+        return most
 
     def _larger(self, code: Code, x: str) -> list[str]:
         """What a loop over the values of a group yields: the larger one of ``%m`` and the magnitude of `x`."""
@@ -186,146 +217,60 @@ class _Writer:
         larger = code.binary("maxui", "%m", magnitude, "i32")
         return [*code.lines[before:], f"scf.yield {larger} : {code.ty('i32')}"]
 
-    def _convert_run(self, base: str, start: str, end: str, scaling: Scaling, limits: tuple[str, str]) -> list[str]:
-        f = self.f
-        ivec = f"vector<{self.panel.width}xi32>"
-        names = dict(zip(("%lowu", "%highu"), limits, strict=True))
-        with f.carrying(f"%u = {start} to {end} step {f.number(1)}", names, ivec) as found:
-            code = Code(self.panel.width, "c")
-            place = code.address(base, self._step(code, "%u"))
+    def _convert_by(self, base: str, end: str, scaling: Scaling) -> None:
+        def values(code: Code, x: str) -> list[str]:
+            return emit_values(code, x, scaling, self.to, self.panel.parts)
+
+        def units(code: Code, x: str) -> str:
+            return emit_units(code, x, scaling, self.to)
+
+        self._convert(base, "%g", end, values, units)
+
+    def _convert(
+        self,
+        base: str,
+        start: str,
+        end: str,
+        values: Callable[[Code, str], list[str]] | Callable[[Code, str], str],
+        units: Callable[[Code, str], str],
+    ) -> None:
+        """Convert the vectors from `start` to `end`: to `values`, one or the parts of it, or to pairs of `units`."""
+        f, panel = self.f, self.panel
+        pairs_of_lanes = panel.pairs and panel.side == "lanes"
+        with f.loop(start, end, 2 if pairs_of_lanes else 1) as u:
+            code = Code(panel.width, "c")
+            place = code.address(base, self._step(code, u))
             x = code.load(place)
-            f.lines += [*code.lines, *self._converted(code, x, place, scaling, "%lowu", "%highu", ivec)]
-        return found
+            if pairs_of_lanes:
+                second = code.load(code.address(place, panel.step_words))
+                first, second = (self._integers(code, units(code, v)) for v in (x, second))
+                low = code.binary("andi", first, code.int(0xFFFF), "i32")
+                pair = code.binary("ori", low, code.binary("shli", second, code.int(16), "i32"), "i32")
+                half = code.op(f"arith.divui {u}, {f.number(2)} : i64")
+                to = code.address(base, self._step(code, half))
+                code.lines.append(f"llvm.store {pair}, {to} {{alignment = 4 : i64}} : {self.kind}, !llvm.ptr")
+            elif panel.pairs:
+                short = code.cast("trunci", self._integers(code, units(code, x)), "i32", "i16")
+                kind = code.ty("i16")
+                code.lines.append(f"llvm.store {short}, {place} {{alignment = 4 : i64}} : {kind}, !llvm.ptr")
+            else:
+                found = values(code, x)
+                for n, value in enumerate([found] if isinstance(found, str) else found):
+                    code.store(value, code.address(place, n * panel.width))
+            f.lines += code.lines
 
-    def _converted(self, code: Code, x: str, place: str, scaling: Scaling, low: str, high: str, kind: str) -> list[str]:
-        before = len(code.lines)
-        value = emit_value(code, x, scaling, self.to)
-        if code.width:
-            code.store(value, place)
-        else:
-            code.lines.append(f"llvm.store {value}, {place} : f32, !llvm.ptr")
-        if self.ranges:
-            low, high = magnitude_range(code, code.cast("bitcast", value, "f32", "i32"), low, high)
-        return [*code.lines[before:], f"scf.yield {low}, {high} : {kind}, {kind}"]
+    def _integers(self, code: Code, x: str) -> str:
+        return code.cast("fptosi", x, "f32", "i32")
 
-    def _reduced(self, both: list[str]) -> tuple[str, str]:
-        ivec = f"vector<{self.panel.width}xi32>"
-        smallest = self.f.op(f"vector.reduction <minui>, {both[0]} : {ivec} into i32")
-        return smallest, self.f.op(f"vector.reduction <maxui>, {both[1]} : {ivec} into i32")
+    def _store(self, value: str, place: str) -> str:
+        return f"llvm.store {value}, {place} {{alignment = 4 : i64}} : vector<{self.panel.width}xf32>, !llvm.ptr"
 
+    def _step(self, code: Code, u: str) -> str:
+        return code.op(f"arith.muli {u}, {self.f.number(self.panel.step_words)} : i64")
 
-def emit_exponent(code: Code, magnitude: str) -> str:
-    """floor(log2) of a finite magnitude by its encoding; -149 for zero."""
-    normal = code.binary("subi", code.binary("shrui", magnitude, code.int(23), "i32"), code.int(127), "i32")
-    # The encoding of a subnormal number counts quanta.
-    count = code.cast("bitcast", code.cast("sitofp", magnitude, "i32", "f32"), "f32", "i32")
-    small = code.binary("subi", code.binary("shrui", count, code.int(23), "i32"), code.int(127 + 149), "i32")
-    small = code.binary("maxsi", small, code.int(-149 & 0xFFFFFFFF), "i32")
-    return code.select(code.compare("ult", magnitude, code.int(1 << 23)), small, normal, "i32")
+    def _spread(self, code: Code, x: str, element: str = "i32") -> str:
+        return code.op(f"vector.broadcast {x} : {element} to {code.ty(element)}") if x else ""
 
-
-def emit_scaling(code: Code, magnitude: str, fmt: GroupFormat, bottom: str) -> Scaling:
-    """The factors of groups by their largest magnitudes (encodings). `bottom`: the lowest exponent of bfp."""
-    exponent = emit_exponent(code, magnitude)
-    if isinstance(fmt, Bfp):
-        exponent = code.binary("maxsi", exponent, bottom, "i32")
-        shift = code.binary("subi", code.int(fmt.magnitude_bits - 1), exponent, "i32")
-    else:
-        assert not isinstance(fmt, Int)
-        scale = code.binary("subi", exponent, code.int(fmt.emax), "i32")
-        scale = code.binary("maxsi", scale, code.int(-SCALE_BIAS & 0xFFFFFFFF), "i32")
-        places = 0 if fmt.exponent_bits else fmt.significand_bits
-        shift = code.binary("subi", code.int(places), scale, "i32")
-    first = code.binary("maxsi", shift, code.int(-126 & 0xFFFFFFFF), "i32")
-    first = code.binary("minsi", first, code.int(100), "i32")
-    second = code.binary("subi", shift, first, "i32")
-
-    def power(exponent: str, name: str) -> str:
-        biased = code.binary(name, code.int(127), exponent, "i32")
-        return code.binary("shli", biased, code.int(23), "i32")
-
-    down = [code.cast("bitcast", power(e, "addi"), "i32", "f32") for e in (first, second)]
-    up = [power(e, "subi") for e in (first, second)]
-    is_finite = code.compare("ult", magnitude, code.int(_INFINITY))
-    up[0] = code.select(is_finite, up[0], code.int(_NAN), "i32")
-    back = [code.cast("bitcast", e, "i32", "f32") for e in up]
-    return Scaling((down[0], down[1]), (back[0], back[1]))
-
-
-def emit_value(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str:
-    """The value of bfp or mx that `x` becomes in a group; exact, as values of both formats are binary32 numbers."""
-    fmt = to.format
-    assert not isinstance(fmt, Int)
-    y = code.binary("mulf", code.binary("mulf", x, scaling.down[0]), scaling.down[1])
-
-    def back(v: str) -> str:
-        return code.binary("mulf", code.binary("mulf", v, scaling.up[1]), scaling.up[0])
-
-    if isinstance(fmt, Bfp) or not fmt.exponent_bits:
-        units = _to_integer(code, y, x, back, to.rounding)
-        largest = fmt.largest if isinstance(fmt, Bfp) else (1 << fmt.element_bits - 1) - 1
-        value = back(_clamp(code, units, float(largest)))
-        return value if isinstance(fmt, Bfp) else code.binary("addf", value, code.f32(0.0))  # there is no -0
-    # The quantum of an element: by its own exponent, but not below that of the smallest normal element.
-    bits = code.cast("bitcast", y, "f32", "i32")
-    power = code.binary("andi", bits, code.int(_INFINITY), "i32")
-    power = code.binary("maxsi", power, code.int(fmt.emin + 127 << 23), "i32")
-    quantum = code.binary("subi", power, code.int(fmt.significand_bits << 23), "i32")
-    reciprocal = code.binary("subi", code.int(254 << 23), quantum, "i32")
-    quantum, reciprocal = (code.cast("bitcast", e, "i32", "f32") for e in (quantum, reciprocal))
-
-    def element(units: str) -> str:
-        return code.binary("mulf", units, quantum)
-
-    units = _to_integer(code, code.binary("mulf", y, reciprocal), x, lambda u: back(element(u)), to.rounding)
-    return back(_clamp(code, element(units), float(fmt.largest)))
-
-
-def emit_divisor(code: Code, largest: str, fmt: Int) -> str:
-    """The scale of a tensor by its largest magnitude (an encoding); 1 if it is zero, NaN if that is not finite."""
-    value = code.cast("bitcast", largest, "i32", "f32")
-    scale = code.binary("maximumf", code.binary("divf", value, code.f32(fmt.largest)), code.f32(2.0**-149))
-    scale = code.select(code.compare("eq", largest, code.int(0)), code.f32(1.0), scale)
-    nan = code.cast("bitcast", code.int(_NAN), "i32", "f32")
-    return code.select(code.compare("uge", largest, code.int(_INFINITY)), nan, scale)
-
-
-def emit_integer(code: Code, x: str, divisor: str, to: GroupConversion) -> str:
-    """The integer of intN that stands for `x`, as a float; any where the divisor is NaN."""
-    assert isinstance(to.format, Int)
-    y = code.binary("divf", x, divisor)
-    return _clamp(code, _to_integer(code, y, y, lambda u: u, to.rounding), float(to.format.largest))
-
-
-def _to_integer(code: Code, y: str, x: str, back: Callable[[str], str], rounding: str) -> str:
-    """Round `y` to an integer, and keep the sign of a zero. `y` may have become 0 by underflow, `x` has not.
-
-    back: what takes an integer to where `x` is.
-    """
-    kind = code.ty("f32")
-    if rounding == "rne":
-        return code.op(f"math.roundeven {y} : {kind}")
-    whole = code.op(f"math.trunc {y} : {kind}")
-    if rounding == "rtz":
-        return whole
-    one = code.f32(1.0)
-    if rounding == "rna":
-        rest = code.op(f"math.absf {code.binary('subf', y, whole)} : {kind}")
-        away = code.op(f"math.copysign {one}, {y} : {kind}")
-        return code.select(code.compare("oge", rest, code.f32(0.5), "f32"), code.binary("addf", whole, away), whole)
-    value = back(whole)
-    if rounding == "odd":
-        half = code.binary("mulf", whole, code.f32(0.5))
-        even = code.compare("oeq", half, code.op(f"math.trunc {half} : {kind}"), "f32")
-        moves = code.binary("andi", even, code.compare("one", value, x, "f32"), "i1")
-        away = code.op(f"math.copysign {one}, {x} : {kind}")
-        return code.select(moves, code.binary("addf", whole, away), whole)
-    predicate, step = ("olt", "addf") if rounding == "rup" else ("ogt", "subf")
-    return code.select(code.compare(predicate, value, x, "f32"), code.binary(step, whole, one), whole)
-
-
-def _clamp(code: Code, x: str, largest: float) -> str:
-    """Between -largest and largest; a NaN becomes a number."""
-    high, low = code.f32(largest), code.f32(-largest)
-    x = code.select(code.compare("olt", x, high, "f32"), x, high)
-    return code.select(code.compare("ogt", x, low, "f32"), x, low)
+    def _reduced(self) -> tuple[str, str]:
+        smallest = self.f.op(f"vector.reduction <minui>, {self.both[0]} : {self.kind} into i32")
+        return smallest, self.f.op(f"vector.reduction <maxui>, {self.both[1]} : {self.kind} into i32")

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from torch_mlir import ir
 
 from numc.compiler.formats import Format
-from numc.compiler.group_arrays import convert_operand, largest_magnitude
+from numc.compiler.group_arrays import convert_operand, largest_magnitude, magnitude_chunks
 from numc.compiler.grouped import GroupConversion, GroupFormat
 from numc.passes.kernels import Kernel
-from numc.passes.packing import Layout, layout, packed
+from numc.passes.packing import Layout, layout, packed, packed_groups
 from numc.passes.recognise import Found, Operand, static_sizes
 
 Directions = tuple[tuple[int, int], ...]
@@ -61,10 +61,11 @@ class Packing:
         flat = weight.reshape(-1)
         values = flat[_indices(self.start, (*self.batch, *self.across, *self.k))]
         if self.groups is None:
-            return packed(values.reshape(self.shape), self.layout, np.float32(0))
+            return packed(values.reshape(self.shape), self.layout)
         largest = largest_magnitude(flat[_indices(self.origin, self.whole)], self.groups.format)
-        rows = convert_operand(values.reshape(-1, self.shape[2]), self.groups, largest)
-        return packed(rows.reshape(self.shape), self.layout, largest)
+        operand = convert_operand(values.reshape(-1, self.shape[2]), self.groups, largest)
+        chunks = magnitude_chunks(operand.values, self.groups, largest, self.layout.parts)
+        return packed_groups(operand, chunks, self.shape, self.layout, largest)
 
 
 def _indices(start: int, directions: Iterable[tuple[int, int]]) -> npt.NDArray[np.int64]:

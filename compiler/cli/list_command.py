@@ -67,7 +67,11 @@ def _formats() -> Rows:
 
 def _fmas() -> Rows:
     from numc.compiler.fma import FMAS
+    from numc.compiler.grammar import parse_fma
+    from numc.compiler.grouped import GROUP_FORMATS, Bfp
 
+    serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if isinstance(f, Bfp)]
+    texts = [*GROUP_FORMATS, *serial]
     return [
         {
             "name": name,
@@ -75,10 +79,11 @@ def _fmas() -> Rows:
             "b": str(f.b),
             "acc": str(f.acc),
             "products": f.products,
+            "passes": f.passes,
             "datapath": f.datapath,
-            "chain": " + ".join([*(f"a{i}*b{j}" for i, j in f.terms), "c"]),
+            "chain": "sum of groups" if f.groups else " + ".join([*(f"a{i}*b{j}" for i, j in f.terms), "c"]),
         }
-        for name, f in FMAS.items()
+        for name, f in {**FMAS, **{text: parse_fma(text) for text in texts}}.items()
     ]
 
 

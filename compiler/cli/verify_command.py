@@ -52,8 +52,8 @@ def verify_command(
 
     with output.progress("verifying") as progress:
         report = verify(program, inputs, samples=samples, seed=seed or 0, threads=threads, progress=progress)
-    columns = ("id", "name", "fma", "checked", "mismatches")
-    rows = [(row.id, row.name, row.fma, row.checked, row.mismatches) for row in report.rows]
+    columns = ("id", "name", "fma", "passes", "checked", "mismatches")
+    rows = [(row.id, row.name, row.fma, row.passes, row.checked, row.mismatches) for row in report.rows]
     if want_json:
         listed = [dict(zip(columns, row, strict=True)) for row in rows]
         output.as_json(

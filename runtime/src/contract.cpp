@@ -11,7 +11,7 @@ constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kWholeLanes = 4, kDraws = 8
 // The flag of a mask over every other element, and how many such segments a vector may have.
 constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
-constexpr int64_t kTileWords = 1 << 16, kPackedRows = 128, kRows = 1024;
+constexpr int64_t kTileWords = 1 << 16, kPackedRows = 256, kRows = 1024;
 constexpr int64_t kPacking = 6, kSmall = 1 << 17, kIdentity = 16384;
 
 struct Descriptor {

@@ -26,11 +26,19 @@ def _python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+FMAC2 = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name in ("msfp12", "lowbfp", "midbfp", "highbfp")]
+
+
+def test_passes_of_fmac2(numc_run):
+    rows = {row["name"]: row["passes"] for row in json.loads(numc_run("list", "fmas", "--json").out)}
+    assert [rows[name] for name in (*FMAC2, "highbfp", "bf16_2_2{4}")] == [4, 1, 4, 4, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("what", "key", "want"),
     [
         ("formats", "name", [*FORMATS, *GROUP_FORMATS]),
-        ("fmas", "name", list(FMAS)),
+        ("fmas", "name", [*FMAS, *GROUP_FORMATS, *FMAC2]),
         ("stages", "stage", list(STAGES)),
         ("passes", "pass", [name for stage in STAGES.values() for name in stage]),
         ("targets", "target", list(TARGETS)),

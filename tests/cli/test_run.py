@@ -154,7 +154,7 @@ def test_verify_counts_every_contraction(numc_run, folder):
     assert (done.status, done.err) == (0, "")
     rows = [line.split("\t") for line in done.out.splitlines()]
     assert [row[2] for row in rows[1:4]] == ["bf16_1_2"] * 3
-    assert all(int(row[3]) > 0 and row[4] == "0" for row in rows[1:4])
+    assert all(row[3] == "1" and int(row[4]) > 0 and row[5] == "0" for row in rows[1:4])
     assert rows[-1][0].startswith("0 mismatches in ")
     told = json.loads(numc_run("verify", folder / "mlp.numc", "--samples", 30, "--json").out)
     assert (told["mismatches"], told["first"], len(told["contractions"])) == (0, None, 3)
@@ -162,7 +162,7 @@ def test_verify_counts_every_contraction(numc_run, folder):
 
 
 def test_verify_says_the_first_mismatch_and_exits_1(numc_run, folder, monkeypatch):
-    report = Report((Row(0, "dense", "mp", 9, 2),), "contraction 0: got 0x3f800000, want 0x3f800001")
+    report = Report((Row(0, "dense", "mp", 1, 9, 2),), "contraction 0: got 0x3f800000, want 0x3f800001")
     monkeypatch.setattr("numc.compiler.verify.verify", lambda *_, **__: report)
     done = numc_run("verify", folder / "mlp.numc")
     assert done.status == 1

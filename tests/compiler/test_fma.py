@@ -78,7 +78,7 @@ def test_allowed_products(parts: tuple[int, int], allowed: tuple[int, ...]) -> N
         ((BF16X2, BF16, FP32, 1), "fma(a=bf16x2,b=bf16,acc=fp32): products=1, allowed for 2 x 1 parts: 2"),
         (
             (BF16, BF16, FP32, 1, "x87"),
-            "fma(a=bf16,b=bf16,acc=fp32): datapath 'x87', allowed are fp32, exact, amx_bf16, avx512_bf16",
+            "fma(a=bf16,b=bf16,acc=fp32): datapath 'x87', allowed are fp32, exact, amx_bf16, avx512_bf16, fmac2",
         ),
         (
             (BF16, BF16, BF16, 1, "amx_bf16"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numc.compiler.errors import NumcError
-from numc.compiler.fma import DATAPATHS, FMAS, FP32, HARDWARE_DATAPATHS, MAX_CHUNK, Fma, allowed_products
+from numc.compiler.fma import FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
 from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.grammar import parse_any_conversion, parse_conversion, parse_fma
 from numc.compiler.grouped import GROUP_FORMATS
@@ -31,7 +31,7 @@ def conversions(draw: st.DrawFn, parts: int | None = None) -> Conversion:
 def fmas(draw: st.DrawFn) -> Fma:
     if draw(st.booleans()):
         return draw(st.sampled_from(list(FMAS.values())))
-    datapath = draw(st.sampled_from([d for d in DATAPATHS if d not in HARDWARE_DATAPATHS]))
+    datapath = draw(st.sampled_from(SOFTWARE_DATAPATHS))
     a = draw(conversions())
     if a.format.parts == 1 and draw(st.booleans()):
         acc = draw(st.sampled_from([a, FP32]))
@@ -163,7 +163,7 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
         assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, "fp32", product)
 
 
-_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16, chunk=c)"
+_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)"
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
 _CHUNK = "write a whole number from 1 to 2147483647"
 

@@ -128,6 +128,7 @@ def test_errors(text: str, message: str) -> None:
         ("mxfp8", "fma(a=mxfp8_e4m3,acc=fp32)"),
         ("int5", "fma(a=int5,acc=fp32)"),
         ("fma(bfp(16,3,4), bfp(16,3,2):rne, acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(16,3,2):rne,acc=fp32)"),
+        ("fma(a=highbfp, acc=fp32, datapath=fmac2)", "fma(a=bfp(16,3,4),acc=fp32,datapath=fmac2)"),
     ],
 )
 def test_operators(text: str, full: str) -> None:
@@ -147,12 +148,15 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
          "write fma(a=mxfp4_e2m1:rtz, acc=fp32)"),
         ("fma(a=int8,acc=int8)", "fma: acc=int8 has groups, an accumulator is a single value: write acc=fp32"),
         ("fma(a=highbfp,acc=bf16)", f"{_A}bf16): the dot products of groups are summed in fp32, write acc=fp32"),
-        ("fma(a=highbfp,acc=fp32,datapath=exact)", f"{_A}fp32): datapath 'exact', formats with groups take only fp32: "
-         "leave it out"),
+        ("fma(a=highbfp,acc=fp32,datapath=exact)", f"{_A}fp32): datapath 'exact', 'bfp(16,3,4)' takes fp32 or fmac2"),
+        ("fma(a=int8,acc=fp32,datapath=fmac2)",
+         "fma(a=int8,b=int8,acc=fp32): datapath 'fmac2', 'int8' takes only fp32"),
+        ("fma(a=bf16,acc=fp32,datapath=fmac2)",
+         "fma(a=bf16,b=bf16,acc=fp32): datapath 'fmac2' multiplies block floating point, write a=bfp(g,e,m)"),
         ("fma(a=highbfp,acc=fp32,chunk=8)",
          f"{_A}fp32): chunk=8, formats with groups are summed by groups: leave chunk out"),
         ("fma(a=highbfp,acc=fp32,products=2)",
-         f"{_A}fp32): products=2, formats with groups have 1: leave products out"),
+         f"{_A}fp32): products=2, formats with groups have all: leave products out"),
         ("fma(a=highbfp,b=bf16,acc=fp32)",
          "fma(a=bfp(16,3,4),b=bf16,acc=fp32): one operand has groups, the other has none: "
          "give a and b formats of one kind"),
