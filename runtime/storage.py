@@ -24,8 +24,9 @@ _SIDES = ("", "rows", "lanes")
 class Encoding:
     """What the bits mean: codes of a ``float`` format, of its parts; groups of ``bfp`` or ``mx``; ``int`` numbers.
 
-    significand_bits: of bfp those of the magnitude, of int all. group: how many neighbours along k share an exponent.
-    top: the largest exponent of a bfp tensor.
+    significand_bits: of bfp those of the magnitude, of int all. parts: how many numbers a value is in memory, bf16 ones
+    or, of bfp, chunks of the magnitude. group: how many neighbours along k share an exponent. top: the largest exponent
+    of a bfp tensor.
     """
 
     kind: str

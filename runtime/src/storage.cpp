@@ -132,8 +132,22 @@ uint64_t group_bits(const Storage &s, uint64_t size) {
   return static_cast<uint64_t>(chunks(s)) * (static_cast<uint64_t>(s.exponent_bits) + size * (1 + kChunk));
 }
 
+// Cuts a value of `magnitude` times 2^exponent into parts of two magnitude bits each, the most significant first; the
+// signs of zeros come out as subtractions leave them.
+void cut(const Storage &s, float value, uint32_t magnitude, int exponent, uint32_t *parts) {
+  float rest = value;
+  for (int n = 1; n < s.parts; ++n) {
+    const int dropped = s.significand_bits - n * kChunk;
+    const double leading = std::ldexp(magnitude >> dropped << dropped, exponent);
+    const float part = std::copysign(static_cast<float>(leading), value) - (value - rest);
+    parts[n - 1] = as_bits(part);
+    rest -= part;
+  }
+  parts[s.parts - 1] = as_bits(rest);
+}
+
 // Block floating point: chunks of two magnitude bits, each with the exponent and all signs.
-void read_bfp(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *values) {
+void read_bfp(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *words, uint32_t *values) {
   const uint32_t window = (1u << s.exponent_bits) - 1, code = fields(bit, s.exponent_bits);
   uint32_t any = 0;
   for (int chunk = 0; chunk < chunks(s); ++chunk) {
@@ -148,14 +162,18 @@ void read_bfp(const Storage &s, const Fields &fields, uint64_t bit, uint64_t siz
   const int spare = chunks(s) * kChunk - s.significand_bits;
   const int exponent = static_cast<int>(code) + s.top - static_cast<int>(window) - (s.significand_bits - 1);
   for (uint64_t i = 0; i < size; ++i) {
-    const auto magnitude = static_cast<double>((values[i] & 0x7fffffff) >> spare);
+    const uint32_t magnitude = (values[i] & 0x7fffffff) >> spare;
     const uint32_t bits = as_bits(static_cast<float>(std::ldexp(magnitude, exponent)));
     values[i] = code == window && any == 0 ? kNan : (values[i] & 0x80000000) | bits;
+    if (s.parts > 1)
+      cut(s, as_float(values[i]), magnitude, exponent, words + i * static_cast<uint64_t>(s.parts));
+    else
+      words[i] = values[i];
   }
 }
 
 // Microscaling: a power of two, then elements, which have neither infinities nor NaN where numc.pack wrote them.
-void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *values) {
+void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *words, uint32_t *values) {
   const uint32_t code = fields(bit, kScaleBits);
   bit += kScaleBits;
   const int width = element_bits(s), scale = static_cast<int>(code) - kScaleBias - s.significand_bits;
@@ -172,7 +190,7 @@ void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size
       value = std::ldexp(units, static_cast<int>(field != 0 ? field : 1) - bias + scale);
       if (element >> (width - 1) != 0) value = -value;
     }
-    values[i] = code == (1u << kScaleBits) - 1 ? kNan : as_bits(static_cast<float>(value));
+    values[i] = words[i] = code == (1u << kScaleBits) - 1 ? kNan : as_bits(static_cast<float>(value));
   }
 }
 
@@ -180,13 +198,13 @@ void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size
 void read_row(const Storage &s, const Fields &fields, const Decoder &decode, uint64_t row, uint32_t *words,
               uint32_t *values) {
   uint64_t bit = row * s.row_bits;
+  const auto parts = static_cast<uint64_t>(s.parts);
   if (s.kind == Storage::kBfp || s.kind == Storage::kMx) {
     for (uint64_t k = 0; k < s.depth; k += s.group) {
       const uint64_t size = s.depth - k < s.group ? s.depth - k : s.group;
-      (s.kind == Storage::kBfp ? read_bfp : read_mx)(s, fields, bit, size, values + k);
+      (s.kind == Storage::kBfp ? read_bfp : read_mx)(s, fields, bit, size, words + k * parts, values + k);
       bit += group_bits(s, size);
     }
-    std::memcpy(words, values, s.depth * 4);
     return;
   }
   if (s.kind == Storage::kInt) {
@@ -196,7 +214,6 @@ void read_row(const Storage &s, const Fields &fields, const Decoder &decode, uin
     }
     return;
   }
-  const auto parts = static_cast<uint64_t>(s.parts);
   const int width = 1 + s.exponent_bits + s.significand_bits;
   const auto step = static_cast<uint64_t>(width);
   if (parts == 1) {
@@ -238,7 +255,8 @@ Size bits_of_row(const Storage &s) {
   const int e = s.exponent_bits, m = s.significand_bits;
   const bool is_bf16 = e == 8 && m == 7 && s.subnormals && !s.finite;
   const bool grouped = s.kind == Storage::kBfp || s.kind == Storage::kMx;
-  if (s.parts < 1 || s.parts > (s.kind == Storage::kFloat && is_bf16 ? 3 : 1)) return {0};
+  const int most = s.kind == Storage::kBfp ? chunks(s) : s.kind == Storage::kFloat && is_bf16 ? 3 : 1;
+  if (s.parts < 1 || s.parts > most) return {0};
   if ((s.group != 0) != grouped) return {0};
   if (s.kind == Storage::kFloat) {
     if (e < 2 || e > (s.finite ? 7 : 8) || m > 23) return {0};
@@ -300,7 +318,11 @@ void expand(const Storage &s, const uint8_t *stored, float *out) {
   auto *const target = reinterpret_cast<uint32_t *>(out);
   uint32_t *const ranges = target + s.batches * p.batch_words.value;
   std::memset(target, 0, s.words * 4);
-  // The guards' data: the smallest non-zero magnitude less one and the largest one of every panel and block of k.
+  // The guards' data: the smallest non-zero magnitude less one and the largest one of every panel and block of k. They
+  // are magnitudes of values, but of parts where these are cut from a magnitude.
+  const bool cut_up = s.kind == Storage::kBfp && s.parts > 1;
+  const uint64_t step = cut_up ? static_cast<uint64_t>(s.parts) : 1;
+  const uint32_t *const guarded = cut_up ? words.data() : values.data();
   for (uint64_t i = 0; i < s.batches * p.panels * p.blocks; ++i) ranges[2 * i] = 0xffffffff;
   std::copy(s.last.begin(), s.last.end(), target + s.words - s.last.size());
   for (uint64_t row = 0; row < s.batches * s.size; ++row) {
@@ -310,11 +332,12 @@ void expand(const Storage &s, const uint8_t *stored, float *out) {
     uint32_t *range = ranges + 2 * (batch * p.panels + index / p.extent) * p.blocks;
     for (uint64_t k = 0; k < s.depth; range += 2) {
       const uint64_t end = s.depth - k < s.k_block ? s.depth : k + s.k_block;
-      for (; k < end; ++k) {
-        const uint32_t magnitude = values[k] & 0x7fffffff;
+      for (k *= step; k < end * step; ++k) {
+        const uint32_t magnitude = guarded[k] & 0x7fffffff;
         if (magnitude - 1 < range[0]) range[0] = magnitude - 1;
         if (magnitude > range[1]) range[1] = magnitude;
       }
+      k = end;
     }
   }
 }

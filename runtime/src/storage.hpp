@@ -17,7 +17,7 @@ namespace numc {
 // Groups run along k. What a kind does not need is 0.
 struct Storage {
   // Codes of a float format, or of its parts; bfp (significand: of the magnitude; top: the largest exponent of the
-  // tensor); mx (no exponent bits: two's complement); two's complement integers of `significand_bits` bits.
+  // tensor; parts: into how many a magnitude is cut in memory); mx (no exponent bits: two's complement); two's complement integers of `significand_bits` bits.
   enum Kind : uint8_t { kFloat, kBfp, kMx, kInt };
   enum Side : uint8_t { kDense, kRows, kLanes };
 
