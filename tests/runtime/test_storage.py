@@ -99,13 +99,14 @@ def test_values_and_panels(to: str, side: str, data: st.DataObject) -> None:
         memory = values if layout is None else packed(values, layout)
     found = narrow(memory, fmt, values.shape, layout)
     size = -(-values.size * fmt.bits // 8)
-    if size >= memory.nbytes:  # such as all bf16x3 in C order
+    tail = 0 if layout is None else memory.nbytes - 4 * shape[0] * layout.batch_words(*shape[1:])
+    if size + tail >= memory.nbytes:  # such as all bf16x3 in C order
         assert found is None
         return
     assert found is not None
     storage, stored = found
-    assert len(stored) == storage.stored_bytes == size
-    assert stored.tobytes() == numc.pack(values, to).data
+    assert len(stored) == storage.stored_bytes == size + tail
+    assert stored.tobytes()[:size] == numc.pack(values, to).data
     np.testing.assert_array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))
 
 
@@ -181,12 +182,13 @@ def check_groups(values: np.ndarray, fmt: GroupFormat, side: str, want: Callable
     if layout is not None:
         memory = np.concatenate([packed(values, layout), np.array([np.nan], np.float32)])
     found = narrow(memory, fmt, values.shape, layout)
-    if len(want()) >= memory.nbytes:
-        assert found is None
+    data = want()
+    if found is None:
+        assert len(data) + 4 * (memory.size - values.size) >= memory.nbytes
         return
-    assert found is not None
     storage, stored = found
-    assert stored.tobytes() == want()
+    assert stored.tobytes().startswith(data)
+    assert len(stored) - len(data) == (0 if storage.panels is None else 4 * storage.panels.tail)
     np.testing.assert_array_equal(storage.expand(stored).view(np.uint32), memory.view(np.uint32))
 
 
@@ -226,7 +228,7 @@ def test_magnitudes_cut_into_chunks(to: str, side: str) -> None:
                 )
     storage, stored = narrow(memory, fmt, shape, layout) or pytest.fail("not packed")
     assert storage.encoding.parts == fmt.chunks
-    assert stored.tobytes() == numc.pack(values.reshape(-1, depth), to).data
+    assert stored.tobytes().startswith(numc.pack(values.reshape(-1, depth), to).data)
 
 
 def test_the_size_of_groups_is_what_their_format_says() -> None:
@@ -269,6 +271,7 @@ def bad(**changes: object) -> dict[str, object]:
         ({"panels": Panels("rows", 0, 8, 256)}, "a weight is packed in no panels"),
         ({"panels": Panels("lanes", 16, 100, 256)}, "a weight is packed in no panels"),
         ({"panels": Panels("lanes", 16, 2, 0)}, "a weight is packed in no panels"),
+        ({"panels": Panels("lanes", 16, 2, 256, pairs=True)}, "a weight is packed in no panels"),
         ({"words": 7}, "a packed weight has 10 bytes and 7 values, want 10 and 8"),
         ({"shape": (1, 2, 8)}, "a packed weight has 10 bytes and 8 values, want 20 and 16"),
     ],
