@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,27 +36,32 @@ def narrow(
     values = memory
     if layout is not None:
         parts = unpacked(memory, (batches, size, depth), layout)
-        values = join(parts.reshape(-1, layout.parts)) if layout.parts > 1 else parts
+        # The parts of bfp are pieces of a magnitude: those of bf16xN end where the first one is zero or not finite.
+        add = join if isinstance(fmt, Format) else _sum
+        values = add(parts.reshape(-1, layout.parts)) if layout.parts > 1 else parts
     try:
         encoding, stored = _encoded(np.ascontiguousarray(values).reshape(-1, depth), fmt)
+        if layout is not None:
+            encoding = replace(encoding, parts=layout.parts)
     except NumcError:  # a NaN that the format has no encoding for
-        return None
-    if stored.size >= memory.nbytes:
         return None
     panels = None
     if layout is not None:
-        behind = memory.view(np.uint32)[_words(layout, (batches, size, depth)) :]
-        panels = Panels(layout.side, layout.width, layout.count, layout.k_block, tuple(map(int, behind)))
+        tail = memory[batches * layout.batch_words(size, depth) :]
+        panels = Panels(layout.side, layout.width, layout.count, layout.k_block, tail=tail.size)
+        stored = np.concatenate([stored, tail.view(np.uint8)])
+    if stored.size >= memory.nbytes:
+        return None
     storage = Storage(encoding, (batches, size, depth), stored.size, memory.size, panels)
     same = np.array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))
     return (storage, stored) if same else None
 
 
-def _words(layout: Layout, shape: tuple[int, int, int]) -> int:
-    """The size of panels and of the guard's data."""
-    batches, size, depth = shape
-    ranges = 2 * -(-size // layout.extent) * -(-depth // layout.k_block)
-    return batches * (layout.batch_words(size, depth) + ranges)
+def _sum(parts: F32Array) -> F32Array:
+    """(n, count) parts as values; a zero has the sign of its first part."""
+    values = parts.sum(axis=1, dtype=np.float64)
+    signed: F32Array = np.where(values == 0, parts[:, 0], values).astype(np.float32)
+    return signed
 
 
 def _encoded(rows: F32Array, fmt: Format | GroupFormat) -> tuple[Encoding, Bytes]:

@@ -24,8 +24,9 @@ _SIDES = ("", "rows", "lanes")
 class Encoding:
     """What the bits mean: codes of a ``float`` format, of its parts; groups of ``bfp`` or ``mx``; ``int`` numbers.
 
-    significand_bits: of bfp those of the magnitude, of int all. group: how many neighbours along k share an exponent.
-    top: the largest exponent of a bfp tensor.
+    significand_bits: of bfp those of the magnitude, of int all. parts: how many numbers a value is in memory, bf16 ones
+    or, of bfp, chunks of the magnitude. group: how many neighbours along k share an exponent. top: the largest exponent
+    of a bfp tensor.
     """
 
     kind: str
@@ -42,14 +43,15 @@ class Encoding:
 class Panels:
     """The order in which a kernel reads an operand: `Layout` of passes/packing.py, without the parts.
 
-    last: what lies behind the panels and the guard's data, as the bits of float32 numbers.
+    pairs: 16-bit integers and the units of groups. tail: how many numbers lie behind the panels, the guard's data.
     """
 
     side: str
     width: int
     count: int
     k_block: int
-    last: tuple[int, ...] = ()
+    pairs: bool = False
+    tail: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Storage:
     """How a weight is stored, and where its values go in memory.
 
     shape: batches, rows or lanes, and k; the values are stored in that order. panels: None is the same order in memory.
-    stored_bytes: the size in a program file. words: how many float32 numbers it is in memory, with what panels are
-    padded with and the guard's data.
+    stored_bytes: the size in a program file, with the tail, which is stored as it is. words: how many float32 numbers
+    it is in memory, with what panels are padded with and the tail.
     """
 
     encoding: Encoding
@@ -81,7 +83,7 @@ class Storage:
         head = struct.pack("<6BIiB3Q", _KINDS.index(e.kind), *numbers, side, *self.shape)
         if p is None:
             return head
-        return head + struct.pack(f"<3IB{len(p.last)}I", p.width, p.count, p.k_block, len(p.last), *p.last)
+        return head + struct.pack("<3IBI", p.width, p.count, p.k_block, p.pairs, p.tail)
 
     def expand(self, stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Return the float32 numbers that the bytes `stored` become when a program is loaded; 1-D. Raises NumcError."""
@@ -105,7 +107,7 @@ def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, wo
     encoding = Encoding(_KINDS[kind], exponent, significand, bool(subnormals), bool(finite), parts, group, top)
     panels = None
     if side:
-        width, count, k_block, last = unpack("3IB")
-        panels = Panels(_SIDES[side], width, count, k_block, unpack(f"{last}I"))
+        width, count, k_block, pairs, tail = unpack("3IBI")
+        panels = Panels(_SIDES[side], width, count, k_block, bool(pairs), tail)
     batches, size, depth = shape
     return Storage(encoding, (batches, size, depth), stored_bytes, words, panels)

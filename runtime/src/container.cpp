@@ -90,8 +90,8 @@ const char *read_storage(Cursor &cursor, Storage &s) {
     s.width = cursor.number<uint32_t>();
     s.count = cursor.number<uint32_t>();
     s.k_block = cursor.number<uint32_t>();
-    s.last.resize(cursor.number<uint8_t>());
-    for (auto &number : s.last) number = cursor.number<uint32_t>();
+    s.pairs = cursor.number<uint8_t>() != 0;
+    s.tail = cursor.number<uint32_t>();
   }
   return s.check();
 }

@@ -32,19 +32,26 @@ uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 // Where the values of one operand go: the same as passes/packing.py's Layout.
 struct Panels {
-  uint64_t extent, step_words, panels, blocks;
+  uint64_t extent, step_words, panels;
   Size panel_words, batch_words;
 
   explicit Panels(const Storage &s)
       : extent(s.side == Storage::kRows ? s.count : uint64_t{s.count} * s.width),
         step_words(uint64_t{s.count} * s.width * static_cast<uint64_t>(s.parts)),
         panels(ceil_div(s.size, extent)),
-        blocks(ceil_div(s.depth, s.k_block)),
-        panel_words(Size{s.side == Storage::kRows ? ceil_div(s.depth, s.width) : s.depth + s.depth % 2} *
-                    Size{step_words}),
+        panel_words(steps(s) * Size{step_words}),
         batch_words(Size{panels} * panel_words) {}
 
-  Size ranges() const { return Size{panels} * Size{blocks} * Size{2}; }
+  // Steps of a block of k of lanes: with pairs, the units of groups are behind the values.
+  static uint64_t block_steps(const Storage &s, uint64_t depth) {
+    return depth + depth % 2 + (s.pairs && s.group != 0 ? ceil_div(depth, s.group) : 0);
+  }
+
+ private:
+  static Size steps(const Storage &s) {
+    if (s.side == Storage::kRows) return {ceil_div(s.depth, s.width)};
+    return Size{s.depth / s.k_block} * Size{block_steps(s, s.k_block)} + Size{block_steps(s, s.depth % s.k_block)};
+  }
 };
 
 // Fields of whole bits, each from its least significant bit up.
@@ -132,34 +139,60 @@ uint64_t group_bits(const Storage &s, uint64_t size) {
   return static_cast<uint64_t>(chunks(s)) * (static_cast<uint64_t>(s.exponent_bits) + size * (1 + kChunk));
 }
 
+// Cuts a value of `magnitude` times 2^exponent into parts of two magnitude bits each, the most significant first; the
+// signs of zeros come out as subtractions leave them.
+void cut(const Storage &s, float value, uint32_t magnitude, int exponent, uint32_t *parts) {
+  float rest = value;
+  for (int n = 1; n < s.parts; ++n) {
+    const int dropped = s.significand_bits - n * kChunk;
+    const double leading = std::ldexp(magnitude >> dropped << dropped, exponent);
+    const float part = std::copysign(static_cast<float>(leading), value) - (value - rest);
+    parts[n - 1] = as_bits(part);
+    rest -= part;
+  }
+  parts[s.parts - 1] = as_bits(rest);
+}
+
+// What the values of a group are multiples of.
+float unit_of(int exponent, bool is_nan) {
+  return is_nan ? as_float(kNan) : static_cast<float>(std::ldexp(1.0, exponent < -149 ? -149 : exponent));
+}
+
 // Block floating point: chunks of two magnitude bits, each with the exponent and all signs.
-void read_bfp(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *values) {
+void read_bfp(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *words, float &unit) {
   const uint32_t window = (1u << s.exponent_bits) - 1, code = fields(bit, s.exponent_bits);
+  const auto parts = static_cast<uint64_t>(s.parts);
   uint32_t any = 0;
   for (int chunk = 0; chunk < chunks(s); ++chunk) {
     bit += static_cast<uint64_t>(s.exponent_bits);
     for (uint64_t i = 0; i < size; ++i, bit += 1 + kChunk) {
       const uint32_t field = fields(bit, 1 + kChunk), magnitude = field & ((1u << kChunk) - 1);
-      const uint32_t before = chunk == 0 ? 0 : values[i] << kChunk & 0x7fffffff;
-      values[i] = field >> kChunk << 31 | before | magnitude;
+      uint32_t &word = words[i * parts];
+      word = field >> kChunk << 31 | (chunk == 0 ? 0 : word << kChunk & 0x7fffffff) | magnitude;
       any |= magnitude;
     }
   }
   const int spare = chunks(s) * kChunk - s.significand_bits;
   const int exponent = static_cast<int>(code) + s.top - static_cast<int>(window) - (s.significand_bits - 1);
+  const bool is_nan = code == window && any == 0;
+  unit = unit_of(exponent, is_nan);
   for (uint64_t i = 0; i < size; ++i) {
-    const auto magnitude = static_cast<double>((values[i] & 0x7fffffff) >> spare);
+    uint32_t *const word = words + i * parts;
+    const uint32_t magnitude = (*word & 0x7fffffff) >> spare;
     const uint32_t bits = as_bits(static_cast<float>(std::ldexp(magnitude, exponent)));
-    values[i] = code == window && any == 0 ? kNan : (values[i] & 0x80000000) | bits;
+    *word = is_nan ? kNan : (*word & 0x80000000) | bits;
+    if (parts > 1) cut(s, as_float(*word), magnitude, exponent, word);
   }
 }
 
 // Microscaling: a power of two, then elements, which have neither infinities nor NaN where numc.pack wrote them.
-void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *values) {
+void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *words, float &unit) {
   const uint32_t code = fields(bit, kScaleBits);
   bit += kScaleBits;
   const int width = element_bits(s), scale = static_cast<int>(code) - kScaleBias - s.significand_bits;
-  const int bias = s.exponent_bits > 0 ? (1 << (s.exponent_bits - 1)) - 1 : 0;
+  const int bias = s.exponent_bits > 0 ? (1 << (s.exponent_bits - 1)) - 1 : 1;
+  const bool is_nan = code == (1u << kScaleBits) - 1;
+  unit = unit_of(scale + 1 - bias, is_nan);
   for (uint64_t i = 0; i < size; ++i, bit += static_cast<uint64_t>(width)) {
     const uint32_t element = fields(bit, width);
     double value;
@@ -172,45 +205,44 @@ void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size
       value = std::ldexp(units, static_cast<int>(field != 0 ? field : 1) - bias + scale);
       if (element >> (width - 1) != 0) value = -value;
     }
-    values[i] = code == (1u << kScaleBits) - 1 ? kNan : as_bits(static_cast<float>(value));
+    words[i] = is_nan ? kNan : as_bits(static_cast<float>(value));
   }
 }
 
-// The values of one row: words of all parts as kernels take them, and what they sum up to.
+// The values of one row, every part as kernels take it, and the units of its groups.
 void read_row(const Storage &s, const Fields &fields, const Decoder &decode, uint64_t row, uint32_t *words,
-              uint32_t *values) {
+              float *units) {
   uint64_t bit = row * s.row_bits;
+  const auto parts = static_cast<uint64_t>(s.parts);
   if (s.kind == Storage::kBfp || s.kind == Storage::kMx) {
     for (uint64_t k = 0; k < s.depth; k += s.group) {
       const uint64_t size = s.depth - k < s.group ? s.depth - k : s.group;
-      (s.kind == Storage::kBfp ? read_bfp : read_mx)(s, fields, bit, size, values + k);
+      (s.kind == Storage::kBfp ? read_bfp : read_mx)(s, fields, bit, size, words + k * parts, *units++);
       bit += group_bits(s, size);
     }
-    std::memcpy(words, values, s.depth * 4);
     return;
   }
   if (s.kind == Storage::kInt) {
     for (uint64_t i = 0; i < s.depth; ++i, bit += static_cast<uint64_t>(s.significand_bits)) {
       const int32_t q = two_s_complement(fields(bit, s.significand_bits), s.significand_bits);
-      values[i] = words[i] = as_bits(static_cast<float>(q));
+      words[i] = as_bits(static_cast<float>(q));
     }
     return;
   }
-  const auto parts = static_cast<uint64_t>(s.parts);
   const int width = 1 + s.exponent_bits + s.significand_bits;
   const auto step = static_cast<uint64_t>(width);
-  if (parts == 1) {
-    for (uint64_t i = 0; i < s.depth; ++i, bit += step) values[i] = words[i] = decode(fields(bit, width));
-    return;
-  }
-  for (uint64_t i = 0; i < s.depth; ++i) {
-    uint32_t *const word = words + i * parts;
-    double sum = 0;
-    for (uint64_t p = 0; p < parts; ++p, bit += step) sum += as_float(word[p] = decode(fields(bit, width)));
-    const bool finite = is_finite(word[0]);
-    values[i] = finite && word[0] << 1 != 0 ? as_bits(static_cast<float>(sum)) : word[0];
-    for (uint64_t p = 1; p < parts && !finite; ++p) word[p] = word[0];  // an infinity is in every part
-  }
+  for (uint64_t i = 0; i < s.depth * parts; ++i, bit += step) words[i] = decode(fields(bit, width));
+  if (parts == 1) return;
+  for (uint32_t *word = words; word != words + s.depth * parts; word += parts)
+    if (!is_finite(word[0])) std::fill(word + 1, word + parts, word[0]);  // an infinity is in every part
+}
+
+// The value that parts of bf16xN are.
+uint32_t sum(const uint32_t *parts, uint64_t count) {
+  if (count == 1 || !is_finite(parts[0]) || parts[0] << 1 == 0) return parts[0];
+  double total = 0;
+  for (uint64_t p = 0; p < count; ++p) total += as_float(parts[p]);
+  return as_bits(static_cast<float>(total));
 }
 
 void place(const Storage &s, const Panels &p, const uint32_t *words, uint64_t index, uint32_t *batch) {
@@ -238,7 +270,8 @@ Size bits_of_row(const Storage &s) {
   const int e = s.exponent_bits, m = s.significand_bits;
   const bool is_bf16 = e == 8 && m == 7 && s.subnormals && !s.finite;
   const bool grouped = s.kind == Storage::kBfp || s.kind == Storage::kMx;
-  if (s.parts < 1 || s.parts > (s.kind == Storage::kFloat && is_bf16 ? 3 : 1)) return {0};
+  const int most = s.kind == Storage::kBfp ? chunks(s) : s.kind == Storage::kFloat && is_bf16 ? 3 : 1;
+  if (s.parts < 1 || s.parts > most) return {0};
   if ((s.group != 0) != grouped) return {0};
   if (s.kind == Storage::kFloat) {
     if (e < 2 || e > (s.finite ? 7 : 8) || m > 23) return {0};
@@ -249,6 +282,34 @@ Size bits_of_row(const Storage &s) {
   if (s.kind == Storage::kBfp && (e < 1 || e > 8 || m < 1 || m > 23 || s.top < -1023 || s.top > 1023)) return {0};
   const uint64_t rest = s.depth % s.group;  // both factors are small: no overflow in group_bits
   return Size{s.depth / s.group} * Size{group_bits(s, s.group)} + Size{rest == 0 ? 0 : group_bits(s, rest)};
+}
+
+// A panel of pairs: 16-bit integers, and where there are groups their units.
+void place_pairs(const Storage &s, const Panels &p, const uint32_t *words, const float *units, uint64_t index,
+                 uint32_t *batch) {
+  const uint64_t width = s.width, inside = index % p.extent;
+  uint32_t *const panel = batch + index / p.extent * p.panel_words.value;
+  const auto put = [&](uint32_t *pair, uint64_t half, uint64_t k) {
+    const double value = as_float(words[k]), unit = s.group != 0 ? units[k / s.group] : 1;
+    const auto integer = static_cast<int16_t>(std::isfinite(value / unit) ? value / unit : 0);
+    std::memcpy(reinterpret_cast<int16_t *>(pair) + half, &integer, 2);
+  };
+  if (s.side == Storage::kRows) {
+    for (uint64_t k = 0; k < s.depth; ++k) {
+      uint32_t *const slot = panel + k / width * p.step_words + inside * width;
+      put(slot + k % width / 2, k % 2, k);
+      if (s.group != 0 && k % s.group == 0) slot[width / 2 + k % width / s.group] = as_bits(units[k / s.group]);
+    }
+    return;
+  }
+  uint32_t *block = panel + inside;
+  for (uint64_t start = 0; start < s.depth; start += s.k_block) {
+    const uint64_t depth = s.depth - start < s.k_block ? s.depth - start : s.k_block;
+    for (uint64_t k = 0; k < depth; ++k) put(block + k / 2 * p.step_words, k % 2, start + k);
+    block += (depth + depth % 2) * p.step_words;
+    for (uint64_t k = 0; s.group != 0 && k < depth; k += s.group, block += p.step_words)
+      *block = as_bits(units[(start + k) / s.group]);
+  }
 }
 
 // The default floating-point environment, whatever the caller's is: sums of parts may be subnormal.
@@ -273,50 +334,47 @@ const char *Storage::check() {
   if (side != kDense) {
     constexpr uint32_t kMost = 64;  // a small file shall not become a huge weight
     if (width == 0 || count == 0 || k_block == 0 || width > kMost || count > kMost) return "is packed in no panels";
-    const Panels p(*this);
-    in_memory = Size{batches} * (p.batch_words + p.ranges()) + Size{last.size()};
+    // A vector has room for half as many pairs and as many units; a block of lanes has whole groups.
+    const bool fits = kind != kFloat && parts == 1 && width % 2 == 0 && k_block % 2 == 0 &&
+                      (group == 0 || (k_block % group == 0 && (group > 1 || side == kLanes)));
+    if (pairs && !fits) return "is packed in no panels";
+    in_memory = Size{batches} * Panels(*this).batch_words + Size{tail};
   }
   in_memory = in_memory * Size{4};
   if (!bits.good || !in_memory.good) return "is packed with impossible sizes";
   row_bits = row.value;
-  stored_bytes = ceil_div(bits.value, 8);
+  stored_bytes = ceil_div(bits.value, 8) + uint64_t{tail} * 4;
   words = in_memory.value / 4;
   return nullptr;
 }
 
 void expand(const Storage &s, const uint8_t *stored, float *out) {
   const Environment environment;
-  const Fields fields(stored, s.stored_bytes);
+  const uint64_t tail = uint64_t{s.tail} * 4;
+  const Fields fields(stored, s.stored_bytes - tail);
   const Decoder decode(s);
-  std::vector<uint32_t> words(s.depth * static_cast<uint64_t>(s.parts)), values(s.depth);
+  const auto parts = static_cast<uint64_t>(s.parts);
+  std::vector<uint32_t> words(s.depth * parts);
+  std::vector<float> units(s.group == 0 ? 0 : ceil_div(s.depth, s.group));
+  auto *const target = reinterpret_cast<uint32_t *>(out);
   if (s.side == Storage::kDense) {
     for (uint64_t row = 0; row < s.batches * s.size; ++row) {
-      read_row(s, fields, decode, row, words.data(), values.data());
-      std::memcpy(out + row * s.depth, values.data(), s.depth * 4);
+      read_row(s, fields, decode, row, words.data(), units.data());
+      for (uint64_t i = 0; i < s.depth; ++i) target[row * s.depth + i] = sum(words.data() + i * parts, parts);
     }
     return;
   }
   const Panels p(s);
-  auto *const target = reinterpret_cast<uint32_t *>(out);
-  uint32_t *const ranges = target + s.batches * p.batch_words.value;
   std::memset(target, 0, s.words * 4);
-  // The guards' data: the smallest non-zero magnitude less one and the largest one of every panel and block of k.
-  for (uint64_t i = 0; i < s.batches * p.panels * p.blocks; ++i) ranges[2 * i] = 0xffffffff;
-  std::copy(s.last.begin(), s.last.end(), target + s.words - s.last.size());
   for (uint64_t row = 0; row < s.batches * s.size; ++row) {
-    const uint64_t batch = row / s.size, index = row % s.size;
-    read_row(s, fields, decode, row, words.data(), values.data());
-    place(s, p, words.data(), index, target + batch * p.batch_words.value);
-    uint32_t *range = ranges + 2 * (batch * p.panels + index / p.extent) * p.blocks;
-    for (uint64_t k = 0; k < s.depth; range += 2) {
-      const uint64_t end = s.depth - k < s.k_block ? s.depth : k + s.k_block;
-      for (; k < end; ++k) {
-        const uint32_t magnitude = values[k] & 0x7fffffff;
-        if (magnitude - 1 < range[0]) range[0] = magnitude - 1;
-        if (magnitude > range[1]) range[1] = magnitude;
-      }
-    }
+    uint32_t *const batch = target + row / s.size * p.batch_words.value;
+    read_row(s, fields, decode, row, words.data(), units.data());
+    if (s.pairs)
+      place_pairs(s, p, words.data(), units.data(), row % s.size, batch);
+    else
+      place(s, p, words.data(), row % s.size, batch);
   }
+  std::memcpy(target + s.words - s.tail, stored + s.stored_bytes - tail, tail);
 }
 
 }  // namespace numc

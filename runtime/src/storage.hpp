@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace numc {
 
@@ -12,12 +11,13 @@ namespace numc {
 //
 //   u8 kind, u8 exponent bits, u8 significand bits, u8 1 if there are subnormals, u8 1 if there are no infinities,
 //   u8 parts, u32 group, i32 top, u8 side, u64 batches, u64 rows or lanes, u64 k
-//   of panels: u32 width, u32 rows or vectors of a panel, u32 block of k, u8 count, u32 numbers[count]
+//   of panels: u32 width, u32 rows or vectors of a panel, u32 block of k, u8 1 if they hold pairs, u32 tail
 //
-// Groups run along k. What a kind does not need is 0.
+// Groups run along k. What a kind does not need is 0. `tail` numbers of 32 bits, which are behind the panels in memory
+// (the guards' data), follow the values as they are.
 struct Storage {
   // Codes of a float format, or of its parts; bfp (significand: of the magnitude; top: the largest exponent of the
-  // tensor); mx (no exponent bits: two's complement); two's complement integers of `significand_bits` bits.
+  // tensor; parts: into how many a magnitude is cut in memory); mx (no exponent bits: two's complement); two's complement integers of `significand_bits` bits.
   enum Kind : uint8_t { kFloat, kBfp, kMx, kInt };
   enum Side : uint8_t { kDense, kRows, kLanes };
 
@@ -28,8 +28,8 @@ struct Storage {
   int32_t top = 0;
   Side side = kDense;
   uint64_t batches = 0, size = 0, depth = 0;
-  uint32_t width = 0, count = 0, k_block = 0;
-  std::vector<uint32_t> last;  // what is behind the panels and their ranges in memory
+  uint32_t width = 0, count = 0, k_block = 0, tail = 0;
+  bool pairs = false;  // 16-bit integers, and the units of groups
 
   // Checks what was read, and computes the sizes. Returns what is wrong, or NULL.
   const char *check();

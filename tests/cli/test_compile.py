@@ -44,7 +44,7 @@ def test_pack_weights_tells_the_size_before_and_after(numc_run):
     assert told["weight_bytes"] == sum(w.nbytes for w in plain.contents.weights)
     assert told["stored_weight_bytes"] == sum(w.nbytes for w in program.contents.weights) < told["weight_bytes"] / 3
     assert told["packed_values"] == 16 * 9 + 32 * 144 + 32 * 288 + 64 * 512 + 10 * 64
-    assert told["bits_per_packed_value"] == 10
+    assert 10 <= told["bits_per_packed_value"] < 10.1  # and what guards know of each panel
     assert told["program_bytes"] == Path("m.numc").stat().st_size
     assert (
         f"{told['weight_bytes']} bytes of weights, stored in {told['stored_weight_bytes']} (10 bits per packed value), "

@@ -173,7 +173,7 @@ def test_a_packed_weight(tmp_path):
         (0, 1, "weight 'bias' is packed in no format"),
         (6, 9, "weight 'bias' is packed in no format"),
         (14, 3, "weight 'bias' is packed in no order"),
-        (14, 1, "abi section ends early"),
+        (14, 1, "weight 'bias' is packed in no panels"),
         (15, 0, "weight 'bias' is packed without values"),
         (22, 255, "weight 'bias' is packed with impossible sizes"),
         (31, 5, "weight 'bias' is not packed in the bytes that its shape takes"),
