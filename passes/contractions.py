@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
+from numc.compiler.fma import SOFTWARE_DATAPATHS
 from numc.compiler.switches import disabled
 from numc.passes import walk
 from numc.passes.call import call_text
@@ -85,7 +86,8 @@ class _Lowering:
         """The kernel of a contraction, and how the operand of its lanes is padded if it can take it unpadded."""
         tile = _tile(self.tile, found)
         tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
-        kernel = Kernel(found.fma, tile, found.swap, self.fast, _partial(tile, found), self.dot)
+        partial, narrow = _partial(tile, found), _narrow(tile, found)
+        kernel = Kernel(found.fma, tile, found.swap, self.fast, partial, self.dot, narrow)
         staged = _few_steps(kernel, found) and not disabled("stage-padding")
         return kernel, unpadded(found) if staged else None
 
@@ -247,6 +249,13 @@ def _partial(tile: Tile, found: Found) -> tuple[int, ...]:
     if rows is None:
         return tuple(n for n in (1, 2, 4) if n < tile.rows)
     return (rows % tile.rows,) if rows % tile.rows else ()
+
+
+def _narrow(tile: Tile, found: Found) -> bool:
+    """Whether the last lanes are a vector or less of several: for a whole tile of them, half of the work is wasted."""
+    fma, lanes = found.fma, size_of(found, found.shape.lanes)
+    plain = not fma.draws and not fma.groups and fma.chunk is None and fma.datapath in SOFTWARE_DATAPATHS
+    return plain and tile.vectors > 1 and lanes is not None and 0 < lanes % tile.lanes <= tile.width
 
 
 def _moved(operand: tuple[ir.Value, ir.AffineMap], neighbour: Neighbour, found: Found) -> Operand:

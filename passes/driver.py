@@ -361,10 +361,14 @@ def _task_text(driver: Driver) -> str:
                     where = [k0] if kernel.needs_k0 else []
                     drawn = _drawn(f, kernel, batch, i, j)
                     extra = [kind for _, kind in kernel.extra]
-                    f.call(
-                        kernel.name, row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn,
-                        types=", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra]),
-                    )  # fmt: skip
+                    types = ", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra])
+                    arguments = (row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn)
+                    if kernel.narrow:
+                        for predicate, name in (("ugt", kernel.name), ("ule", f"{kernel.name}_one")):
+                            with f.when(f.compare(predicate, lane_count, f.number(t.width), "i64")):
+                                f.call(name, *arguments, types=types)
+                    else:
+                        f.call(kernel.name, *arguments, types=types)
                     with f.when(is_last):
                         if kernel.chunks is not None:
                             short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")

@@ -52,7 +52,8 @@ AVX2 = Tile(width=8, vectors=2, rows=4)
 class Kernel:
     """One set of micro-kernels to generate. `swap`: the rows come from the operator's b and the lanes from its a.
 
-    partial: row counts below `tile.rows` that get a micro-kernel of their own (fewer rows, the same panels).
+    partial: row counts below `tile.rows` that get a micro-kernel of their own (fewer rows, the same panels). narrow: so
+    does one vector of the tile's, for the last lanes.
     dot: the target has dot products of pairs of 16-bit integers (VNNI).
     """
 
@@ -62,6 +63,7 @@ class Kernel:
     fast: bool = True
     partial: tuple[int, ...] = ()
     dot: bool = False
+    narrow: bool = False
 
     @property
     def name(self) -> str:
@@ -69,6 +71,7 @@ class Kernel:
         text = "".join(ch if ch.isalnum() else "_" for ch in str(self.fma))
         t = self.tile
         some = "".join(f"_{n}" for n in self.partial)
+        some += "_narrow" if self.narrow else ""
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 
     def parts(self, side: str) -> int:
@@ -155,28 +158,37 @@ def kernel_text(kernel: Kernel) -> str:
 
     Its arguments: packed rows, packed lanes, the tile (rows x lanes, f32), the depth of the block, the number of rows,
     and the smallest and largest magnitudes of rows and lanes, which decide whether the cheap sequence is exact; then
-    where the block begins, if the kernel needs it.
+    where the block begins, if the kernel needs it. ``@<name>_one``, of narrow kernels, updates the tile's first vector only.
     """
     limits = kernel.limits
-    parts = [_micro_kernel_text(kernel, kernel.tile.rows, fast=False)]
+    widths = (kernel.tile.vectors, 1) if kernel.narrow else (kernel.tile.vectors,)
+    parts = []
+    for vectors in widths:
+        parts.append(_micro_kernel_text(kernel, kernel.tile.rows, vectors, fast=False))
+        if limits is not None:
+            sizes = (*kernel.partial, kernel.tile.rows)
+            parts += [_micro_kernel_text(kernel, rows, vectors, fast=True) for rows in sizes]
+        elif kernel.partial:
+            parts += [_micro_kernel_text(kernel, rows, vectors, fast=False) for rows in kernel.partial]
     if limits is not None:
-        parts += [_micro_kernel_text(kernel, rows, fast=True) for rows in (*kernel.partial, kernel.tile.rows)]
         parts.append(_guard_text(kernel, limits))
-    elif kernel.partial:
-        parts += [_micro_kernel_text(kernel, rows, fast=False) for rows in kernel.partial]
     if kernel.chunks is not None:
         draws = _random(kernel, kernel.tile.rows) if kernel.fma.acc.noise else None
         parts.append(finish_text(f"{kernel.name}_finish", kernel.chunks, kernel.drawn, draws))
     if kernel.groups is not None and kernel.groups.is_integer:
         parts.append(kernel.groups.finish_text(f"{kernel.name}_finish"))
-    return "\n".join([*parts, _choice_text(kernel)])
+    return "\n".join([*parts, *(_choice_text(kernel, vectors) for vectors in widths)])
 
 
-def _micro_name(kernel: Kernel, rows: int, *, fast: bool) -> str:
-    return f"{kernel.name}_{'fast' if fast else 'exact'}{rows}"
+def _stem(kernel: Kernel, vectors: int) -> str:
+    return kernel.name if vectors == kernel.tile.vectors else f"{kernel.name}_one"
 
 
-def _choice_text(kernel: Kernel) -> str:
+def _micro_name(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -> str:
+    return f"{_stem(kernel, vectors)}_{'fast' if fast else 'exact'}{rows}"
+
+
+def _choice_text(kernel: Kernel, vectors: int) -> str:
     """The entry: guard, then the micro-kernel for the number of rows."""
     names, kinds = "".join(f", {n}" for n, _ in kernel.extra), "".join(f", {kind}" for _, kind in kernel.extra)
     call = f"(%rows, %lanes, %tile, %kc{names}) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64{kinds}) -> ()"
@@ -184,31 +196,33 @@ def _choice_text(kernel: Kernel) -> str:
 
     def by_rows(sizes: list[int], indent: str) -> str:
         if len(sizes) == 1:
-            return f"{indent}func.call @{_micro_name(kernel, sizes[0], fast=fast)}{call}"
+            return f"{indent}func.call @{_micro_name(kernel, sizes[0], vectors, fast=fast)}{call}"
         return f"""{indent}%most{sizes[0]} = arith.constant {sizes[0]} : i64
 {indent}%few{sizes[0]} = arith.cmpi ule, %count, %most{sizes[0]} : i64
 {indent}scf.if %few{sizes[0]} {{
-{indent}  func.call @{_micro_name(kernel, sizes[0], fast=fast)}{call}
+{indent}  func.call @{_micro_name(kernel, sizes[0], vectors, fast=fast)}{call}
 {indent}}} else {{
 {by_rows(sizes[1:], indent + "  ")}
 {indent}}}"""
 
     body = by_rows([*sorted(kernel.partial), kernel.tile.rows], "      " if fast else "    ")
     if fast and scale_of(kernel.fma) != 1:
-        body = _watched_text(kernel, body, f"func.call @{_micro_name(kernel, kernel.tile.rows, fast=False)}{call}")
+        body = _watched_text(
+            kernel, body, f"func.call @{_micro_name(kernel, kernel.tile.rows, vectors, fast=False)}{call}"
+        )
     elif fast:
         body = f"""    %ok = func.call @{kernel.name}_guard(%rlow, %rhigh, %llow, %lhigh, %tile) : (i32, i32, i32, i32, !llvm.ptr) -> i1
     scf.if %ok {{
 {body}
     }} else {{
-      func.call @{_micro_name(kernel, kernel.tile.rows, fast=False)}{call}
+      func.call @{_micro_name(kernel, kernel.tile.rows, vectors, fast=False)}{call}
     }}"""
     elif kernel.flushes:
         body = f"""    %mode = func.call @numc_ftz_begin() : () -> i32
 {body}
     func.call @numc_ftz_end(%mode) : (i32) -> ()"""
     return f"""
-func.func private @{kernel.name}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64, %count: i64,
+func.func private @{_stem(kernel, vectors)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64, %count: i64,
     %rlow: i32, %rhigh: i32, %llow: i32, %lhigh: i32{_declared(kernel)}) {APART} {{
 {body}
     return
@@ -263,13 +277,13 @@ def _random(kernel: Kernel, rows: int) -> RandomSteps:
     return RandomSteps(kernel.fma, rows, kernel.tile.vectors, kernel.tile.width)
 
 
-def _micro_kernel_text(kernel: Kernel, rows: int, *, fast: bool) -> str:
+def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -> str:
     """rows x vectors accumulators in registers, all of the block's k; the tile is loaded, updated and stored."""
     t = kernel.tile
     vec = f"vector<{t.width}xf32>"
-    names = [f"%acc{r}_{v}" for r in range(rows) for v in range(t.vectors)]
-    places = [r * t.lanes + v * t.width for r in range(rows) for v in range(t.vectors)]
-    head = f"func.func private @{_micro_name(kernel, rows, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
+    names = [f"%acc{r}_{v}" for r in range(rows) for v in range(vectors)]
+    places = [r * t.lanes + v * t.width for r in range(rows) for v in range(vectors)]
+    head = f"func.func private @{_micro_name(kernel, rows, vectors, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
     prologue = _random(kernel, rows).prologue() if kernel.fma.draws else ""
     scale = scale_of(kernel.fma) if fast else 1.0
     if kernel.chunks is not None:
@@ -414,7 +428,7 @@ def _k_step(
     if kernel.flushes:
         code.lines += ["%one = arith.constant 1 : i64", "%next = arith.addi %i, %one : i64"]
         order = ["%next", "%i"]
-    current = list(acc)
+    current, vectors = list(acc), len(acc) // rows
     drawn = [NOTHING] * len(acc)
     if kernel.fma.draws:
         code.lines.append("%k = arith.addi %k0, %i : i64")
@@ -426,7 +440,7 @@ def _k_step(
         if fast:
             lane_values = _scaled(kernel, code, lane_values)
         for n, c in enumerate(current):
-            row, lane = row_values[n // t.vectors], lane_values[n % t.vectors]
+            row, lane = row_values[n // vectors], lane_values[n % vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
             if kernel.groups is not None:
                 current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
