@@ -111,7 +111,7 @@ _NAMES = (
         ("bfp(16,3,4):nan", "'bfp(16,3,4):nan': only formats without infinities (eXmYfn) take ':nan'"),
         ("mxfp4:rtz:rne", "'mxfp4_e2m1': ':rne' after ':rtz', keep one of them"),
         ("int8:rnd", "unknown rounding 'rnd' of 'int8' (did you mean 'rne' or 'rna'?): "
-         "allowed are rne, rtz, rna, rup, rdn, odd, nan"),
+         "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan"),
     ],
 )  # fmt: skip
 def test_errors(text: str, message: str) -> None:
@@ -188,7 +188,7 @@ def test_not_as_the_format_of_other_operations_yet() -> None:
 def test_roundings_and_texts_without_groups() -> None:
     with pytest.raises(NumcError) as error:
         GroupConversion(Bfp(16, 3, 4), "up")
-    assert str(error.value) == "rounding 'up' of 'bfp(16,3,4)': allowed are rne, rtz, rna, rup, rdn, odd"
+    assert str(error.value) == "rounding 'up' of 'bfp(16,3,4)': allowed are rne, rtz, rna, rup, rdn, odd, srN"
     with pytest.raises(NumcError) as error:
         parse_group_conversion("bf16")
     assert str(error.value).startswith("format 'bf16' has no groups: allowed are bfp(g,e,m), msfp12, lowbfp, ")
