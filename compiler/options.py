@@ -15,6 +15,7 @@ from numc.runtime.library import cpu_features
 class Options:
     """How to compile: the FMA operator, the format of other float operations, the target machine.
 
+    `calibration`: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
     `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
     """
 
@@ -22,6 +23,7 @@ class Options:
     ops: str = "fp32"
     target: str = "host"
     fast: bool = True
+    calibration: tuple[tuple[int, int, int], ...] = ()
 
     def resolved(self) -> tuple[Fma, Conversion, Target]:
         """Parse the texts. Raises NumcError for unknown names."""

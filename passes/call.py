@@ -18,9 +18,18 @@ _About = tuple[str, str, list[str], list[str]]
 
 
 def call_text(
-    task: str, kernel: Kernel, side: str, packing: Packing | None, found: Found, operands: list[Operand]
+    task: str,
+    kernel: Kernel,
+    side: str,
+    packing: Packing | None,
+    found: Found,
+    operands: list[Operand],
+    calibrated: tuple[int, int] | None = None,
 ) -> str:
-    """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks."""
+    """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks.
+
+    calibrated: the largest magnitudes of rows and lanes, if they are given.
+    """
     order = found.shape.order
     f = Function("contraction", {f"%x{n}": str(o.value.type) for n, o in enumerate(operands)} | {"%id": "i64"})
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[side]
@@ -44,7 +53,9 @@ def call_text(
             words += [_packed_stride(d, operand, packing, found) for d in order]
             continue
         pointer, start, _, strides = about
-        if n < 2:
+        if n < 2 and calibrated is not None:
+            words[largest + n] = calibrated[n]
+        elif n < 2:
             words[largest + n] = _largest(f, kernel, "rows" if n == 0 else "lanes", about)
         words.append(pointer)
         by_dimension: dict[int, list[int | str]] = {d: [] for d in order}

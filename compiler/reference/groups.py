@@ -66,9 +66,14 @@ def scale_of(largest: Value, fmt: Int) -> Value:
 
 
 def integer(value: Value, fmt: Int, rounding: str, scale: Value) -> int:
-    """The integer that stands for a value in a tensor of this scale; 0 where the scale is 0 or NaN."""
-    if type(scale) is not int or not scale:
+    """The integer that stands for a value in a tensor of this scale; 0 where the scale is 0 or NaN, or the value NaN.
+
+    A scale that is not that of the tensor can leave values beyond the largest integer; they become that.
+    """
+    if type(scale) is not int or not scale or value != value:
         return 0
+    if type(value) is float and math.isinf(value):
+        return -fmt.largest if value < 0 else fmt.largest
     quotient = Fraction(round_real(Fraction(_magnitude(value), scale), FP32))
     q = min(_to_integer(quotient, rounding, _negative(value)), fmt.largest)
     return -q if _negative(value) else q

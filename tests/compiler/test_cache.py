@@ -58,7 +58,9 @@ def test_the_second_compilation_is_the_first_ones_file(place):
     assert len(programs(place)) == 1
 
 
-@pytest.mark.parametrize("options", [{"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}])
+@pytest.mark.parametrize(
+    "options", [{"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}, {"calibration": ((0, 1, 2),)}]
+)
 def test_every_option_that_changes_code_changes_the_key(place, options):
     usual = cache.entry("model.mlir", Options(target="x86-64-v4"), None)
     assert cache.entry("model.mlir", Options(**{"target": "x86-64-v4", **options}), None) != usual
