@@ -33,6 +33,8 @@ OPERATORS: Mapping[str, Bar | None] = {
     "fmac(fp8_e5m2)": Bar(5.5, 4.1),
     "fmac(bf16,chunk=8)": Bar(3.5, 2.7),
     "fmac(e6m9,chunk=8)": Bar(5.5, 4.1),
+    "fmac(e6m9:sr8)": Bar(6, 3.4),
+    "fma(a=bf16,acc=bf16:sr8)": Bar(6, 3.4),
     "amx_bf16": Bar(1.6, 1.2),
     BF16_EXACT: Bar(30, 10),
     BF16X2_EXACT: Bar(30, 10),

@@ -75,7 +75,7 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
     """Read one scf.for; None unless it carries f32 vectors and reads rows by broadcast and lanes by load."""
     carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) == "f32"]
     body = [o.operation for o in op.regions[0].blocks[0].operations]
-    rows = sum(o.name == "vector.broadcast" for o in body)
+    rows = sum(o.name == "vector.broadcast" and isinstance(o.operands[0].type, ir.F32Type) for o in body)
     lanes = sum(o.name == "llvm.load" and isinstance(o.results[0].type, ir.VectorType) for o in body)
     if len(carried) < 2 or not rows or not lanes:
         return None
