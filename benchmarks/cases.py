@@ -38,6 +38,8 @@ OPERATORS: Mapping[str, Bar | None] = {
     "int8": Bar(0.6, 0.37),
     "mxfp8": Bar(1.6, 1.2),
     "mxfp4": Bar(1.6, 0.5),
+    "fmac(e6m9:sr8)": Bar(6, 3.4),
+    "fma(a=bf16,acc=bf16:sr8)": Bar(6, 3.4),
     "amx_bf16": Bar(1.6, 1.2),
     BF16_EXACT: Bar(30, 10),
     BF16X2_EXACT: Bar(30, 10),

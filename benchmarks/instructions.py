@@ -80,9 +80,9 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
     """
     body = [o.operation for o in op.regions[0].blocks[0].operations]
     pairs = any(_is_dot(o) for o in body)
-    elements = ("i32",) if pairs else ("f32", "f64")
+    elements, row = (("i32",), "i32") if pairs else (("f32", "f64"), "f32")
     carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) in elements]
-    rows = sum(o.name == "vector.broadcast" for o in body)
+    rows = sum(o.name == "vector.broadcast" and str(o.operands[0].type) == row for o in body)
     lanes = sum(o.name == "llvm.load" and isinstance(o.results[0].type, ir.VectorType) for o in body)
     if len(carried) < 2 or not rows or not lanes:
         return None

@@ -124,7 +124,8 @@ def entry(
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
-    chosen = [str(fma), str(ops), target.name, options.fast, options.pack_weights, sorted(switched_off()), fixed]
+    how = [options.fast, options.pack_weights, options.calibration, sorted(switched_off())]
+    chosen = [str(fma), str(ops), target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")
 

@@ -86,7 +86,9 @@ def _lower(
 ) -> tuple[ir.Module, pipeline.State]:
     fma, ops, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
+    largest = {number: (rows, lanes) for number, rows, lanes in options.calibration}
     state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights), _runs_here())
+    state.calibration = largest
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
@@ -111,6 +113,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "fma": str(state.fma),
         "ops": str(state.ops),
         "target": state.target.name,
+        "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
         "contractions": [asdict(c) for c in state.contractions],

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
 
 from numc.compiler import cache as programs
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
+
+Data = Mapping[str, npt.NDArray[Any]]
 
 
 def compile(
@@ -21,6 +27,7 @@ def compile(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     fast: bool = True,
     pack_weights: bool = False,
+    calibrate: Data | None = None,
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
 ) -> Program:
@@ -31,10 +38,33 @@ def compile(
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
     fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
     weights in the bytes of their format and expands them when it is loaded, to the same bits.
+    calibrate: inputs by name, on which the scales of intN are found once and for all, not in every execution.
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
     options = Options(fma, ops, target, fast, pack_weights)
+    if calibrate is not None:
+        options = calibrated(source, options, shapes, calibrate, cache=cache)
     return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])
+
+
+def calibrated(
+    source: str | os.PathLike[str] | Imported,
+    options: Options,
+    shapes: Mapping[str, tuple[int, ...]] | None,
+    data: Data,
+    *,
+    cache: bool = True,
+) -> Options:
+    """Return the options with the scales of intN that `data`, inputs by name, gives on this machine.
+
+    Raises NumcError for an operator without such scales, and for data that does not fit the model.
+    """
+    from numc.compiler.calibration import calibrate, check_calibrated
+
+    check_calibrated(options.resolved()[0])
+    here = replace(options, target="host")
+    found = calibrate(Program(contents(source, here, shapes, cache=cache)[0]), data)
+    return replace(options, calibration=found)
 
 
 def contents(

@@ -35,7 +35,7 @@ class Noise:
 
 @cache
 def noise_of(rounding: str) -> Noise | None:
-    """Return the noise of ``srN`` or ``srN.lfsr``, None for other roundings. Raises NumcError for a bad N or generator."""
+    """Return the noise of ``srN`` or ``srN.lfsr``, None for others. Raises NumcError for a bad N or generator."""
     match = _STOCHASTIC.fullmatch(rounding)
     if match is None:
         return None

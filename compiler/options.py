@@ -15,6 +15,7 @@ from numc.runtime.library import cpu_features
 class Options:
     """How to compile: the FMA operator, the format of other float operations, the target machine.
 
+    `calibration`: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
     `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
     pack_weights: the program holds weights in the bytes of their format, and expands them when it is loaded.
     """
@@ -24,6 +25,7 @@ class Options:
     target: str = "host"
     fast: bool = True
     pack_weights: bool = False
+    calibration: tuple[tuple[int, int, int], ...] = ()
 
     def resolved(self) -> tuple[Fma, Conversion, Target]:
         """Parse the texts. Raises NumcError for unknown names."""

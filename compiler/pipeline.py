@@ -46,6 +46,7 @@ class State:
     fast: bool = True
     weights: frozenset[int] = frozenset()
     fold: bool = True  # only where this machine can run what it compiles
+    calibration: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # options.py, by number
     contractions: list[Contraction] = field(default_factory=list)
     weight_conversions: dict[int, str] = field(default_factory=dict)
     packings: dict[int, Packing] = field(default_factory=dict)
@@ -129,7 +130,12 @@ def _free_early(module: ir.Module, _: State) -> None:
 def _contractions(module: ir.Module, state: State) -> None:
     fast = state.fast and state.target.has_fma
     found = contractions_to_kernels(
-        module.operation, state.target.tile, state.weights, fast=fast, dot=state.target.has_dot
+        module.operation,
+        state.target.tile,
+        state.weights,
+        fast=fast,
+        dot=state.target.has_dot,
+        calibration=state.calibration,
     )
     state.contractions, state.packings, state.unused_weights = found
 

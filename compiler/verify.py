@@ -19,7 +19,7 @@ from numc.compiler.grammar import parse_fma
 from numc.compiler.reference import Draws, dot
 from numc.compiler.reference.operators import grouped_dot, vector
 from numc.passes.driver import CONTEXT
-from numc.passes.packing import Layout, panel_values
+from numc.passes.packing import Layout, pair_values
 from numc.passes.staging import Plane
 from numc.runtime.program import Program
 
@@ -205,7 +205,8 @@ class _View:
             words = self._layout.panel_words(depth)
             address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
             panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
-            return panel_values(panel, self._layout, place % self._layout.extent, depth)
+            of_panel = pair_values(panel, self._layout, depth)
+            return np.asarray(of_panel[place % self._layout.extent])
         if self._layout is not None and self.is_packed(across):
             to = self._layout
             offsets = start + to.index(0, place, depth, size)

@@ -26,11 +26,12 @@ def call_text(
     found: Found,
     operands: list[Operand],
     plane: Plane | None,
+    calibrated: tuple[int, int] | None = None,
 ) -> str:
     """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks.
 
     With a plane, the operand of the lanes is what planes are made from: batches are apart as in memory, lanes and k as
-    in a plane.
+    in a plane. calibrated: the largest magnitudes of rows and lanes, if they are given.
     """
     order, draws = found.shape.order, kernel.fma.draws
     numbers = dict.fromkeys(("%id", "%stream") if draws else ("%id",), "i64")
@@ -59,7 +60,9 @@ def call_text(
             words += [_packed_stride(d, operand, packing, found) for d in order]
             continue
         pointer, start, _, strides = about
-        if n < 2:
+        if n < 2 and calibrated is not None:
+            words[largest + n] = calibrated[n]
+        elif n < 2:
             words[largest + n] = _largest(f, kernel, "rows" if n == 0 else "lanes", about)
         words.append(pointer)
         by_dimension: dict[int, list[int | str]] = {d: [] for d in order}

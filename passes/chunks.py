@@ -8,7 +8,7 @@ count from the first k of the reduction, a block of k may end inside of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from numc.compiler.formats import Conversion
@@ -32,12 +32,12 @@ class Chunks:
         """Whether a chunk can go on from one block of k to the next."""
         return self.k_block % self.size != 0
 
-    def loop(self, names: list[str], places: list[int], body: str, results: list[str], scale: float = 1.0) -> str:
+    def loop(self, names: list[str], places: list[int], steps: Callable[[str, str], str], scale: float = 1.0) -> str:
         """The loops over the chunks of a block and over the k of a chunk.
 
-        names, places: the accumulators and where in the tile they are. body, results: one step from `names` at ``%i``.
+        names, places: the accumulators and where in the tile they are. steps: the loop over the k between two names,
+        from ``<name>_in`` to ``<name>_out``; scale: what it multiplies the accumulators by.
         It reads ``%tile``, ``%kc``, the size of the block, and ``%k0``, where it begins, if chunks are carried.
-        scale: what the accumulators of the body are multiplied by.
         """
         vec = f"vector<{self.width}xf32>"
         types = ", ".join([vec] * len(names))
@@ -66,7 +66,7 @@ class Chunks:
             return ", ".join(name + suffix for name in names)
 
         before, enter = "", ""
-        first, starts = "%begin", ", ".join(f"{n} = %zero" for n in names)
+        first = "%begin"
         if self.carried:
             before = """    %within = arith.remui %k0, %size : i64
     %from = arith.subi %c0, %within : i64"""
@@ -78,7 +78,9 @@ class Chunks:
       }} else {{
         scf.yield {", ".join(["%zero"] * len(names))} : {types}
       }}"""
-            first, starts = "%first", ", ".join(f"{n} = {n}_in" for n in names)
+            first = "%first"
+        else:
+            enter = "\n".join(f"      {name}_in = arith.constant dense<0.0> : {vec}" for name in names)
         return f"""    %c0 = arith.constant 0 : i64
     %c1 = arith.constant 1 : i64
     %size = arith.constant {self.size} : i64
@@ -89,10 +91,7 @@ class Chunks:
       %whole = arith.addi %begin, %size : i64
       %end = arith.minsi %whole, %kc : i64
 {enter}
-      {listed("_out")} = scf.for %i = {first} to %end step %c1 iter_args({starts}) -> ({types}) : i64 {{
-{body}
-        scf.yield {", ".join(results)} : {types}
-      }}
+{steps(first, "%end")}
       %full = arith.cmpi sle, %whole, %kc : i64
       scf.if %full {{
 {each(0, load, *sum_of, f"llvm.store @_sum, @_at {store}")}

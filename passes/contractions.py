@@ -7,8 +7,9 @@ kernel where no value changes by that; weights are packed when the program is bu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from torch_mlir import ir
 
@@ -51,16 +52,23 @@ class Contraction:
 
 
 def contractions_to_kernels(
-    module: ir.Operation, tile: Tile, weights: Iterable[int] = (), *, fast: bool = True, dot: bool = False
+    module: ir.Operation,
+    tile: Tile,
+    weights: Iterable[int] = (),
+    *,
+    fast: bool = True,
+    dot: bool = False,
+    calibration: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> tuple[list[Contraction], dict[int, Packing], set[int]]:
     """Rewrite `module` in place; returns the contractions in program order, packed weights, and weights without a use.
 
-    dot: the target has VNNI. weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
+    dot: the target has VNNI. calibration: of contractions by number, the largest magnitudes of rows and lanes, where they
+    are not found anew in every execution. weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
     the arguments that nothing uses any more are empty.
     """
     with module.context, ir.Location.unknown():
         found = [f for g in walk.operations(module, "linalg.generic") if (f := find(g)) is not None]
-        lowering = _Lowering(module, tile, fast and not disabled("fast"), dot, set(weights))
+        lowering = _Lowering(module, tile, fast and not disabled("fast"), dot, set(weights), calibration)
         # Paddings first: they change what the operations before them write.
         for each, kernel, padding in [(each, *lowering.prepared(each)) for each in found]:
             lowering.lower(each, kernel, padding)
@@ -71,7 +79,16 @@ def contractions_to_kernels(
 class _Lowering:
     """The functions added to a module so far, and what was learnt about its contractions."""
 
-    def __init__(self, module: ir.Operation, tile: Tile, fast: bool, dot: bool, weights: set[int]) -> None:
+    def __init__(
+        self,
+        module: ir.Operation,
+        tile: Tile,
+        fast: bool,
+        dot: bool,
+        weights: set[int],
+        calibration: Mapping[int, tuple[int, int]],
+    ) -> None:
+        self._calibration = calibration
         self.module, self.tile, self.fast, self.dot = module, tile, fast, dot
         self._weights = {walk.main(module).regions[0].blocks[0].arguments[n]: n for n in weights}
         self._packed: dict[tuple[object, ...], ir.Value] = {}
@@ -120,9 +137,10 @@ class _Lowering:
         task = self._named(self._drivers, _functions_of(driver), "driver", "task")
         lanes_operand = found.lanes if padding is None else padding.operand(found)
         operands = [found.rows, lanes_operand, *first_streams, *last_streams, out]
-        text = call_text(task, kernel, side, packing, found, operands, driver.plane)
-        callee = self._named(self._calls, text, "contraction", "contraction")
         number = len(self.table)
+        calibrated = self._calibration.get(number)
+        text = call_text(task, kernel, side, packing, found, operands, driver.plane, calibrated)
+        callee = self._named(self._calls, text, "contraction", "contraction")
         about = layout(kernel, side) if side else None
         name, passes = _name(generic), found.fma.passes
         self.table.append(Contraction(number, str(found.fma), passes, name, found.swap, side, about, driver.plane))

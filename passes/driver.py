@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from numc.compiler.grouped import Int
 from numc.passes.code import APART, Code, Function
-from numc.passes.group_values import emit_divisor
+from numc.passes.group_values import emit_scale
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
 from numc.passes.segments import lanes_below
@@ -415,7 +415,7 @@ def _factor(f: Function, kernel: Kernel) -> str:
 def _scale(code: Code, largest: str, kernel: Kernel, side: str) -> str:
     fmt = kernel.groups_of(side).format
     assert isinstance(fmt, Int)
-    return emit_divisor(code, largest, fmt)
+    return emit_scale(code, largest, fmt)
 
 
 def _largest(f: Function) -> list[str]:

@@ -139,7 +139,7 @@ def emit_noisy_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, wor
 
 
 def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "") -> str:
-    """Append one step of `fma` that is exact under its guard; returns the name of D. noise: what it draws, if it does."""
+    """Append one step of `fma` that is exact under its guard; returns the name of D. noise: what it draws."""
     if fma.draws:
         return emit_noisy_fma(code, a, b, c, fma, noise, "")
     fmt = fma.acc.format

@@ -143,19 +143,26 @@ def _element(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str:
 
 
 def emit_divisor(code: Code, largest: str, fmt: Int) -> str:
-    """The scale of a tensor by its largest magnitude (an encoding); 1 if it is zero, NaN if that is not finite."""
+    """What values of a tensor are divided by: its scale, or infinity where that is zero."""
+    infinity = code.cast("bitcast", code.int(_INFINITY), "i32", "f32")
+    return code.select(code.compare("eq", largest, code.int(0)), infinity, emit_scale(code, largest, fmt))
+
+
+def emit_scale(code: Code, largest: str, fmt: Int) -> str:
+    """The scale of a tensor by its largest magnitude (an encoding); 0 if that is zero, NaN if it is not finite."""
     value = code.cast("bitcast", largest, "i32", "f32")
     scale = code.binary("maximumf", code.binary("divf", value, code.f32(fmt.largest)), code.f32(2.0**-149))
-    scale = code.select(code.compare("eq", largest, code.int(0)), code.f32(1.0), scale)
+    scale = code.select(code.compare("eq", largest, code.int(0)), code.f32(0.0), scale)
     nan = code.cast("bitcast", code.int(_NAN), "i32", "f32")
     return code.select(code.compare("uge", largest, code.int(_INFINITY)), nan, scale)
 
 
 def emit_integer(code: Code, x: str, divisor: str, to: GroupConversion) -> str:
-    """The integer of intN that stands for `x`, as a float; any where the divisor is NaN."""
+    """The integer of intN that stands for `x`, as a float; 0 where `x` or the divisor is NaN."""
     assert isinstance(to.format, Int)
     y = code.binary("divf", x, divisor)
-    return _clamp(code, _to_integer(code, y, y, lambda u: u, to.rounding), float(to.format.largest))
+    integer = _clamp(code, _to_integer(code, y, y, lambda u: u, to.rounding), float(to.format.largest))
+    return code.select(code.compare("ord", y, y, "f32"), integer, code.f32(0.0))
 
 
 def _to_integer(code: Code, y: str, x: str, back: Callable[[str], str], rounding: str) -> str:

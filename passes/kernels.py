@@ -16,6 +16,7 @@ from numc.compiler.formats import Conversion
 from numc.compiler.grouped import GroupConversion
 from numc.passes.chunks import Chunks, finish_text
 from numc.passes.code import APART, Code
+from numc.passes.draws import run_of
 from numc.passes.fast import Guard, emit_fast_fma, emit_noisy_fma, guard, scale_of
 from numc.passes.group_loops import Groups
 from numc.passes.operators import NOTHING, emit_fma
@@ -286,12 +287,21 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     head = f"func.func private @{_micro_name(kernel, rows, vectors, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
     prologue = _random(kernel, rows).prologue() if kernel.fma.draws else ""
     scale = scale_of(kernel.fma) if fast else 1.0
-    if kernel.chunks is not None:
+    noise = kernel.fma.acc.noise
+    run = run_of(noise) if fast and noise is not None and not noise.lfsr else 0
+
+    def steps(first: str, end: str) -> str:
+        if run and (kernel.chunks is None or kernel.chunks.size % run == 0):
+            return _random_loops(kernel, rows, names, vec, first, end)
         body, results = _k_step(kernel, rows, names, fast=fast)
+        return f"""    %step = arith.constant {2 if kernel.flushes else 1} : i64
+{_loop(names, vec, (first, end, "%step"), ("_in", "_out"), body, results)}"""
+
+    if kernel.chunks is not None:
         return f"""
 {head}{_declared(kernel)}) {APART} {{
 {prologue}
-{kernel.chunks.loop(names, places, body, results, scale)}
+{kernel.chunks.loop(names, places, steps, scale)}
     return
 }}"""
     if kernel.groups is not None:
@@ -321,14 +331,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
         + f"    llvm.store {acc}_{'back' if up else 'out'}, {acc}_at {{alignment = 4 : i64}} : {vec}, !llvm.ptr"
         for acc in names
     )
-    if kernel.fma.datapath == "amx_bf16":
-        loop = _amx_loop(kernel, rows, names, vec)
-    elif fast and kernel.fma.acc.noise is not None and not kernel.fma.acc.noise.lfsr:
-        loop = _random_loops(kernel, rows, names, vec)
-    else:
-        body, results = _k_step(kernel, rows, names, fast=fast)
-        loop = f"""    %step = arith.constant {2 if kernel.flushes else 1} : i64
-{_loop(names, vec, ("%c0", "%kc", "%step"), ("_in", "_out"), body, results)}"""
+    loop = _amx_loop(kernel, rows, names, vec) if kernel.fma.datapath == "amx_bf16" else steps("%c0", "%kc")
     return f"""
 {head}{_declared(kernel)}) {APART} {{
     %c0 = arith.constant 0 : i64
@@ -354,7 +357,7 @@ def _loop(
     }}"""
 
 
-def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str) -> str:
+def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str, first: str, end: str) -> str:
     """Steps of k by the runs that share random words, then those that are left one by one."""
     random, t = _random(kernel, rows), kernel.tile
     code = Code(t.width, "u")
@@ -376,14 +379,14 @@ def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str) -> str:
             row, lane = row_values[n // t.vectors], lane_values[n % t.vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
             current[n] = emit_noisy_fma(code, a, b, current[n], kernel.fma, words[n], position)
-    whole = _loop(names, vec, ("%c0", "%whole", "%run"), ("_in", "_mid"), code.text("      "), current)
+    whole = _loop(names, vec, (first, "%runs_end", "%run"), ("_in", "_mid"), code.text("      "), current)
     body, results = _k_step(kernel, rows, names, fast=True)
-    return f"""    %c1 = arith.constant 1 : i64
+    return f"""    %one = arith.constant 1 : i64
     %run = arith.constant {random.run} : i64
-    %rest = arith.remui %kc, %run : i64
-    %whole = arith.subi %kc, %rest : i64
+    %rest = arith.remui {end}, %run : i64
+    %runs_end = arith.subi {end}, %rest : i64
 {whole}
-{_loop(names, vec, ("%whole", "%kc", "%c1"), ("_mid", "_out"), body, results)}"""
+{_loop(names, vec, ("%runs_end", end, "%one"), ("_mid", "_out"), body, results)}"""
 
 
 def _scaled(kernel: Kernel, code: Code, lanes: list[list[str]]) -> list[list[str]]:

@@ -195,28 +195,30 @@ def _pairs(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
     return np.concatenate(blocks, axis=2) if blocks else words
 
 
-def panel_values(panel: F32Array, to: Layout, inside: int, depth: int) -> F32Array:
-    """Return the values over k of one row or lane of a panel of pairs; of intN the integers."""
+def pair_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
+    """Return the values (rows or lanes, k) of a panel of pairs; of intN the integers."""
     if to.side == "rows":
-        slots = panel.reshape(-1, to.count, to.width)[:, inside]
-        integers = np.ascontiguousarray(slots[:, : to.width // 2]).view(np.int16).reshape(-1)[:depth]
+        slots = panel.reshape(-1, to.count, to.width)
+        integers = np.ascontiguousarray(slots[:, :, : to.width // 2]).view(np.int16)
+        integers = integers.transpose(1, 0, 2).reshape(to.count, -1)[:, :depth]
         places = [divmod(k, to.width) for k in range(0, depth, to.group or depth)] if to.group else []
-        units = [slots[vector, to.width // 2 + within // to.group] for vector, within in places]
+        units = [slots[vector, :, to.width // 2 + within // to.group, None] for vector, within in places]
     else:
-        column = panel.reshape(-1, to.count * to.width)[:, inside]
+        lanes = panel.reshape(-1, to.extent).T
         found: list[npt.NDArray[np.int16]] = []
         units, block = [], 0
         for start in range(0, depth, to.k_block):
             count = min(to.k_block, depth - start)
-            pairs = np.ascontiguousarray(column[block : block + -(-count // 2)]).view(np.int16)
-            found.append(pairs[:count])
+            pairs = np.ascontiguousarray(lanes[:, block : block + -(-count // 2)]).view(np.int16)
+            found.append(pairs[:, :count])
             even, size = count + count % 2, to.block_steps(count)
-            units += column[block + even : block + size].tolist()
+            units.append(lanes[:, block + even : block + size])
             block += size
-        integers = np.concatenate(found)
+        integers = np.concatenate(found, axis=1)
+    values = integers.astype(np.float32)
     if not to.group:
-        return integers.astype(np.float32)
-    return integers.astype(np.float32) * np.repeat(np.array(units, np.float32), to.group)[:depth]
+        return values
+    return values * np.repeat(np.concatenate(units, axis=1), to.group, axis=1)[:, :depth]
 
 
 def _joined(
@@ -231,9 +233,12 @@ def _joined(
 
 
 def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Array:
-    """The inverse of `packed`, but for parts, which are (batch, rows or lanes, k, part)."""
+    """The inverse of `packed` and `packed_groups`, but for parts, which are (batch, rows or lanes, k, part)."""
     batch, size, depth = shape
     panels = memory[: batch * to.batch_words(size, depth)]
+    if to.pairs:
+        rows = [pair_values(panel, to, depth) for panel in panels.reshape(-1, to.panel_words(depth))]
+        return np.concatenate(rows).reshape(batch, -1, depth, 1)[:, :size]
     split = panels.reshape(batch, -(-size // to.extent), -1, to.count, to.parts, to.width)
     across = split.transpose(0, 1, 3, 2, 5, 4) if to.side == "rows" else split.transpose(0, 1, 3, 5, 2, 4)
     whole = across.reshape(batch, -(-size // to.extent) * to.extent, -1, to.parts)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from numc.compiler.cli import output
+from numc.compiler.cli.inputs import read_named
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.runtime.container import Contents, write_program
@@ -19,6 +20,7 @@ Examples:
   numc compile model.onnx --fma 'fma(a=e4m3fn,acc=fp32)' --ops bf16
   numc compile model.onnx --shape x=1x3x224x224 --target x86-64-v3
   numc compile model.onnx --fma 'fmac(e4m5)' --pack-weights
+  numc compile model.onnx --fma int8 --calibrate data.npz
   numc compile model.onnx --fma mp --emit numc | less
 """
 
@@ -27,6 +29,7 @@ Examples:
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir")
 @arithmetic_options
 @shape_option
+@click.option("--calibrate", metavar="DATA.npz", help="Inputs by name: scales of intN are those of this data.")
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
@@ -39,6 +42,7 @@ def compile_command(
     ops: str | None,
     target: str | None,
     shapes: tuple[str, ...],
+    calibrate: str | None,
     out: str | None,
     emit: str | None,
     dump_dir: str | None,
@@ -49,6 +53,8 @@ def compile_command(
     """Compile an ONNX model, or linalg MLIR text, to a program file."""
     check_model(model)
     fixed = parse_shapes(shapes)
+    if emit is not None and calibrate is not None:
+        raise NumcError("--emit writes IR text, --calibrate makes a program: leave one of them out")
     if emit is not None and want_json:
         raise NumcError("--emit writes IR text: leave --json out")
     if emit is not None and pack_weights:
@@ -83,6 +89,8 @@ def compile_command(
 
     options = Options(**keywords, pack_weights=pack_weights)  # type: ignore[arg-type]
     with output.busy(f"compiling {model}"):
+        if calibrate is not None:
+            options = driver.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
         # Not loaded: the target may be another machine than this one.
         contents, cached = driver.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
     write_program(out, contents)

@@ -79,6 +79,14 @@ def _put(given: dict[str, Array], names: Sequence[str], name: str, array: Array,
     given[name] = array
 
 
+def read_named(file: str) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name. Raises NumcError for any other file."""
+    content = _read(file)
+    if not isinstance(content, dict):
+        raise NumcError(f"{file}: one array without a name: want an .npz file with the inputs by name")
+    return content
+
+
 def _read(file: str) -> Array | dict[str, Array]:
     try:
         content = np.load(file, allow_pickle=False)

@@ -66,10 +66,15 @@ def scale_of(largest: Value, fmt: Int) -> Value:
 
 
 def integer(value: Value, to: GroupConversion, scale: Value, noise: int = 0) -> int:
-    """The integer of intN that stands for a value in a tensor of this scale; 0 where the scale is 0 or NaN."""
+    """The integer of intN for a value in a tensor of this scale; 0 where the scale is 0 or NaN, or the value is NaN.
+
+    A scale that is not that of the tensor can leave values beyond the largest integer; they become that.
+    """
     assert isinstance(to.format, Int)
-    if type(scale) is not int or not scale:
+    if type(scale) is not int or not scale or value != value:
         return 0
+    if type(value) is float and math.isinf(value):
+        return -to.format.largest if value < 0 else to.format.largest
     quotient = Fraction(round_real(Fraction(_magnitude(value), scale), FP32))
     q = min(_to_integer(quotient, to, _negative(value), noise), to.format.largest)
     return -q if _negative(value) else q

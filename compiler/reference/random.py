@@ -40,7 +40,7 @@ def philox(counter: tuple[npt.NDArray[np.uint64], ...], key: int) -> tuple[npt.N
 
 
 def stream(seed: int, operation: int, step: int = 0, occurrence: int = 0) -> int:
-    """Return the stream of an operation in execution `step` of a program, at its `occurrence` in a loop, under a seed."""
+    """Return the stream of an operation in execution `step` of a program, at its `occurrence` in a loop."""
     counter = (operation, occurrence, step & 0xFFFFFFFF, step >> 32)
     low, high, _, _ = philox(tuple(np.array([word], np.uint64) for word in counter), seed)
     return int(low[0]) | int(high[0]) << 32

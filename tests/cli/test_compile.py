@@ -173,3 +173,32 @@ def test_cache_info_and_clear(numc_run, folder, monkeypatch, tmp_path):
     assert numc_run("cache", "info").error == (
         "NUMC_CACHE_SIZE: got '-1', want a number of bytes such as 500M or 2G, or 0 for no cache"
     )
+
+
+def test_calibrated_on_a_file(numc_run):
+    """The digits' MLP: scales from 100 of the images."""
+    digits = np.load(DIGITS / "heldout.npz")
+    images = digits["images"].reshape(-1, 64)
+    np.savez("some.npz", x=images[:100])
+    done = numc_run("compile", DIGITS / "mlp.onnx", "--fma", "int8", "--calibrate", "some.npz", "-o", "int8.numc")
+    assert (done.status, done.err) == (0, "")
+    program = numc.load("int8.numc")
+    assert program.manifest["calibrated"]
+    assert (np.asarray(program(images)).argmax(1) == digits["labels"]).mean() > 0.9
+
+
+def test_calibration_data_that_is_no_set_of_inputs(numc_run, folder):
+    np.save("x.npy", np.zeros(3, np.float32))
+    np.savez("y.npz", y=np.zeros(3, np.float32))
+    model = folder / "matmul.mlir"
+    for data, message in (
+        ("x.npy", "x.npy: one array without a name: want an .npz file with the inputs by name"),
+        ("none.npz", "none.npz: cannot read: No such file or directory: want a .npy or .npz file"),
+    ):
+        done = numc_run("compile", model, "--fma", "int8", "--calibrate", data)
+        assert (done.status, done.error) == (2, message)
+    done = numc_run("compile", model, "--fma", "int8", "--calibrate", "y.npz")
+    assert done.status == 2
+    assert done.error.startswith("calibration data: ")
+    done = numc_run("compile", model, "--fma", "int8", "--calibrate", "y.npz", "--emit", "numc")
+    assert done.error == "--emit writes IR text, --calibrate makes a program: leave one of them out"

@@ -173,3 +173,15 @@ def test_verify_says_when_there_is_nothing_to_check(numc_run, folder):
     assert numc_run("verify", folder / "two.numc").out.endswith(
         "0 mismatches in 0 outputs checked: the program has no contraction\n"
     )
+
+
+def test_seed(numc_run, folder):
+    """Equal seeds give equal bits, no seed is seed 0."""
+    run = ("run", folder / "matmul.mlir", "--fma", "fma(a=bf16,acc=bf16:sr8)", "--random-input", 0, "--batch", 40)
+    found = []
+    for seed in ((), ("--seed", 0), ("--seed", 7), ("--seed", 7)):
+        assert numc_run(*run, *seed, "--output", "y.npy").status == 0
+        found.append(np.load("y.npy").tobytes())
+    assert found[0] == found[1] != found[2] == found[3]
+    text = numc_run(*run, "--seed", -1).error
+    assert text == "seed: got -1, want a whole number from 0 to 18446744073709551615"

@@ -59,7 +59,11 @@ def test_the_second_compilation_is_the_first_ones_file(place):
 
 
 @pytest.mark.parametrize(
-    "options", [{"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}, {"pack_weights": True}]
+    "options",
+    [
+        *({"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}, {"pack_weights": True}),
+        {"calibration": ((0, 1, 2),)},
+    ],
 )
 def test_every_option_that_changes_the_program_changes_the_key(place, options):
     usual = cache.entry("model.mlir", Options(target="x86-64-v4"), None)

@@ -144,10 +144,10 @@ def test_sizes_out_of_range(sizes: tuple[int, ...], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("bf16", "up"), "rounding 'up' of 'bf16': allowed are rne, rtz, rna, rup, rdn, odd"),
+        (("bf16", "up"), "rounding 'up' of 'bf16': allowed are rne, rtz, rna, rup, rdn, odd, srN"),
         (("fp8_e4m3", "rne", "inf"), "overflow 'inf' of 'e4m3fn': allowed is nan"),
         (("fp16", "rne", "nan"), "'fp16:nan': only formats without infinities (eXmYfn) take ':nan'"),
-        (("bf16x2", "rtz"), "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne"),
+        (("bf16x2", "rtz"), "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
     ],
 )
 def test_conversions_that_mean_nothing(arguments: tuple[str, ...], message: str) -> None:

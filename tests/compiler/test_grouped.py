@@ -111,7 +111,7 @@ _NAMES = (
         ("bfp(16,3,4):nan", "'bfp(16,3,4):nan': only formats without infinities (eXmYfn) take ':nan'"),
         ("mxfp4:rtz:rne", "'mxfp4_e2m1': ':rne' after ':rtz', keep one of them"),
         ("int8:rnd", "unknown rounding 'rnd' of 'int8' (did you mean 'rne' or 'rna'?): "
-         "allowed are rne, rtz, rna, rup, rdn, odd, nan"),
+         "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan"),
     ],
 )  # fmt: skip
 def test_errors(text: str, message: str) -> None:
@@ -164,6 +164,12 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
          "give a and b formats of one kind"),
         ("fma(a=highbfp,b=bfp(8,3,4),acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(8,3,4),acc=fp32): groups of 16 and 8 values, "
          "give a and b groups of one size"),
+        ("fma(a=highbfp:sr8,b=highbfp,acc=fp32)",
+         "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32): operators do not draw random bits for formats with groups: "
+         "use another rounding than srN, or round the tensors before"),
+        ("fma(a=int8,acc=fp32:sr8)",
+         "fma(a=int8,b=int8,acc=fp32:sr8): operators do not draw random bits for formats with groups: "
+         "use another rounding than srN, or round the tensors before"),
         ("bfp(4097,3,4)", "fma(a=bfp(4097,3,4),b=bfp(4097,3,4),acc=fp32): groups of 4097 values, an operator takes up "
          "to 4096"),
         ("bfp(129,3,23)", "fma(a=bfp(129,3,23),b=bfp(129,3,23),acc=fp32): the dot product of a group takes more than "
@@ -188,7 +194,7 @@ def test_not_as_the_format_of_other_operations_yet() -> None:
 def test_roundings_and_texts_without_groups() -> None:
     with pytest.raises(NumcError) as error:
         GroupConversion(Bfp(16, 3, 4), "up")
-    assert str(error.value) == "rounding 'up' of 'bfp(16,3,4)': allowed are rne, rtz, rna, rup, rdn, odd"
+    assert str(error.value) == "rounding 'up' of 'bfp(16,3,4)': allowed are rne, rtz, rna, rup, rdn, odd, srN"
     with pytest.raises(NumcError) as error:
         parse_group_conversion("bf16")
     assert str(error.value).startswith("format 'bf16' has no groups: allowed are bfp(g,e,m), msfp12, lowbfp, ")

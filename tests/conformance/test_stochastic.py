@@ -99,7 +99,7 @@ def test_every_execution_draws_anew() -> None:
     text = """
     func.func @main(%x: tensor<500xf32>) -> tensor<500xf32> {
       %e = tensor.empty() : tensor<500xf32>
-      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], 
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
           iterator_types = ["parallel"]} ins(%x : tensor<500xf32>) outs(%e : tensor<500xf32>) {
       ^bb0(%a: f32, %o: f32):
         %y = "numc.round"(%a) {to = "e6m9:sr8"} : (f32) -> f32

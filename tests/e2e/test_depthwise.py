@@ -120,6 +120,26 @@ def test_without(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check("same", "bf16_1_1", "usual")
 
 
+@pytest.mark.parametrize("fma", ["fmac(e6m9:sr8)", "fma(a=bf16,b=bf16:sr8,acc=fp32)"])
+def test_stochastic_rounding(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws do not depend on where the padding is made; accumulators that draw are not those read in place."""
+    size, kernel, stride, dilation, low, high = CASES["stride 2"]
+    out = (size + low + high - kernel) // stride + 1
+    shapes = (1, CHANNELS, size, size), (CHANNELS, kernel, kernel), (1, CHANNELS, out, out), (1, CHANNELS, out, out)
+    feeds = {f"arg{n}": data("usual", shape, n) for n, shape in enumerate(shapes)}
+    source = Imported(mlir=model(size, out, kernel, stride, dilation, low, high, computed=True))
+    assert ("_stage" in str(numc.lower(source, fma=fma, to="vector"))) == ("acc=fp32" in fma)
+    program = numc.compile(source, fma=fma)
+    report = numc.verify(program, feeds, samples=50)
+    assert report.checked > 0
+    assert report.mismatches == 0, report.first
+    monkeypatch.setenv("NUMC_DISABLE", "stage-padding")
+    plain = numc.compile(source, fma=fma)(feeds, seed=5)
+    for threads in (1, 3):
+        np.testing.assert_array_equal(program(feeds, seed=5, threads=threads), plain)
+    assert not np.array_equal(program(feeds, seed=6), plain)
+
+
 def check(name: str, fma: str, kind: str, *, computed: bool = False, **options: object) -> None:
     size, kernel, stride, dilation, low, high = CASES[name]
     out = (size + low + high - (kernel - 1) * dilation - 1) // stride + 1

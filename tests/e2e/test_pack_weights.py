@@ -91,6 +91,35 @@ def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: P
     same_bits(list(back.weights), list(short.weights))
 
 
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni"])
+@pytest.mark.parametrize(
+    "fma", ["highbfp", "fma(a=highbfp,acc=fp32,datapath=fmac2)", "mxfp4", "mxint8", "int8", "int12"]
+)
+def test_groups_for_every_target(fma: str, target: str) -> None:
+    """Float32 numbers, chunks of magnitudes, and pairs of integers with their units: the same bytes for all of them."""
+    rng = np.random.default_rng(2)
+    w = (rng.standard_normal((70, 33)) * 2.0 ** rng.integers(-12, 3, (70, 33))).astype(np.float32)
+    w[16:32, 3] = 0
+    t = rng.standard_normal((33, 70)).astype(np.float32)
+    arguments = (Argument("x", "float32", (-1, 70)),), (Argument("y", "float32", (-1, 70)),)
+    source = Imported(SPECIAL, *arguments, {1: ("w", w), 2: ("t", t)})
+    plain = build(source, Options(fma, target=target))
+    short = build(source, Options(fma, target=target, pack_weights=True))
+    assert [w.storage is not None for w in short.abi.weights] == [False, False, True, True]
+    same_bits(expanded(short), list(plain.weights))
+
+
+@pytest.mark.parametrize("fma", ["fmac(e4m5:sr8)", "fma(a=bf16,b=e4m3:sr8,acc=fp32)"])
+def test_weights_that_are_drawn_at_each_execution_stay_as_they_are(fma: str) -> None:
+    model = ROOT / "examples" / "digits" / "mlp.onnx"
+    plain, short = numc.compile(model, fma=fma), numc.compile(model, fma=fma, pack_weights=True)
+    assert [w.storage for w in short.contents.abi.weights] == [None] * len(plain.contents.weights)
+    same_bits(list(short.contents.weights), list(plain.contents.weights))
+    x = np.load(ROOT / "examples" / "digits" / "heldout.npz")["images"][:3]
+    same_bits([short(x, seed=seed) for seed in (1, 2)], [plain(x, seed=seed) for seed in (1, 2)])
+    assert short(x, seed=1).tobytes() != short(x, seed=2).tobytes()
+
+
 def test_weights_that_no_kernel_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without panels, the values are in the bytes of the format in their own order; float32 ones stay mapped."""
     monkeypatch.setenv("NUMC_DISABLE", "pack-weights")

@@ -231,6 +231,34 @@ def test_magnitudes_cut_into_chunks(to: str, side: str) -> None:
     assert stored.tobytes().startswith(numc.pack(values.reshape(-1, depth), to).data)
 
 
+@pytest.mark.parametrize("side", ["rows", "lanes"])
+def test_pairs_of_integers_and_units(side: str) -> None:
+    """Panels for dot products of 16-bit integers: two steps of k in a word, the units of groups beside them."""
+    values = numc.round(np.random.default_rng(3).standard_normal((3, 37)).astype(np.float32), "bfp(4,3,4)")
+    values[1, 4:8] = np.nan
+    stored = numc.pack(values, "bfp(4,3,4)")
+    words = 160 if side == "rows" else 768  # 2 panels of 2 rows and 5 vectors of 8; 1 of 2 vectors, 40 + 8 steps
+    memory = np.zeros(words, np.float32)
+    halves = memory.view(np.int16)
+    for n, k in np.ndindex(values.shape):
+        group = values[n, k // 4 * 4 : k // 4 * 4 + 4]
+        largest = np.abs(group).max()
+        exponent = stored.shared - 7 if largest == 0 else max(np.frexp(largest)[1] - 1, stored.shared - 7)
+        unit = np.float32(np.nan if np.isnan(largest) else 2.0 ** (exponent - 3))
+        if side == "rows":
+            slot = n // 2 * 80 + k // 8 * 16 + n % 2 * 8
+            half, beside = 2 * slot + k % 8, slot + 4 + k % 8 // 4
+        else:
+            block, even = (0, 32) if k < 32 else (40, 6)
+            half, beside = 2 * ((block + k % 32 // 2) * 16 + n) + k % 2, (block + even + k % 32 // 4) * 16 + n
+        halves[half] = 0 if np.isnan(unit) else values[n, k] / unit
+        memory[beside] = unit
+    encoding = Encoding("bfp", 3, 4, group=4, top=int(stored.shared))
+    storage = Storage(encoding, (1, 3, 37), len(stored.data), words, Panels(side, 8, 2, 32, pairs=True))
+    got = storage.expand(np.frombuffer(stored.data, np.uint8))
+    np.testing.assert_array_equal(got.view(np.uint32), memory.view(np.uint32))
+
+
 def test_the_size_of_groups_is_what_their_format_says() -> None:
     values = numc.round(np.random.default_rng(0).standard_normal((4, 64, 512)).astype(np.float32), "bfp(16,3,4)")
     fmt = GROUP_FORMATS["highbfp"]

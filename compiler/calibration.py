@@ -1,0 +1,52 @@
+"""Scales of intN from given data: a program runs on it, and its operands are watched."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from numc.compiler.errors import NumcError
+from numc.compiler.fma import Fma
+from numc.compiler.grouped import Int
+from numc.passes.driver import CONTEXT
+from numc.runtime.program import Program
+
+# Of contractions by their number: the largest magnitudes of the operands of rows and lanes, as encodings.
+Calibration = tuple[tuple[int, int, int], ...]
+
+_WORDS = [8 * CONTEXT.index(name) for name in ("a_largest", "b_largest")]
+
+
+def check_calibrated(fma: Fma) -> None:
+    """Raise NumcError if an operator has nothing to calibrate."""
+    if not isinstance(fma.group, Int):
+        raise NumcError(f"calibration: '{fma}' has no scales to calibrate, only intN has: leave the data out")
+
+
+def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibration:
+    """Run `program` on `data`, its inputs by name, and return what the scales of its contractions depend on.
+
+    Raises NumcError for data that does not fit the program.
+    """
+    found: dict[int, tuple[int, int]] = {}
+
+    def observe(kernel: int, operands: int, phase: int) -> None:
+        if phase == 0:
+            rows, lanes = (ctypes.c_int64.from_address(operands + word).value for word in _WORDS)
+            before = found.get(kernel, (0, 0))
+            found[kernel] = max(before[0], rows), max(before[1], lanes)
+
+    try:
+        with program.observe(observe):
+            program(dict(data))
+    except NumcError as error:
+        raise NumcError(f"calibration data: {error}") from None
+    if any(word >= _INFINITY for words in found.values() for word in words):
+        raise NumcError("calibration data: an operand has an infinity or a NaN, which gives no scale: use finite data")
+    return tuple((kernel, *words) for kernel, words in sorted(found.items()))
+
+
+_INFINITY = 0x7F800000
