@@ -25,7 +25,7 @@ def round(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> F32Array:
     """
     array, conversion = f32_array(x, "x"), parse_any_conversion(to)
     if isinstance(conversion, GroupConversion):
-        return round_groups(array, conversion, axis)
+        return round_groups(array, conversion.of_tensors(), axis)
     if axis is not None:
         raise NumcError(f"axis={axis}: '{conversion}' rounds every value by itself, leave axis out")
     return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array)

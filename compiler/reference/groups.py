@@ -21,7 +21,7 @@ def round_groups(x: npt.ArrayLike, to: GroupConversion | str, axis: int = -1) ->
 
     Raises NumcError for a text that is no such conversion, TypeError for an `x` that float32 does not hold.
     """
-    to = parse_group_conversion(to) if isinstance(to, str) else to
+    to = (parse_group_conversion(to) if isinstance(to, str) else to).of_tensors()
     bits = bits_of(x)
     if isinstance(to.format, Int):
         return to_array(_int(_values(bits), to.format, to.rounding), bits.shape)
