@@ -175,7 +175,7 @@ def test_verify_says_when_there_is_nothing_to_check(numc_run, folder):
     )
 
 
-def test_seed(numc_run: Run, folder: Path) -> None:
+def test_seed(numc_run, folder):
     """Equal seeds give equal bits, no seed is seed 0."""
     run = ("run", folder / "matmul.mlir", "--fma", "fma(a=bf16,acc=bf16:sr8)", "--random-input", 0, "--batch", 40)
     found = []
