@@ -167,7 +167,7 @@ def test_equal_operations_draw_for_themselves() -> None:
 
 
 MODELS = ("digits/mlp.onnx", "models/lstm.onnx")
-SWITCHES = ("fuse-elementwise,fuse-first,fuse-last", "merge-products,pack-weights,fold-constants,parallel-loops")
+SWITCHES = ("fuse-elementwise,fuse-first,fuse-last,merge-products,pack-weights,fold-constants,parallel-loops",)
 
 
 @pytest.fixture(scope="module", params=MODELS)
