@@ -34,7 +34,7 @@ def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | Non
         if conversion.noise is not None:
             key = stream(chosen, 0, next(_calls) if seed is None else 0)
             noise = draws(key, array.size, conversion.noise).reshape(array.shape)
-        return round_groups(array, conversion, axis, noise)
+        return round_groups(array, conversion.of_tensors(), axis, noise)
     if axis is not None:
         raise NumcError(f"axis={axis}: '{conversion}' rounds every value by itself, leave axis out")
     return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array, seed=seed)

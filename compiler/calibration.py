@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from numc.compiler.errors import NumcError
 from numc.compiler.fma import Fma
+from numc.compiler.grammar import parse_fma
 from numc.compiler.grouped import Int
 from numc.passes.driver import CONTEXT
 from numc.runtime.program import Program
@@ -32,10 +33,14 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     Raises NumcError for data that does not fit the program.
     """
     found: dict[int, tuple[int, int]] = {}
+    channels = {c["id"]: _channels(c) for c in program.manifest["contractions"]}
 
     def observe(kernel: int, operands: int, phase: int) -> None:
         if phase == 0:
-            rows, lanes = (ctypes.c_int64.from_address(operands + word).value for word in _WORDS)
+            rows, lanes = (
+                0 if channel else ctypes.c_int64.from_address(operands + word).value
+                for word, channel in zip(_WORDS, channels[kernel], strict=True)
+            )
             before = found.get(kernel, (0, 0))
             found[kernel] = max(before[0], rows), max(before[1], lanes)
 
@@ -47,6 +52,14 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     if any(word >= _INFINITY for words in found.values() for word in words):
         raise NumcError("calibration data: an operand has an infinity or a NaN, which gives no scale: use finite data")
     return tuple((kernel, *words) for kernel, words in sorted(found.items()))
+
+
+def _channels(contraction: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether the operands of rows and lanes have scales for channels, which are found anew in every execution."""
+    groups = parse_fma(contraction["fma"]).groups
+    assert groups is not None
+    a, b = (to.channel for to in groups)
+    return (b, a) if contraction["swap"] else (a, b)
 
 
 _INFINITY = 0x7F800000

@@ -113,12 +113,16 @@ def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
     head, *options = tree.children
     (node,) = head.children  # type: ignore[union-attr]
     fmt = _group_format(node) or _format(node)
-    rounding, overflow = _options(fmt.name, [str(option) for option in options])
+    texts = [str(option) for option in options]
+    channel = not isinstance(fmt, Format) and "channel" in texts
+    if channel:
+        texts.remove("channel")
+    rounding, overflow = _options(fmt.name, texts)
     if isinstance(fmt, Format):
         return Conversion(fmt, rounding or "rne", overflow)
     if overflow:
         raise NumcError(f"'{fmt.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
-    return GroupConversion(fmt, rounding or fmt.default_rounding)
+    return GroupConversion(fmt, rounding or fmt.default_rounding, channel)
 
 
 def _options(name: str, options: list[str]) -> tuple[str, str]:

@@ -129,9 +129,15 @@ class Operand:
     largest: F32Array
 
 
-def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32) -> Operand:
-    """Convert the rows of an operand whose tensor has the largest magnitude `largest`."""
+def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32 | F32Array) -> Operand:
+    """Convert the rows of an operand whose tensor, or each of whose channels, has the largest magnitude `largest`."""
     fmt = to.format
+    if isinstance(fmt, Int) and to.channel:
+        none = np.empty((len(rows), 0), np.float32)
+        whole = GroupConversion(fmt, to.rounding)
+        every = np.asarray(largest, np.float32)
+        each = [convert_operand(row[None], whole, m).values for row, m in zip(rows, every, strict=True)]
+        return Operand(np.concatenate(each) if each else rows, none, none)
     where = layout(rows.shape, fmt, None)
     if isinstance(fmt, Int):
         tensor = float("nan") if np.isnan(largest) else float(np.float32(largest) / np.float32(fmt.largest))
@@ -168,7 +174,7 @@ def _unit_exponent(fmt: GroupFormat) -> int:
     return (fmt.emin if fmt.exponent_bits else 0) - fmt.significand_bits
 
 
-def magnitude_chunks(rows: F32Array, to: GroupConversion, largest: np.float32, count: int) -> list[F32Array]:
+def magnitude_chunks(rows: F32Array, to: GroupConversion, largest: np.float32 | F32Array, count: int) -> list[F32Array]:
     """Cut the magnitudes of converted rows of bfp into `count` chunks, the most significant first, each in its place.
 
     Nothing is left of the chunks but their sum where `count` is 1.

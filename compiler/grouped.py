@@ -195,13 +195,17 @@ def shares_tensor(fmt: GroupFormat) -> bool:
 class GroupConversion:
     """A grouped format and how elements are rounded; ``str`` gives the text that parses back to it.
 
-    Raises NumcError for an unknown rounding.
+    channel: of intN as an operand of a contraction, a scale for each of its rows or columns, not one for the tensor.
+    Raises NumcError for an unknown rounding, and for channels of another format.
     """
 
     format: GroupFormat
     rounding: str
+    channel: bool = False
 
     def __post_init__(self) -> None:
+        if self.channel and not isinstance(self.format, Int):
+            raise NumcError(f"'{self.format.name}:channel': only intN has scales that channels can have of their own")
         check_rounding(self.rounding, self.format.name)
 
     @property
@@ -210,7 +214,14 @@ class GroupConversion:
         return noise_of(self.rounding)
 
     def __str__(self) -> str:
-        return self.format.name + ("" if self.rounding == self.format.default_rounding else f":{self.rounding}")
+        rounding = "" if self.rounding == self.format.default_rounding else f":{self.rounding}"
+        return f"{self.format.name}{rounding}" + (":channel" if self.channel else "")
+
+    def of_tensors(self) -> GroupConversion:
+        """Return the conversion itself where it means something outside of contractions. Raises NumcError."""
+        if self.channel:
+            raise NumcError(f"'{self}': channels are those of a contraction's operands, leave ':channel' out")
+        return self
 
 
 # The accepted names, besides bfp(g,e,m) and intN.

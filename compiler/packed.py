@@ -58,7 +58,7 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:
             raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: pack another format")
         words = split(array, fmt.parts) if fmt.parts > 1 else rounded
         return Packed(_code_bytes(encode(words.reshape(-1), fmt), fmt.bits // fmt.parts), array.shape, fmt.name)
-    where = layout(array.shape, conversion.format, axis)
+    where = layout(array.shape, conversion.of_tensors().format, axis)
     rows = where.rows_of(array)
     tensor = shared(rows, conversion.format, where)
     data = b""

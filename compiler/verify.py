@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from numc.compiler.fma import Fma
 from numc.compiler.grammar import parse_fma
+from numc.compiler.group_arrays import largest_magnitude
+from numc.compiler.grouped import GroupConversion
 from numc.compiler.reference import Draws, dot
 from numc.compiler.reference.operators import grouped_dot, vector
 from numc.passes.driver import CONTEXT
@@ -138,7 +140,7 @@ class _Watch:
         if fma.groups is None:
             return dot(a, b, start, fma, draws=view.draws(place))
         x, y = (
-            vector(values, to, largest=view.largest(side), quantized=view.is_packed(side))
+            vector(values, to, largest=view.largest(side, to, batch, places[side]), quantized=view.is_packed(side))
             for values, to, side in zip((a, b), fma.groups, sides, strict=True)
         )
         return grouped_dot(x, y, start, fma)
@@ -188,9 +190,15 @@ class _View:
         """Whether the operand that supplies the rows (``row``) or the lanes (``lane``) lies packed in the program."""
         return bool(self._packed == across + "s")
 
-    def largest(self, across: str) -> np.float32:
-        """The largest magnitude of that operand, where its conversion depends on that."""
+    def largest(self, across: str, to: GroupConversion, batch: int, place: int) -> np.float32:
+        """The largest magnitude of that operand, or of the channel `place`, where its conversion depends on that."""
         word = self._words["a_largest" if across == "row" else "b_largest"]
+        if to.channel:
+            if not self.is_packed(across):
+                # As the program sees it: a list for every batch would need the tile, which is not written down.
+                values = self.values(across, batch, place)
+                return largest_magnitude(values, to.format)
+            word = ctypes.c_uint32.from_address(word + 4 * place).value
         most: np.float32 = np.float32(np.array(word, np.uint32).view(np.float32))
         return most
 

@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from numc.compiler.grouped import Bfp, shares_tensor
 from numc.passes.code import Function
-from numc.passes.driver import DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
+from numc.passes.driver import CHANNELS, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels import Kernel
 from numc.passes.recognise import Found, Operand
 from numc.passes.staging import Plane
@@ -60,7 +60,10 @@ def call_text(
             words += [_packed_stride(d, operand, packing, found) for d in order]
             continue
         pointer, start, _, strides = about
-        if n < 2 and calibrated is not None:
+        channel = kernel.groups is not None and n < 2 and kernel.groups_of("rows" if n == 0 else "lanes").channel
+        if channel:
+            words[largest + n] = CHANNELS
+        elif n < 2 and calibrated is not None:
             words[largest + n] = calibrated[n]
         elif n < 2:
             words[largest + n] = _largest(f, kernel, "rows" if n == 0 else "lanes", about)
@@ -145,11 +148,14 @@ def _largest(f: Function, kernel: Kernel, side: str, about: _About) -> int | str
 
 
 def _packed_largest(f: Function, address: str, packing: Packing) -> int | str:
-    """The same of a packed weight: its last word."""
+    """The same of a packed weight: its last word; of channels, where they begin."""
     if packing.groups is None:
         return 0
+    place = packing.layout.words(*packing.shape) - packing.layout.largest_words(packing.shape[1])
+    if packing.layout.channel:
+        return f.i64("addi", address, 4 * place)
     data = f.op(f"llvm.inttoptr {address} : i64 to !llvm.ptr")
-    return f.cast("extui", f.fetch(data, packing.layout.words(*packing.shape) - 1, "i32"), "i32", "i64")
+    return f.cast("extui", f.fetch(data, place, "i32"), "i32", "i64")
 
 
 def _extent(

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from numc.compiler.grouped import Int
 from numc.passes.code import APART, Code, Function
-from numc.passes.group_values import emit_scale
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
 from numc.passes.segments import lanes_below
@@ -22,7 +20,7 @@ from numc.passes.staging import Plane
 
 # The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
 # ranges: where the guard's data begins in the packed weight, in f32 numbers. a_largest, b_largest: the largest magnitudes
-# of the operands (encodings), where groups are converted by them.
+# of the operands (encodings), where groups are converted by them; of channels, where those of all batches are.
 CONTEXT = (
     *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run"),
     *("a_largest", "b_largest", "probe"),
@@ -35,6 +33,7 @@ _NUMBERS = (
     *("a_largest", "b_largest", "random"),
 )
 ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS = 1, 2, 4, 8
+CHANNELS = -1  # in place of a largest magnitude: the runtime finds one for every row or lane
 SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
 
@@ -263,7 +262,6 @@ def _task_text(driver: Driver) -> str:
     per_batch = f.i64("muli", row_blocks, lane_blocks)
     k_blocks = f.i64("maxui", f.i64("ceildivui", depth, t.k_block), 1)
     last_block = f.i64("subi", k_blocks, 1)
-    factor = _factor(f, kernel) if kernel.groups is not None and kernel.groups.is_integer else ""
     observed = f.compare("ne", f.op(f"llvm.ptrtoint {probe} : !llvm.ptr to i64"), f.number(0), "i64")
     with f.loop("%begin", "%end") as task:
         batch, in_batch = f.i64("divui", task, per_batch), f.i64("remui", task, per_batch)
@@ -285,9 +283,10 @@ def _task_text(driver: Driver) -> str:
                 with f.loop(i0, i_end, t.rows) as i:
                     panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
                     count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
-                    limits = _pack_rows(
-                        f, kernel, f.at(a, a0), i, count, k0, kc, f.at(row_buffer, f.i64("muli", panel, row_words))
-                    )
+                    packed_at = f.at(row_buffer, f.i64("muli", panel, row_words))
+                    limits = _pack_rows(f, kernel, f.at(a, a0), i, count, k0, kc, packed_at)
+                    if kernel.groups is not None:
+                        limits = _quantize(f, driver, "rows", kc, packed_at, batch, i)
                     for word, limit in enumerate(limits):
                         place = f.at(ranges, f.i64("addi", f.i64("addi", panel, panel), word), "i32")
                         f.line(f"llvm.store {limit}, {place} : i32, !llvm.ptr")
@@ -333,6 +332,8 @@ def _task_text(driver: Driver) -> str:
                 else:
                     lane_data = lane_buffer
                     lane_range = _pack_lanes(f, kernel, lanes_at, panel, k0, kc, lane_buffer)
+                    if kernel.groups is not None:
+                        lane_range = _quantize(f, driver, "lanes", kc, lane_buffer, batch, j)
                 column = f.i64("divui", f.i64("subi", j, j0), t.lanes)
                 with f.loop(i0, i_end, t.rows) as i:
                     count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
@@ -379,7 +380,10 @@ def _task_text(driver: Driver) -> str:
                         if kernel.groups is not None and kernel.groups.is_integer:
                             # Without a step there is nothing to add, not even a zero.
                             with f.when(f.compare("ne", depth, f.number(0), "i64")):
-                                f.call(f"{kernel.name}_finish", tile, factor, types="!llvm.ptr, f32")
+                                rows, rows_kind = _largest(f, driver, "rows", batch, i)
+                                lanes, lanes_kind = _largest(f, driver, "lanes", batch, j)
+                                types = f"!llvm.ptr, {rows_kind}, {lanes_kind}"
+                                f.call(f"{kernel.name}_finish", tile, rows, lanes, types=types)
                         watch(i, count, j, lane_count, ("", tile))
                         f.call("driver_last", *edge, types=edge_types)
 
@@ -403,30 +407,24 @@ def _task_text(driver: Driver) -> str:
     return f.function()
 
 
-def _factor(f: Function, kernel: Kernel) -> str:
-    """What the sum of the products of integers is multiplied by."""
-    code = Code(0, "w")
-    scales = [_scale(code, largest, kernel, side) for largest, side in zip(_largest(f), ("rows", "lanes"), strict=True)]
-    factor = code.binary("mulf", *scales)
-    f.lines += code.lines
-    return factor
+def _largest(f: Function, driver: Driver, side: str, batch: str, place: str) -> tuple[str, str]:
+    """The largest magnitude of an operand and its type; of channels, where that of row or lane `place` is."""
+    kernel = driver.kernel
+    word, size = context(f, "a_largest" if side == "rows" else "b_largest", side)
+    if not kernel.groups_of(side).channel:
+        return f.cast("trunci", word, "i64", "i32"), "i32"
+    if driver.packed != side:  # a packed weight has one list for all batches
+        extent = layout(kernel, side).extent
+        padded = f.i64("muli", f.i64("ceildivui", size, extent), extent)
+        place = f.i64("addi", place, f.i64("muli", batch, padded))
+    return f.at(f.op(f"llvm.inttoptr {word} : i64 to !llvm.ptr"), place, "i32"), "!llvm.ptr"
 
 
-def _scale(code: Code, largest: str, kernel: Kernel, side: str) -> str:
-    fmt = kernel.groups_of(side).format
-    assert isinstance(fmt, Int)
-    return emit_scale(code, largest, fmt)
-
-
-def _largest(f: Function) -> list[str]:
-    return [f.cast("trunci", word, "i64", "i32") for word in context(f, "a_largest", "b_largest")]
-
-
-def _quantize(f: Function, kernel: Kernel, side: str, kc: str, panel: str) -> list[str]:
-    """Convert a panel to groups; its range."""
-    largest = _largest(f)[side == "lanes"]
-    name = f"{kernel.name}_quantize_{side}"
-    found = f.call(name, panel, kc, largest, types="!llvm.ptr, i64, i32", results="i32, i32")
+def _quantize(f: Function, driver: Driver, side: str, kc: str, panel: str, batch: str, place: str) -> list[str]:
+    """Convert a panel, which begins at row or lane `place`, to groups; its range."""
+    largest, kind = _largest(f, driver, side, batch, place)
+    name = f"{driver.kernel.name}_quantize_{side}"
+    found = f.call(name, panel, kc, largest, types=f"!llvm.ptr, i64, {kind}", results="i32, i32")
     return [found + "#0", found + "#1"]
 
 
@@ -486,8 +484,6 @@ def _pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0:
         to,
     )
     found = f.call(f"{kernel.name}_pack_rows", *arguments, types=_PACK_TYPES, results="i32, i32")
-    if kernel.groups is not None:
-        return _quantize(f, kernel, "rows", kc, to)
     return [found + "#0", found + "#1"]
 
 
@@ -513,8 +509,6 @@ def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc:
     )
     f.line(f"scf.yield {fast}#0, {fast}#1 : i32, i32")
     f.line("}")
-    if kernel.groups is not None:
-        return _quantize(f, kernel, "lanes", kc, to)
     return [found + "#0", found + "#1"]
 
 

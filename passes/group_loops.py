@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from numc.compiler.fma import Fma
-from numc.compiler.grouped import GroupFormat, Int, Mx
+from numc.compiler.grouped import GroupConversion, GroupFormat, Int, Mx
 from numc.passes.code import Code, Function
 from numc.passes.fast import Guard
-from numc.passes.group_values import unit_exponent
+from numc.passes.group_values import emit_scale, unit_exponent
 
 _F32_BITS, _F32_LARGEST, _F32_LEAST = 24, 127, -149
 
@@ -231,17 +231,38 @@ class Groups:
         after = code.binary("addi", before, number, "i64")
         code.lines.append(f"llvm.store {after}, {at} {{alignment = 4 : i64}} : {kind}, !llvm.ptr")
 
-    def finish_text(self, name: str) -> str:
-        """The function that ends a reduction of integers: D = C + RN(S) * factor, one binary32 FMA."""
-        f = Function(name, {"%tile": "!llvm.ptr", "%factor": "f32"})
-        with f.loop(0, self.tile, self.width) as i:
-            code = Code(self.width, "c")
-            at, sums = code.address("%tile", i), code.address("%tile", f.i64("addi", f.i64("addi", i, i), self.tile))
-            number = code.op(f"llvm.load {sums} {{alignment = 4 : i64}} : !llvm.ptr -> {code.ty('i64')}")
-            total = code.cast("sitofp", number, "i64", "f32")
-            factor = code.op(f"vector.broadcast %factor : f32 to {code.ty('f32')}")
-            code.store(code.fma(total, factor, code.load(at)), at)
+    def finish_text(self, name: str, vectors: int, rows: GroupConversion, lanes: GroupConversion) -> str:
+        """The function that ends a reduction of integers: D = C + RN(S) * RN(scale * scale), one binary32 FMA.
+
+        Its arguments: the tile and the largest magnitudes of rows and lanes, or where those of its channels are.
+        """
+        kinds = {f"%{n}": "!llvm.ptr" if to.channel else "i32" for n, to in (("rows", rows), ("lanes", lanes))}
+        assert isinstance(rows.format, Int)
+        assert isinstance(lanes.format, Int)
+        f = Function(name, {"%tile": "!llvm.ptr", **kinds})
+        pitch = vectors * self.width
+        with f.loop(0, self.tile, pitch) as start:
+            code = Code(0, "r")
+            row = f.fetch("%rows", f.i64("divui", start, pitch), "i32") if rows.channel else "%rows"
+            row_scale = emit_scale(code, row, rows.format)
             f.lines += code.lines
+            with f.loop(0, pitch, self.width) as v:
+                code = Code(self.width, "c")
+                if lanes.channel:
+                    place = f.at("%lanes", v, "i32")
+                    lane = code.op(f"llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {code.ty('i32')}")
+                else:
+                    lane = code.op(f"vector.broadcast %lanes : i32 to {code.ty('i32')}")
+                spread = code.op(f"vector.broadcast {row_scale} : f32 to {code.ty('f32')}")
+                factor = code.binary("mulf", spread, emit_scale(code, lane, lanes.format))
+                i = f.i64("addi", start, v)
+                at, sums = (
+                    code.address("%tile", i),
+                    code.address("%tile", f.i64("addi", f.i64("addi", i, i), self.tile)),
+                )
+                number = code.op(f"llvm.load {sums} {{alignment = 4 : i64}} : !llvm.ptr -> {code.ty('i64')}")
+                code.store(code.fma(code.cast("sitofp", number, "i64", "f32"), factor, code.load(at)), at)
+                f.lines += code.lines
         return f.function()
 
 

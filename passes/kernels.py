@@ -177,7 +177,8 @@ def kernel_text(kernel: Kernel) -> str:
         draws = _random(kernel, kernel.tile.rows) if kernel.fma.acc.noise else None
         parts.append(finish_text(f"{kernel.name}_finish", kernel.chunks, kernel.drawn, draws))
     if kernel.groups is not None and kernel.groups.is_integer:
-        parts.append(kernel.groups.finish_text(f"{kernel.name}_finish"))
+        sides = kernel.groups_of("rows"), kernel.groups_of("lanes")
+        parts.append(kernel.groups.finish_text(f"{kernel.name}_finish", kernel.tile.vectors, *sides))
     return "\n".join([*parts, *(_choice_text(kernel, vectors) for vectors in widths)])
 
 

@@ -37,6 +37,7 @@ class Layout:
     lanes have two successive steps of k in one 32-bit word, the earlier one low, in the first half of a block's vectors.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
+    channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
     """
 
     side: str
@@ -46,6 +47,7 @@ class Layout:
     k_block: int
     pairs: bool = False
     group: int = 0
+    channel: bool = False
 
     @property
     def extent(self) -> int:
@@ -69,9 +71,14 @@ class Layout:
         return -(-size // self.extent) * self.panel_words(depth)
 
     def words(self, batches: int, size: int, depth: int) -> int:
-        """The size of a whole packed operand with the guard's data behind it, and its largest magnitude, which is last."""
+        """The size of a whole packed operand with the guard's data behind it, and its largest magnitudes, which are last."""
         blocks = max(1, -(-depth // self.k_block))
-        return batches * (self.batch_words(size, depth) + 2 * -(-size // self.extent) * blocks) + 1
+        panels = batches * (self.batch_words(size, depth) + 2 * -(-size // self.extent) * blocks)
+        return panels + self.largest_words(size)
+
+    def largest_words(self, size: int) -> int:
+        """How many largest magnitudes there are of `size` rows or lanes; channels are those of one batch."""
+        return -(-size // self.extent) * self.extent if self.channel else 1
 
     @property
     def step_words(self) -> int:
@@ -94,7 +101,8 @@ def layout(kernel: Kernel, side: str) -> Layout:
     """The layout that the micro-kernels of `kernel` read."""
     count = kernel.tile.rows if side == "rows" else kernel.tile.vectors
     group = 0 if kernel.fma.group is None else kernel.fma.group.group or 0
-    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, kernel.pairs, group)
+    channel = kernel.groups is not None and kernel.groups_of(side).channel
+    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, kernel.pairs, group, channel)
 
 
 def packed(values: F32Array, to: Layout) -> F32Array:
@@ -109,18 +117,24 @@ def packed(values: F32Array, to: Layout) -> F32Array:
         (np.min(block - np.uint32(1), axis=2), np.max(block, axis=2))
         for block in np.split(magnitude, range(to.k_block, values.shape[2], to.k_block), axis=2)
     ]
-    return _joined(_panels(_parts(whole, to.parts), to), ranges, to, np.float32(0))
+    return _joined(_panels(_parts(whole, to.parts), to), ranges, to, np.zeros(1, np.float32))
 
 
 def packed_groups(
-    operand: Operand, chunks: Sequence[F32Array], shape: tuple[int, int, int], to: Layout, largest: np.float32
+    operand: Operand,
+    chunks: Sequence[F32Array],
+    shape: tuple[int, int, int],
+    to: Layout,
+    largest: np.float32 | F32Array,
 ) -> F32Array:
     """Pack an operand whose groups were converted; `shape` is (batch, rows or lanes, k). `chunks`: its parts, if any.
 
     The guard's data are the smallest unit of a group that is not zero, less one, and the largest magnitude. The last
-    number is `largest`, which the conversion depended on.
+    numbers are `largest`, which the conversion depended on.
     """
     batch, size, depth = shape
+    last = np.zeros(to.largest_words(size), np.float32)
+    last[: np.size(largest)] = largest
     if to.pairs:
         panels = _pairs(operand, shape, to)
     else:
@@ -134,7 +148,7 @@ def packed_groups(
     for start in range(0, max(1, -(-depth // to.k_block)) * step, step):
         block = slice(start, start + step)
         ranges.append((low[:, :, block].min(axis=2, initial=0xFFFFFFFF), high[:, :, block].max(axis=2, initial=0)))
-    return _joined(panels, ranges, to, largest)
+    return _joined(panels, ranges, to, last)
 
 
 def _padded(x: npt.NDArray[Any], to: Layout, fill: float = 0, *, exact: bool = False) -> npt.NDArray[Any]:
@@ -222,14 +236,14 @@ def pair_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
 
 
 def _joined(
-    panels: F32Array, ranges: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]], to: Layout, largest: np.float32
+    panels: F32Array, ranges: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]], to: Layout, last: F32Array
 ) -> F32Array:
     """Panels, then for each of them and each block of k the range over its rows or lanes."""
     limits = np.array([(low, high) for low, high in ranges], np.uint32)  # (blocks, 2, batch, rows or lanes)
     blocks, _, batch, _ = limits.shape
     limits = limits.reshape(blocks, 2, batch, -1, to.extent)
     both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1).transpose(1, 2, 0, 3)
-    return np.concatenate([panels.reshape(-1), both.reshape(-1).view(np.float32), [largest]])
+    return np.concatenate([panels.reshape(-1), both.reshape(-1).view(np.float32), last])
 
 
 def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Array:

@@ -30,11 +30,12 @@ _WHOLE = 0xFFFFFFFF
 def quantize_text(kernel: Kernel, side: str) -> str:
     """The function ``@<kernel>_quantize_<side>``, which converts one panel for one block of k in place.
 
-    Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding. Returns
+    Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding, or where
+    those of the panel's channels are. Returns
     for the guard the smallest unit of a group that is not zero, less one, and the largest magnitude, as encodings.
     """
     to = kernel.groups_of(side)
-    arguments = {"%panel": "!llvm.ptr", "%count": "i64", "%largest": "i32"}
+    arguments = {"%panel": "!llvm.ptr", "%count": "i64", "%largest": "!llvm.ptr" if to.channel else "i32"}
     f = Function(f"{kernel.name}_quantize_{side}", arguments, "i32, i32")
     writer = _Writer(f, layout(kernel, side), to)
     if isinstance(to.format, Int):
@@ -66,17 +67,22 @@ class _Writer:
     def integers(self, fmt: Int) -> None:
         """Every value by itself, zeros behind the last step too: 0 is 0."""
         f, panel = self.f, self.panel
-        scale = Code(0, "w")
-        divisor = emit_divisor(scale, "%largest", fmt)
-        f.lines += scale.lines
-        each = Code(panel.width, "d")
-        divisors = self._spread(each, divisor, "f32")
-        f.lines += each.lines
-
-        def converted(code: Code, x: str) -> str:
-            return emit_integer(code, x, divisors, self.to)
-
         with f.loop(0, panel.count) as v:
+            each = Code(panel.width, "d")
+            largest = "%largest"
+            if self.to.channel and panel.side == "lanes":
+                place = f.at("%largest", f.i64("muli", v, panel.width), "i32")
+                largest = each.op(f"llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {self.kind}")
+            else:
+                if self.to.channel:
+                    largest = f.fetch("%largest", v, "i32")
+                largest = self._spread(each, largest)
+            divisors = emit_divisor(each, largest, fmt)
+            f.lines += each.lines
+
+            def converted(code: Code, x: str, divisors: str = divisors) -> str:
+                return emit_integer(code, x, divisors, self.to)
+
             base = f.at("%panel", f.i64("muli", v, panel.width))
             steps = "%count" if panel.side == "lanes" else f.i64("ceildivui", "%count", panel.width)
             self._convert(base, f.number(0), steps, converted, converted)

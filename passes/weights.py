@@ -62,9 +62,14 @@ class Packing:
         values = flat[_indices(self.start, (*self.batch, *self.across, *self.k))]
         if self.groups is None:
             return packed(values.reshape(self.shape), self.layout)
-        largest = largest_magnitude(flat[_indices(self.origin, self.whole)], self.groups.format)
-        operand = convert_operand(values.reshape(-1, self.shape[2]), self.groups, largest)
-        chunks = magnitude_chunks(operand.values, self.groups, largest, self.layout.parts)
+        rows = values.reshape(-1, self.shape[2])
+        largest: np.float32 | npt.NDArray[np.float32]
+        if self.groups.channel:
+            largest = np.array([largest_magnitude(row, self.groups.format) for row in rows], np.float32)
+        else:
+            largest = largest_magnitude(flat[_indices(self.origin, self.whole)], self.groups.format)
+        operand = convert_operand(rows, self.groups, largest)
+        chunks = magnitude_chunks(operand.values, self.groups, largest, self.layout.parts)  # of bfp
         return packed_groups(operand, chunks, self.shape, self.layout, largest)
 
 
@@ -98,6 +103,8 @@ def packing_of(
         return tuple((sizes[d], strides[d]) for d in group)
 
     places = directions(batch), directions(across), directions(found.shape.k)
+    if layout(kernel, side).channel and math.prod(size for size, _ in places[0]) != 1:
+        return None  # one list of channels is what a packed weight has
     groups = None if kernel.fma.groups is None else kernel.groups_of(side)
     fmt = kernel.conversion(side).format if groups is None else groups.format
     to = layout(kernel, side)

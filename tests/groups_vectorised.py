@@ -83,9 +83,9 @@ def _groups(x: F32, to: GroupConversion) -> F64:
 def _integers(a: F32, b: F32, c: F32, to_a: GroupConversion, to_b: GroupConversion) -> F32:
     if a.shape[1] == 0:
         return c.copy()
-    (x, sx), (y, sy) = (_quotients(v, to) for v, to in ((a, to_a), (b, to_b)))
-    total = (x @ y).astype(np.float32)
-    product, factor = total.astype(np.float64), np.float64(np.float32(sx * sy))
+    (x, sx), (y, sy) = (_by_channels(v, to) for v, to in ((a, to_a), (np.ascontiguousarray(b.T), to_b)))
+    total = (x @ y.T).astype(np.float32)
+    product, factor = total.astype(np.float64), (sx[:, None] * sy[None, :]).astype(np.float32).astype(np.float64)
     exact = product * factor  # 48 bits
     high = exact + c
     # The sum rounded to odd does not spoil the rounding to binary32.
@@ -96,6 +96,16 @@ def _integers(a: F32, b: F32, c: F32, to_a: GroupConversion, to_b: GroupConversi
         np.isfinite(high) & (error != 0) & (bits & 1 == 0), bits + np.where((error > 0) == (high > 0), 1, -1), bits
     )
     return odd.view(np.float64).astype(np.float32)
+
+
+def _by_channels(x: F32, to: GroupConversion) -> tuple[npt.NDArray[np.int64], F32]:
+    """Integers, and a scale for each row."""
+    if not to.channel:
+        integers, scale = _quotients(x, to)
+        return integers, np.full(len(x), scale)
+    rows = [_quotients(row, to) for row in x]
+    integers = np.array([row for row, _ in rows], np.int64).reshape(x.shape)
+    return integers, np.array([scale for _, scale in rows], np.float32)
 
 
 def _quotients(x: F32, to: GroupConversion) -> tuple[npt.NDArray[np.int64], np.float32]:

@@ -19,8 +19,8 @@ _TO_F32 = rounder(FP32, PRODUCT_POINT)
 class Vector:
     """One row of an operand along the reduction.
 
-    largest: the largest magnitude of the whole operand, the finite ones only for bfp. quantized: `values` are the
-    integers of intN already.
+    largest: the largest magnitude of the whole operand, the finite ones only for bfp, or of a channel. quantized:
+    `values` are the integers of intN already.
     """
 
     values: Sequence[Value]

@@ -27,7 +27,7 @@ def round_groups(
     stream: what a stochastic rounding draws from; each element by its index in C order, whatever the axis.
     Raises NumcError for a text that is no such conversion, TypeError for an `x` that float32 does not hold.
     """
-    to = parse_group_conversion(to) if isinstance(to, str) else to
+    to = (parse_group_conversion(to) if isinstance(to, str) else to).of_tensors()
     bits = bits_of(x)
     draws = np.array(conversion_draws(stream, bits.size, to.noise), np.uint32).reshape(bits.shape)
     if isinstance(to.format, Int):

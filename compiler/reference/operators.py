@@ -111,7 +111,7 @@ def dot(
 
 
 def vector(x: npt.ArrayLike, to: GroupConversion, *, largest: np.float32, quantized: bool = False) -> Vector:
-    """Return one row of an operand with groups, whose tensor has the largest magnitude `largest`.
+    """Return one row of an operand with groups, whose tensor (or channel) has the largest magnitude `largest`.
 
     quantized: `x` has been converted; of intN, to integers.
     """
@@ -168,6 +168,8 @@ def matmul(
 def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion) -> list[Vector]:
     """The rows of an operand (rows, K) that have it in common."""
     rows = [[from_bits(b) for b in row] for row in bits.tolist()]
+    if to.channel:
+        return [Vector(row, to, largest_of(row, to)) for row in rows]
     largest = largest_of([value for row in rows for value in row], to)
     return [Vector(row, to, largest) for row in rows]
 

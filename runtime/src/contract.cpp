@@ -8,6 +8,7 @@
 namespace {
 
 constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kWholeLanes = 4, kDraws = 8, kScattered = INT64_MIN;
+constexpr int64_t kChannels = -1;
 // The flag of a mask over every other element, and how many such segments a vector may have.
 constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
@@ -18,7 +19,9 @@ struct Descriptor {
   int64_t width, tile_rows, tile_lanes, flags;
   int64_t ranges;      // where the guard's data begins in the packed weight
   int64_t streams;     // operands: rows, lanes, then those of the prologue and the epilogue
-  int64_t largest[2];  // magnitudes of the operands of rows and lanes, if their conversion depends on them
+  // Magnitudes of the operands of rows and lanes, if their conversion depends on them; of channels, where they are, or
+  // kChannels.
+  int64_t largest[2];
   int64_t random;      // what the accumulators draw from, if they do (numc_stream)
   int64_t dims[4];     // numbers of dimensions: batch, rows, lanes, k
   int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension; then strides
@@ -231,6 +234,46 @@ void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4
   c.e_lane = whole_table(arena, lane, stream, d.tile_lanes);
 }
 
+// The largest magnitude of every row or lane over k, in whole panels for each batch; zeros behind the last one.
+struct Channels {
+  const float *data;
+  const int64_t *batch, *place, *k;
+  int64_t count, depth, padded, pieces;
+  int32_t *out;
+};
+
+constexpr int64_t kPiece = 16;
+
+void find_channels(void *context, int64_t begin, int64_t end) {
+  const Channels &c = *static_cast<Channels *>(context);
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t batch = task / c.pieces, first = task % c.pieces * kPiece;
+    const int64_t last = c.count - first < kPiece ? c.count : first + kPiece;
+    int32_t most[kPiece] = {};
+    for (int64_t k = 0; k < c.depth; ++k) {
+      const float *const x = c.data + c.batch[batch] + c.k[k];
+      for (int64_t p = first; p < last; ++p) {
+        int32_t bits;
+        __builtin_memcpy(&bits, x + c.place[p], 4);
+        bits &= 0x7fffffff;
+        if (bits > most[p - first]) most[p - first] = bits;
+      }
+    }
+    for (int64_t p = first; p < last; ++p) c.out[batch * c.padded + p] = most[p - first];
+  }
+}
+
+int32_t *channels(const float *data, const int64_t *batch, const int64_t *place, const int64_t *k, int64_t batches,
+                  int64_t count, int64_t depth, int64_t extent) {
+  Channels c{data, batch, place, k, count, depth, ceil_div(count, extent) * extent, ceil_div(count, kPiece), nullptr};
+  const size_t size = static_cast<size_t>(batches * c.padded + 1) * 4;
+  c.out = static_cast<int32_t *>(numc_alloc(size));
+  if (c.out == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
+  __builtin_memset(c.out, 0, size);
+  numc_parallel(find_channels, &c, batches * c.pieces, -1);
+  return c.out;
+}
+
 }  // namespace
 
 extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int64_t *words, int64_t id) {
@@ -254,6 +297,15 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   Arena arena{memory + head};
   fill(d, c, arena, groups, dims);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
+  int32_t *a_channels = nullptr, *b_channels = nullptr;
+  if (c.a_largest == kChannels) {
+    a_channels = channels(c.a, c.a_batch, c.a_row, c.a_k, batches, rows, depth, d.tile_rows);
+    c.a_largest = reinterpret_cast<int64_t>(a_channels);
+  }
+  if (c.b_largest == kChannels) {
+    b_channels = channels(c.b, c.b_batch, c.b_lane, c.b_k, batches, lanes, depth, d.tile_lanes);
+    c.b_largest = reinterpret_cast<int64_t>(b_channels);
+  }
   c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth, c.ranges = d.ranges;
   // A product this small is done before another thread has woken up.
   numc::Run *const run = numc::parallel_depth == 0 ? numc::current_run : nullptr;
@@ -266,5 +318,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   }
   numc_parallel(task, memory, tasks, id);
   if (run != nullptr) run->threads = threads;
+  numc_free(a_channels);
+  numc_free(b_channels);
   numc_free(memory);
 }

@@ -26,13 +26,19 @@ func.func @main(%x: tensor<?x40xf32>, %w: tensor<40x9xf32>) -> tensor<?x9xf32> {
 RNG = np.random.default_rng(0)
 X, W = (RNG.standard_normal(s).astype(np.float32) for s in ((6, 40), (40, 9)))
 MODEL = Imported(TEXT, (Argument("x", "float32", (-1, 40)),), (Argument("y", "float32", (-1, 9)),), {1: ("w", W)})
-FMAS = ("int8", "fma(a=int4,b=int12,acc=fp32)", "fma(a=int8:rup,b=int8:rtz,acc=fp32)")
+FMAS = (
+    "int8",
+    "fma(a=int8,b=int8:channel,acc=fp32)",
+    "fma(a=int4,b=int12,acc=fp32)",
+    "fma(a=int8:rup,b=int8:rtz,acc=fp32)",
+)
 
 
 def expected(x: F32, fma: str, largest: float) -> F32:
     op = parse_fma(fma)
     assert op.groups is not None
-    columns = [vector(w, op.groups[1], largest=np.abs(W).max()) for w in W.T]
+    channel = op.groups[1].channel
+    columns = [vector(w, op.groups[1], largest=np.abs(w if channel else W).max()) for w in W.T]
     rows = [vector(row, op.groups[0], largest=np.float32(largest)) for row in x]
     return np.array([[grouped_dot(a, b, np.float32(0), op) for b in columns] for a in rows])
 

@@ -109,6 +109,7 @@ _NAMES = (
         ("mxfp7", f"unknown format 'mxfp7' (did you mean 'mxfp8' or 'mxfp6'?): {_NAMES}"),
         ("lowbpf", f"unknown format 'lowbpf' (did you mean 'lowbfp'?): {_NAMES}"),
         ("bfp(16,3,4):nan", "'bfp(16,3,4):nan': only formats without infinities (eXmYfn) take ':nan'"),
+        ("int8:channel", "'int8:channel': channels are those of a contraction's operands, leave ':channel' out"),
         ("mxfp4:rtz:rne", "'mxfp4_e2m1': ':rne' after ':rtz', keep one of them"),
         ("int8:rnd", "unknown rounding 'rnd' of 'int8' (did you mean 'rne' or 'rna'?): "
          "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan"),
@@ -128,6 +129,7 @@ def test_errors(text: str, message: str) -> None:
         ("mxfp8", "fma(a=mxfp8_e4m3,acc=fp32)"),
         ("int5", "fma(a=int5,acc=fp32)"),
         ("fma(bfp(16,3,4), bfp(16,3,2):rne, acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(16,3,2):rne,acc=fp32)"),
+        ("fma(a=int8, b=int8:channel:rtz, acc=fp32)", "fma(a=int8,b=int8:rtz:channel,acc=fp32)"),
         ("fma(a=highbfp, acc=fp32, datapath=fmac2)", "fma(a=bfp(16,3,4),acc=fp32,datapath=fmac2)"),
     ],
 )
@@ -146,6 +148,8 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
     [
         ("fmacs(mxfp4:rtz)", "fmacs(mxfp4_e2m1:rtz): fmacs takes a format of single values, "
          "write fma(a=mxfp4_e2m1:rtz, acc=fp32)"),
+        ("fma(a=mxfp4:channel,acc=fp32)",
+         "'mxfp4_e2m1:channel': only intN has scales that channels can have of their own"),
         ("fma(a=int8,acc=int8)", "fma: acc=int8 has groups, an accumulator is a single value: write acc=fp32"),
         ("fma(a=highbfp,acc=bf16)", f"{_A}bf16): the dot products of groups are summed in fp32, write acc=fp32"),
         ("fma(a=highbfp,acc=fp32,datapath=exact)", f"{_A}fp32): datapath 'exact', 'bfp(16,3,4)' takes fp32 or fmac2"),

@@ -30,11 +30,13 @@ OPERATORS = (
     *("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "mxint8"),
     *(f"fma(a={a},b={b},acc=fp32)" for a, b in (("mxfp8:rup", "mxfp4:odd"), ("mxint8:rdn", "mxfp8_e5m2:rna"))),
     *("int4", "int8", "int9", "int10", "int16", "fma(a=int8:rup,b=int4:rtz,acc=fp32)"),
+    *("fma(a=int8:channel,acc=fp32)", "fma(a=int12,b=int8:rtz:channel,acc=fp32)"),
 )
 FMAC2 = (
     *("fma(a=bfp(16,3,4),acc=fp32,datapath=fmac2)", "fma(a=bfp(7,3,5),b=bfp(7,3,2):rup,acc=fp32,datapath=fmac2)"),
     *("fma(a=bfp(8,8,20),acc=fp32,datapath=fmac2)", "fma(a=bfp(4,8,1),acc=fp32,datapath=fmac2)"),
 )
+CHANNELS = "fma(a=int8:channel,b=int12:channel,acc=fp32)"
 KINDS = ("plain", "wide", "special", "one huge value", "tiny", "subnormal", "huge", "minus zero")
 
 
@@ -269,7 +271,7 @@ def test_any_depth(fma: str, depth: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 40, 70), (1, 600, 5), (3, 600, 1), (70, 520, 90), (0, 5, 3), (2, 5, 0)])
-@pytest.mark.parametrize("fma", ["highbfp", "mxfp4", "int8"])
+@pytest.mark.parametrize("fma", ["highbfp", "mxfp4", "int8", CHANNELS])
 def test_any_shape(fma: str, shape: tuple[int, int, int]) -> None:
     a, b, c = operands("plain", *shape)
     for threads in (1, 3):
@@ -313,6 +315,16 @@ def test_fmac2_goes_over_a_group_once_for_every_pair_of_chunks() -> None:
     assert report.rows[0].passes == 4
 
 
+def test_a_channel_has_a_scale_of_its_own() -> None:
+    """A small row keeps its bits next to a large one, and a NaN stays in its row."""
+    a, b = np.array([[1000, 10], [3, -7], [math.nan, 1]], np.float32), np.eye(2, dtype=np.float32)
+    near, one = (numc.matmul(a[:2], b, fma=f"fma(a=int8{channel},b=int8,acc=fp32)") for channel in (":channel", ""))
+    np.testing.assert_allclose(near[1], [3, -7], rtol=0.01)
+    np.testing.assert_allclose(one[1], [0, -1000 / 127], rtol=1e-6)
+    got = numc.matmul(a, b, fma="fma(a=int8:channel,b=int8,acc=fp32)")
+    assert np.isnan(got).tolist() == [[False] * 2, [False] * 2, [True] * 2]
+
+
 # --- models --------------------------------------------------------------
 
 
@@ -336,7 +348,7 @@ def convolution(x: str, w: str, y: str) -> str:
     }}"""
 
 
-@pytest.mark.parametrize("fma", ["highbfp", "bfp(7,2,5)", "mxfp8", "int8"])
+@pytest.mark.parametrize("fma", ["highbfp", "bfp(7,2,5)", "mxfp8", "int8", CHANNELS])
 @pytest.mark.parametrize("weight", [True, False])
 def test_convolution(fma: str, weight: bool) -> None:
     """Groups run over channels and window together, whether a weight is known or not; the operand is the whole tensor.
@@ -370,7 +382,7 @@ def test_convolution(fma: str, weight: bool) -> None:
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize(
-    "fma", ["highbfp", FMAC2[1], "fma(a=mxfp8,b=mxfp4,acc=fp32)", "fma(a=int8,b=int5,acc=fp32)", "int12"]
+    "fma", ["highbfp", FMAC2[1], "fma(a=mxfp8,b=mxfp4,acc=fp32)", "fma(a=int8,b=int5,acc=fp32)", "int12", CHANNELS]
 )
 def test_weights_are_converted_at_compile_time(fma: str, side: int) -> None:
     a, b, _ = operands("plain", 19, 70, 37)
@@ -394,7 +406,7 @@ def test_weights_are_converted_at_compile_time(fma: str, side: int) -> None:
     assert report.mismatches == 0, report.first
 
 
-@pytest.mark.parametrize("fma", ["bfp(5,2,4)", "mxfp4", "int8"])
+@pytest.mark.parametrize("fma", ["bfp(5,2,4)", "mxfp4", "int8", CHANNELS])
 def test_the_parts_of_a_batch_share_what_a_tensor_shares(fma: str) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((3, 5, 7), (3, 7, 6)))

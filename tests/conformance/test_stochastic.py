@@ -166,8 +166,56 @@ def test_equal_operations_draw_for_themselves() -> None:
     assert np.array_equal(plain, same)
 
 
+CONV = """
+func.func @main(%x: tensor<2x3x6x7xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<2x4x4x5xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4x4x5xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<2x4x4x5xf32>) -> tensor<2x4x4x5xf32>
+  %r = linalg.conv_2d_nchw_fchw ins(%x, %w : tensor<2x3x6x7xf32>, tensor<4x3x3x3xf32>)
+      outs(%f : tensor<2x4x4x5xf32>) -> tensor<2x4x4x5xf32>
+  return %r : tensor<2x4x4x5xf32>
+}"""
+
+
+def test_a_convolution_draws_by_the_row_major_index_of_its_output() -> None:
+    rng = np.random.default_rng(2)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 6, 7), (4, 3, 3, 3)))
+    fma = "fma(a=bf16,acc=bf16:sr8)"
+    got = numc.compile(Imported(mlir=CONV), fma=fma)(x, w, seed=5)
+    key = reference.stream(5, 3)
+    want = [
+        reference.dot(
+            x[n, :, i : i + 3, j : j + 3].ravel(), w[f].ravel(), 0.0, fma, draws=reference.Draws(key, element)
+        )
+        for element, (n, f, i, j) in enumerate(np.ndindex(2, 4, 4, 5))
+    ]
+    assert_same(got, np.array(want).reshape(got.shape))
+
+
+def test_a_body_that_is_no_plain_multiply_add_draws_the_same() -> None:
+    text = """
+    func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>,
+          affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]}
+          ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>) outs(%c : tensor<?x?xf32>) {
+      ^bb0(%x: f32, %y: f32, %z: f32):
+        %m = math.absf %x : f32
+        %p = arith.mulf %m, %y : f32
+        %s = arith.addf %p, %z : f32
+        linalg.yield %s : f32
+      } -> tensor<?x?xf32>
+      return %r : tensor<?x?xf32>
+    }"""
+    rng = np.random.default_rng(3)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((5, 21), (21, 7), (5, 7)))
+    for fma in ("fma(a=bf16,acc=bf16:sr8)", "fma(a=bf16,acc=e6m9:sr12.lfsr)"):
+        program = numc.compile(Imported(mlir=text), fma=fma)
+        assert not program.manifest["contractions"]
+        assert_same(program(a, b, c, seed=5), reference.matmul(np.abs(a), b, c, fma, seed=5))
+
+
 MODELS = ("digits/mlp.onnx", "models/lstm.onnx")
-SWITCHES = ("fuse-elementwise,fuse-first,fuse-last", "merge-products,pack-weights,fold-constants,parallel-loops")
+SWITCHES = ("fuse-elementwise,fuse-first,fuse-last,merge-products,pack-weights,fold-constants,parallel-loops",)
 
 
 @pytest.fixture(scope="module", params=MODELS)
