@@ -85,9 +85,7 @@ def emit_units(code: Code, x: str, scaling: Scaling, to: GroupConversion, drawn:
     return code.binary("mulf", _element(code, x, scaling, to, drawn), code.f32(2.0 ** -unit_exponent(fmt)))
 
 
-def emit_values(
-    code: Code, x: str, scaling: Scaling, to: GroupConversion, parts: int, drawn: str = ""
-) -> list[str]:
+def emit_values(code: Code, x: str, scaling: Scaling, to: GroupConversion, parts: int, drawn: str = "") -> list[str]:
     """The value of bfp or mx that `x` becomes in a group; exact, as values of both formats are binary32 numbers.
 
     With several `parts` (of bfp) they are the chunks of its magnitude, the most significant first, in their places.
@@ -171,9 +169,7 @@ def emit_integer(code: Code, x: str, divisor: str, to: GroupConversion, drawn: s
     return code.select(code.compare("ord", y, y, "f32"), integer, code.f32(0.0))
 
 
-def _to_integer(
-    code: Code, y: str, x: str, back: Callable[[str], str], to: GroupConversion, drawn: str
-) -> str:
+def _to_integer(code: Code, y: str, x: str, back: Callable[[str], str], to: GroupConversion, drawn: str) -> str:
     """Round `y` to an integer, and keep the sign of a zero. `y` may have become 0 by underflow, `x` has not.
 
     back: what takes an integer to where `x` is.

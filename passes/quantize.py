@@ -283,7 +283,7 @@ class _Writer:
             f.lines += code.lines
 
     def _elements(self, v: str) -> None:
-        """Before the loops over row or vector `v`: the words of its elements, ``self.words``, if the conversion draws."""
+        """Before the loops over row or vector `v`: ``self.words``, those of its elements, if the conversion draws."""
         if self.to.noise is None:
             return
         f = self.f

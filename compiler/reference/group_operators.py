@@ -33,6 +33,9 @@ class Source:
     part: int
 
 
+NOWHERE = Source(0, 0, 0)
+
+
 @dataclass(frozen=True)
 class Vector:
     """One row of an operand along the reduction.
@@ -45,7 +48,7 @@ class Vector:
     to: GroupConversion
     largest: Value
     quantized: bool = False
-    source: Source = Source(0, 0, 0)
+    source: Source = NOWHERE
 
     @cached_property
     def converted(self) -> list[Value]:

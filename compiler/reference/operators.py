@@ -14,7 +14,7 @@ from numc.compiler.fma import FP32, Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.grammar import parse_fma
 from numc.compiler.grouped import Bfp, GroupConversion
-from numc.compiler.reference.group_operators import PARTS, Source, Vector, group_dot, largest_of
+from numc.compiler.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
 from numc.compiler.reference.random import PRODUCT, accumulator_draws, conversion_draws, stream
 from numc.compiler.reference.rounding import Rounder, parts_of, rounder, to_multiple
 from numc.compiler.reference.value import (
@@ -119,7 +119,7 @@ def vector(
     to: GroupConversion,
     *,
     largest: np.float32,
-    source: Source = Source(0, 0, 0),
+    source: Source = NOWHERE,
     quantized: bool = False,
 ) -> Vector:
     """Return one row of an operand with groups, whose tensor (or channel) has the largest magnitude `largest`.
@@ -180,9 +180,7 @@ def matmul(
     return to_array(results, shape)
 
 
-def _vectors(
-    bits: npt.NDArray[np.uint32], to: GroupConversion, first: Draws, stride: int, part: int
-) -> list[Vector]:
+def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion, first: Draws, stride: int, part: int) -> list[Vector]:
     """The rows of an operand (rows, K) that have it in common; `first`: what the first one draws from.
 
     stride: between the indices of the outputs of adjacent rows.
