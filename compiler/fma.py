@@ -92,7 +92,7 @@ class Fma:
             raise NumcError(
                 f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
             )
-        if self.acc.format != FP32.format:
+        if self.acc.format != FP32.format or self.acc.noise is not None:
             raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
         if self.datapath not in GROUP_DATAPATHS or (self.datapath == "fmac2" and not isinstance(a.format, Bfp)):
             allowed = "only fp32" if not isinstance(a.format, Bfp) else " or ".join(GROUP_DATAPATHS)
@@ -101,11 +101,6 @@ class Fma:
             raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
         if self.chunk is not None:
             raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
-        if self.stochastic:
-            raise NumcError(
-                f"{what}: operators do not draw random bits for formats with groups: use another rounding than srN, "
-                "or round the tensors before"
-            )
         if a.format.group is not None and a.format.group > MAX_GROUP:
             raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
         sizes = (f.largest for f in (a.format, b.format) if isinstance(f, Bfp))
@@ -153,8 +148,10 @@ class Fma:
 
     @property
     def draws(self) -> bool:
-        """Whether a step draws random bits."""
-        return self.acc.noise is not None or (self.product is not None and self.product.noise is not None)
+        """Whether a step draws random bits; formats with groups are converted in the operator, and draw there."""
+        converted = (c.noise for c in self.groups or ())
+        product = None if self.product is None else self.product.noise
+        return any(noise is not None for noise in (self.acc.noise, product, *converted))
 
     @property
     def stochastic(self) -> bool:

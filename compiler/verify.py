@@ -19,6 +19,7 @@ from numc.compiler.grammar import parse_fma
 from numc.compiler.group_arrays import largest_magnitude
 from numc.compiler.grouped import GroupConversion
 from numc.compiler.reference import Draws, dot
+from numc.compiler.reference.group_operators import PARTS, Source
 from numc.compiler.reference.operators import grouped_dot, vector
 from numc.passes.driver import CONTEXT
 from numc.passes.packing import Layout, pair_values
@@ -140,8 +141,14 @@ class _Watch:
         if fma.groups is None:
             return dot(a, b, start, fma, draws=view.draws(place))
         x, y = (
-            vector(values, to, largest=view.largest(side, to, batch, places[side]), quantized=view.is_packed(side))
-            for values, to, side in zip((a, b), fma.groups, sides, strict=True)
+            vector(
+                values,
+                to,
+                largest=view.largest(side, to, batch, places[side]),
+                source=view.source(side, batch, places[side], part),
+                quantized=view.is_packed(side),
+            )
+            for values, to, side, part in zip((a, b), fma.groups, sides, PARTS, strict=True)
         )
         return grouped_dot(x, y, start, fma)
 
@@ -175,11 +182,16 @@ class _View:
 
     def draws(self, place: tuple[int, int, int]) -> Draws:
         """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
-        tables = ("e_batch", "e_row", "e_lane")
-        element = sum(
-            int(self._table(name, at, 1)[0]) for name, at in zip(tables, place, strict=True) if self._words[name]
-        )
+        element = self._element(dict(zip(("e_batch", "e_row", "e_lane"), place, strict=True)))
         return Draws(self._words["random"] & (1 << 64) - 1, element)
+
+    def source(self, across: str, batch: int, place: int, part: int) -> Source:
+        """What the conversion of one ``row`` or ``lane`` draws from: nothing that matters, if it does not."""
+        element = self._element({"e_batch": batch, f"e_{across}": place})
+        return Source(self._words["random"] & (1 << 64) - 1, element, part)
+
+    def _element(self, place: Mapping[str, int]) -> int:
+        return sum(int(self._table(name, at, 1)[0]) for name, at in place.items() if self._words[name])
 
     @property
     def depth(self) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from numc.passes.code import APART, Code, Function
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
+from numc.passes.quantize import DRAWN
 from numc.passes.segments import lanes_below
 from numc.passes.staging import Plane
 
@@ -286,7 +287,7 @@ def _task_text(driver: Driver) -> str:
                     packed_at = f.at(row_buffer, f.i64("muli", panel, row_words))
                     limits = _pack_rows(f, kernel, f.at(a, a0), i, count, k0, kc, packed_at)
                     if kernel.groups is not None:
-                        limits = _quantize(f, driver, "rows", kc, packed_at, batch, i)
+                        limits = _quantize(f, driver, "rows", kc, packed_at, batch, i, k0)
                     for word, limit in enumerate(limits):
                         place = f.at(ranges, f.i64("addi", f.i64("addi", panel, panel), word), "i32")
                         f.line(f"llvm.store {limit}, {place} : i32, !llvm.ptr")
@@ -333,7 +334,7 @@ def _task_text(driver: Driver) -> str:
                     lane_data = lane_buffer
                     lane_range = _pack_lanes(f, kernel, lanes_at, panel, k0, kc, lane_buffer)
                     if kernel.groups is not None:
-                        lane_range = _quantize(f, driver, "lanes", kc, lane_buffer, batch, j)
+                        lane_range = _quantize(f, driver, "lanes", kc, lane_buffer, batch, j, k0)
                 column = f.i64("divui", f.i64("subi", j, j0), t.lanes)
                 with f.loop(i0, i_end, t.rows) as i:
                     count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
@@ -420,11 +421,18 @@ def _largest(f: Function, driver: Driver, side: str, batch: str, place: str) -> 
     return f.at(f.op(f"llvm.inttoptr {word} : i64 to !llvm.ptr"), place, "i32"), "!llvm.ptr"
 
 
-def _quantize(f: Function, driver: Driver, side: str, kc: str, panel: str, batch: str, place: str) -> list[str]:
-    """Convert a panel, which begins at row or lane `place`, to groups; its range."""
+def _quantize(
+    f: Function, driver: Driver, side: str, kc: str, panel: str, batch: str, place: str, k0: str
+) -> list[str]:
+    """Convert a panel, which begins at row or lane `place` and at step `k0`, to groups; its range."""
     largest, kind = _largest(f, driver, side, batch, place)
     name = f"{driver.kernel.name}_quantize_{side}"
-    found = f.call(name, panel, kc, largest, types=f"!llvm.ptr, i64, {kind}", results="i32, i32")
+    arguments, types = [panel, kc, largest], ["!llvm.ptr", "i64", kind]
+    if driver.kernel.groups_of(side).noise is not None:
+        random, batches, places = context(f, "random", "e_batch", "e_row" if side == "rows" else "e_lane")
+        arguments += [random, k0, f.fetch(batches, batch), f.at(places, place, "i64")]
+        types += DRAWN.values()
+    found = f.call(name, *arguments, types=", ".join(types), results="i32, i32")
     return [found + "#0", found + "#1"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from numc.compiler.formats import Noise
 from numc.compiler.grouped import CHUNK, SCALE_BIAS, Bfp, GroupConversion, GroupFormat, Int, Mx
 from numc.passes.code import Code
 
@@ -73,15 +74,18 @@ def unit_exponent(fmt: GroupFormat) -> int:
     return fmt.emin - fmt.significand_bits if isinstance(fmt, Mx) and fmt.exponent_bits else 0
 
 
-def emit_units(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str:
-    """How many units of its group `x` becomes, a binary32 number; any where the unit is NaN."""
+def emit_units(code: Code, x: str, scaling: Scaling, to: GroupConversion, drawn: str = "") -> str:
+    """How many units of its group `x` becomes, a binary32 number; any where the unit is NaN.
+
+    drawn: here and below, what the rounding draws (i32), if it is stochastic.
+    """
     fmt = to.format
     if not isinstance(fmt, Mx) or not fmt.exponent_bits:
-        return _units(code, x, scaling, to)
-    return code.binary("mulf", _element(code, x, scaling, to), code.f32(2.0 ** -unit_exponent(fmt)))
+        return _units(code, x, scaling, to, drawn)
+    return code.binary("mulf", _element(code, x, scaling, to, drawn), code.f32(2.0 ** -unit_exponent(fmt)))
 
 
-def emit_values(code: Code, x: str, scaling: Scaling, to: GroupConversion, parts: int) -> list[str]:
+def emit_values(code: Code, x: str, scaling: Scaling, to: GroupConversion, parts: int, drawn: str = "") -> list[str]:
     """The value of bfp or mx that `x` becomes in a group; exact, as values of both formats are binary32 numbers.
 
     With several `parts` (of bfp) they are the chunks of its magnitude, the most significant first, in their places.
@@ -89,7 +93,7 @@ def emit_values(code: Code, x: str, scaling: Scaling, to: GroupConversion, parts
     fmt = to.format
     assert not isinstance(fmt, Int)
     if isinstance(fmt, Bfp):
-        units = _units(code, x, scaling, to)
+        units = _units(code, x, scaling, to, drawn)
         chunks = []
         for n in range(1, parts):
             # What lies above the chunks that are left; where there is an odd number of bits, the last one has one.
@@ -100,8 +104,8 @@ def emit_values(code: Code, x: str, scaling: Scaling, to: GroupConversion, parts
         return [_back(code, chunk, scaling) for chunk in (*chunks, units)]
     if not fmt.exponent_bits:
         # There is no -0.
-        return [code.binary("addf", _back(code, _units(code, x, scaling, to), scaling), code.f32(0.0))]
-    return [_back(code, _element(code, x, scaling, to), scaling)]
+        return [code.binary("addf", _back(code, _units(code, x, scaling, to, drawn), scaling), code.f32(0.0))]
+    return [_back(code, _element(code, x, scaling, to, drawn), scaling)]
 
 
 def _down(code: Code, x: str, scaling: Scaling) -> str:
@@ -112,17 +116,17 @@ def _back(code: Code, y: str, scaling: Scaling) -> str:
     return code.binary("mulf", code.binary("mulf", y, scaling.up[1]), scaling.up[0])
 
 
-def _units(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str:
+def _units(code: Code, x: str, scaling: Scaling, to: GroupConversion, drawn: str) -> str:
     """The integer that stands for `x` in bfp or mxint8."""
     fmt = to.format
     assert not isinstance(fmt, Int)
     largest = fmt.largest if isinstance(fmt, Bfp) else (1 << fmt.element_bits - 1) - 1
-    units = _to_integer(code, _down(code, x, scaling), x, lambda u: _back(code, u, scaling), to.rounding)
+    units = _to_integer(code, _down(code, x, scaling), x, lambda u: _back(code, u, scaling), to, drawn)
     # Truncated magnitudes are below 2^m as they are: no exponent is below that of its group.
     return units if to.rounding == "rtz" and isinstance(fmt, Bfp) else _clamp(code, units, float(largest))
 
 
-def _element(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str:
+def _element(code: Code, x: str, scaling: Scaling, to: GroupConversion, drawn: str) -> str:
     """The element of mx, a float, that stands for `x`."""
     fmt = to.format
     assert isinstance(fmt, Mx)
@@ -138,7 +142,7 @@ def _element(code: Code, x: str, scaling: Scaling, to: GroupConversion) -> str:
     def back(units: str) -> str:
         return _back(code, code.binary("mulf", units, quantum), scaling)
 
-    units = _to_integer(code, code.binary("mulf", y, reciprocal), x, back, to.rounding)
+    units = _to_integer(code, code.binary("mulf", y, reciprocal), x, back, to, drawn)
     return _clamp(code, code.binary("mulf", units, quantum), float(fmt.largest))
 
 
@@ -157,23 +161,25 @@ def emit_scale(code: Code, largest: str, fmt: Int) -> str:
     return code.select(code.compare("uge", largest, code.int(_INFINITY)), nan, scale)
 
 
-def emit_integer(code: Code, x: str, divisor: str, to: GroupConversion) -> str:
+def emit_integer(code: Code, x: str, divisor: str, to: GroupConversion, drawn: str = "") -> str:
     """The integer of intN that stands for `x`, as a float; 0 where `x` or the divisor is NaN."""
     assert isinstance(to.format, Int)
     y = code.binary("divf", x, divisor)
-    integer = _clamp(code, _to_integer(code, y, y, lambda u: u, to.rounding), float(to.format.largest))
+    integer = _clamp(code, _to_integer(code, y, y, lambda u: u, to, drawn), float(to.format.largest))
     return code.select(code.compare("ord", y, y, "f32"), integer, code.f32(0.0))
 
 
-def _to_integer(code: Code, y: str, x: str, back: Callable[[str], str], rounding: str) -> str:
+def _to_integer(code: Code, y: str, x: str, back: Callable[[str], str], to: GroupConversion, drawn: str) -> str:
     """Round `y` to an integer, and keep the sign of a zero. `y` may have become 0 by underflow, `x` has not.
 
     back: what takes an integer to where `x` is.
     """
-    kind = code.ty("f32")
+    kind, rounding = code.ty("f32"), to.rounding
     if rounding == "rne":
         return code.op(f"math.roundeven {y} : {kind}")
     whole = code.op(f"math.trunc {y} : {kind}")
+    if to.noise is not None:
+        return _to_noisy_integer(code, y, whole, to.noise, drawn)
     if rounding == "rtz":
         return whole
     one = code.f32(1.0)
@@ -190,6 +196,19 @@ def _to_integer(code: Code, y: str, x: str, back: Callable[[str], str], rounding
         return code.select(moves, code.binary("addf", whole, away), whole)
     predicate, step = ("olt", "addf") if rounding == "rup" else ("ogt", "subf")
     return code.select(code.compare(predicate, value, x, "f32"), code.binary(step, whole, one), whole)
+
+
+def _to_noisy_integer(code: Code, y: str, whole: str, noise: Noise, drawn: str) -> str:
+    """Cut `y` to the bits of `noise` behind the point, add what is drawn, truncate; `whole` is `y` truncated.
+
+    What `y` lost by underflow is far below the noise. The sum is exact as far as the comparison goes: 2^24 at most.
+    """
+    kind, scale = code.ty("f32"), code.f32(2.0**noise.bits)
+    rest = code.op(f"math.absf {code.binary('subf', y, whole)} : {kind}")
+    cut = code.op(f"math.trunc {code.binary('mulf', rest, scale)} : {kind}")
+    total = code.binary("addf", cut, code.cast("sitofp", drawn, "i32", "f32"))
+    away = code.op(f"math.copysign {code.f32(1.0)}, {y} : {kind}")
+    return code.select(code.compare("oge", total, scale, "f32"), code.binary("addf", whole, away), whole)
 
 
 def _clamp(code: Code, x: str, largest: float) -> str:

@@ -98,7 +98,7 @@ class Kernel:
     @property
     def drawn(self) -> tuple[tuple[str, str], ...]:
         """The arguments, and their types, that tell what accumulators draw from; none if they do not."""
-        return tuple(DRAWN.items()) if self.fma.draws else ()
+        return tuple(DRAWN.items()) if self.fma.draws and self.groups is None else ()
 
     @property
     def reads_directly(self) -> bool:
@@ -141,7 +141,7 @@ class Kernel:
     @property
     def needs_k0(self) -> bool:
         """Whether the kernel must be told where its block of k begins."""
-        return self.fma.draws or (self.chunks is not None and self.chunks.carried)
+        return bool(self.drawn) or (self.chunks is not None and self.chunks.carried)
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
@@ -286,7 +286,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     names = [f"%acc{r}_{v}" for r in range(rows) for v in range(vectors)]
     places = [r * t.lanes + v * t.width for r in range(rows) for v in range(vectors)]
     head = f"func.func private @{_micro_name(kernel, rows, vectors, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
-    prologue = _random(kernel, rows).prologue() if kernel.fma.draws else ""
+    prologue = _random(kernel, rows).prologue() if kernel.drawn else ""
     scale = scale_of(kernel.fma) if fast else 1.0
     noise = kernel.fma.acc.noise
     run = run_of(noise) if fast and noise is not None and not noise.lfsr else 0
@@ -434,7 +434,7 @@ def _k_step(
         order = ["%next", "%i"]
     current, vectors = list(acc), len(acc) // rows
     drawn = [NOTHING] * len(acc)
-    if kernel.fma.draws:
+    if kernel.drawn:
         code.lines.append("%k = arith.addi %k0, %i : i64")
         drawn = _random(kernel, rows).step(code, "%k")
     for k in order:

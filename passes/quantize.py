@@ -7,11 +7,12 @@ are 16-bit integers, two of one row or lane together, with the units of the grou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from numc.compiler.grouped import Bfp, GroupConversion, Int
 from numc.passes.code import Code, Function
+from numc.passes.draws import emit_draw, emit_element, emit_group, emit_mix, run_of
 from numc.passes.group_values import (
     Scaling,
     emit_divisor,
@@ -26,18 +27,25 @@ from numc.passes.packing import Layout, layout
 
 _WHOLE = 0xFFFFFFFF
 
+# What a conversion that draws is told, behind its other arguments: the stream of the operation, where its block of k
+# begins, and the indices of the first outputs of the batch and of the panel's rows or lanes.
+DRAWN: Mapping[str, str] = {"%random": "i64", "%k0": "i64", "%e_batch": "i64", "%e_places": "!llvm.ptr"}
+
 
 def quantize_text(kernel: Kernel, side: str) -> str:
     """The function ``@<kernel>_quantize_<side>``, which converts one panel for one block of k in place.
 
     Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding, or where
-    those of the panel's channels are. Returns
+    those of the panel's channels are; then ``DRAWN``, if the conversion draws. Returns
     for the guard the smallest unit of a group that is not zero, less one, and the largest magnitude, as encodings.
     """
     to = kernel.groups_of(side)
     arguments = {"%panel": "!llvm.ptr", "%count": "i64", "%largest": "!llvm.ptr" if to.channel else "i32"}
+    if to.noise is not None:
+        arguments |= DRAWN
     f = Function(f"{kernel.name}_quantize_{side}", arguments, "i32, i32")
-    writer = _Writer(f, layout(kernel, side), to)
+    of_b = (side == "rows") == kernel.swap
+    writer = _Writer(f, layout(kernel, side), to, of_b)
     if isinstance(to.format, Int):
         writer.integers(to.format)
         return f.function(f.int(_WHOLE), f.int(0))
@@ -54,10 +62,10 @@ def quantize_text(kernel: Kernel, side: str) -> str:
 
 
 class _Writer:
-    def __init__(self, f: Function, panel: Layout, to: GroupConversion) -> None:
-        self.f, self.panel, self.to = f, panel, to
+    def __init__(self, f: Function, panel: Layout, to: GroupConversion, of_b: bool) -> None:
+        self.f, self.panel, self.to, self.of_b = f, panel, to, of_b
         self.kind = f"vector<{panel.width}xi32>"
-        self.bottom = ""
+        self.bottom = self.words = self.key = ""
         if isinstance(to.format, Bfp):
             code = Code(0, "w")
             top = emit_exponent(code, "%largest")
@@ -80,9 +88,10 @@ class _Writer:
             divisors = emit_divisor(each, largest, fmt)
             f.lines += each.lines
 
-            def converted(code: Code, x: str, divisors: str = divisors) -> str:
-                return emit_integer(code, x, divisors, self.to)
+            def converted(code: Code, x: str, drawn: str, divisors: str = divisors) -> str:
+                return emit_integer(code, x, divisors, self.to, drawn)
 
+            self._elements(v)
             base = f.at("%panel", f.i64("muli", v, panel.width))
             steps = "%count" if panel.side == "lanes" else f.i64("ceildivui", "%count", panel.width)
             self._convert(base, f.number(0), steps, converted, converted)
@@ -171,7 +180,8 @@ class _Writer:
                 code = Code(0, "c")
                 place = address(code, base, u)
                 x = code.op(f"llvm.load {place} : !llvm.ptr -> f32")
-                for n, value in enumerate(emit_values(code, x, scaling, self.to, panel.parts)):
+                drawn = self._draw(code, u)
+                for n, value in enumerate(emit_values(code, x, scaling, self.to, panel.parts, drawn)):
                     to = code.address(place, n * panel.width)
                     code.lines.append(f"llvm.store {value}, {to} : f32, !llvm.ptr")
                 f.lines += code.lines
@@ -189,6 +199,7 @@ class _Writer:
         f.lines += code.lines
         with f.carrying(f"%v = {f.number(0)} to {f.number(self.panel.count)} step {f.number(1)}", start, kind) as both:
             base = f.at("%panel", f.i64("muli", "%v", self.panel.width * self.panel.parts))
+            self._elements("%v")
             names = {"%lowg": "%low", "%highg": "%high"}
             with f.carrying(f"%g = {f.number(0)} to {end} step {step}", names, kind) as over:
                 found: list[str] = []
@@ -224,11 +235,11 @@ class _Writer:
         return [*code.lines[before:], f"scf.yield {larger} : {code.ty('i32')}"]
 
     def _convert_by(self, base: str, end: str, scaling: Scaling) -> None:
-        def values(code: Code, x: str) -> list[str]:
-            return emit_values(code, x, scaling, self.to, self.panel.parts)
+        def values(code: Code, x: str, drawn: str) -> list[str]:
+            return emit_values(code, x, scaling, self.to, self.panel.parts, drawn)
 
-        def units(code: Code, x: str) -> str:
-            return emit_units(code, x, scaling, self.to)
+        def units(code: Code, x: str, drawn: str) -> str:
+            return emit_units(code, x, scaling, self.to, drawn)
 
         self._convert(base, "%g", end, values, units)
 
@@ -237,10 +248,13 @@ class _Writer:
         base: str,
         start: str,
         end: str,
-        values: Callable[[Code, str], list[str]] | Callable[[Code, str], str],
-        units: Callable[[Code, str], str],
+        values: Callable[[Code, str, str], list[str]] | Callable[[Code, str, str], str],
+        units: Callable[[Code, str, str], str],
     ) -> None:
-        """Convert the vectors from `start` to `end`: to `values`, one or the parts of it, or to pairs of `units`."""
+        """Convert the vectors from `start` to `end`: to `values`, one or the parts of it, or to pairs of `units`.
+
+        Both take the code, a value and what it draws, if it does.
+        """
         f, panel = self.f, self.panel
         pairs_of_lanes = panel.pairs and panel.side == "lanes"
         with f.loop(start, end, 2 if pairs_of_lanes else 1) as u:
@@ -249,21 +263,71 @@ class _Writer:
             x = code.load(place)
             if pairs_of_lanes:
                 second = code.load(code.address(place, panel.step_words))
-                first, second = (self._integers(code, units(code, v)) for v in (x, second))
+                draws = self._draw(code, u), self._draw(code, u, behind=1)
+                first, second = (
+                    self._integers(code, units(code, v, drawn)) for v, drawn in zip((x, second), draws, strict=True)
+                )
                 low = code.binary("andi", first, code.int(0xFFFF), "i32")
                 pair = code.binary("ori", low, code.binary("shli", second, code.int(16), "i32"), "i32")
                 half = code.op(f"arith.divui {u}, {f.number(2)} : i64")
                 to = code.address(base, self._step(code, half))
                 code.lines.append(f"llvm.store {pair}, {to} {{alignment = 4 : i64}} : {self.kind}, !llvm.ptr")
             elif panel.pairs:
-                short = code.cast("trunci", self._integers(code, units(code, x)), "i32", "i16")
+                short = code.cast("trunci", self._integers(code, units(code, x, self._draw(code, u))), "i32", "i16")
                 kind = code.ty("i16")
                 code.lines.append(f"llvm.store {short}, {place} {{alignment = 4 : i64}} : {kind}, !llvm.ptr")
             else:
-                found = values(code, x)
+                found = values(code, x, self._draw(code, u))
                 for n, value in enumerate([found] if isinstance(found, str) else found):
                     code.store(value, code.address(place, n * panel.width))
             f.lines += code.lines
+
+    def _elements(self, v: str) -> None:
+        """Before the loops over row or vector `v`: ``self.words``, those of its elements, if the conversion draws."""
+        if self.to.noise is None:
+            return
+        f = self.f
+        lanes = self.panel.side == "lanes"
+        code = Code(self.panel.width if lanes else 0, "el")
+        place = f.at("%e_places", f.i64("muli", v, self.panel.width) if lanes else v, "i64")
+        wide = code.ty("i64")
+        index = code.op(f"llvm.load {place} {{alignment = 8 : i64}} : !llvm.ptr -> {wide}")
+        first = code.op(f"vector.broadcast %e_batch : i64 to {wide}") if lanes else "%e_batch"
+        element = code.cast("trunci", code.binary("addi", index, first, "i64"), "i64", "i32")
+        low = f.cast("trunci", "%random", "i64", "i32")
+        self.words = emit_element(code, element, self._spread(code, low) if lanes else low)
+        f.lines += code.lines
+        self.key = f.cast("trunci", f.i64("shrui", "%random", 32), "i64", "i32")
+
+    def _draw(self, code: Code, u: str, behind: int = 0) -> str:
+        """What the values of `code` draw, if the conversion does, `behind` steps after `u`.
+
+        They are those of step `u` of the block (lanes, or a scalar of a row), or vector `u` of a row.
+        """
+        noise = self.to.noise
+        if noise is None:
+            return ""
+        scalar = Code(0, code.prefix + f"n{behind}_")
+        vectors = self.panel.side == "rows" and code.width
+        step = scalar.binary("muli", u, scalar.int(code.width, "i64"), "i64") if vectors else u
+        step = scalar.binary("addi", scalar.binary("addi", "%k0", step, "i64"), scalar.int(behind, "i64"), "i64")
+        k, key, words = scalar.cast("trunci", step, "i64", "i32"), self.key, self.words
+        code.lines += scalar.lines
+        if vectors:
+            lanes = ", ".join(map(str, range(code.width)))
+            steps = code.op(f"arith.constant dense<[{lanes}]> : {code.ty('i32')}")
+            k, key, words = (self._spread(code, x) for x in (k, key, words))
+            k = code.binary("addi", k, steps, "i32")
+        at = code if vectors else Code(0, code.prefix + f"g{behind}_")
+        run = run_of(noise)
+        group = at.binary("shrui", k, at.int(run.bit_length() - 1), "i32")
+        word = emit_group(at, group, key, product=self.of_b)
+        position = at.binary("andi", k, at.int(run - 1), "i32")
+        if at is not code:
+            code.lines += at.lines
+            if code.width:
+                word, position = self._spread(code, word), self._spread(code, position)
+        return emit_draw(code, emit_mix(code, code.binary("addi", words, word, "i32")), position, noise)
 
     def _integers(self, code: Code, x: str) -> str:
         return code.cast("fptosi", x, "f32", "i32")

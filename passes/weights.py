@@ -106,6 +106,8 @@ def packing_of(
     if layout(kernel, side).channel and math.prod(size for size, _ in places[0]) != 1:
         return None  # one list of channels is what a packed weight has
     groups = None if kernel.fma.groups is None else kernel.groups_of(side)
+    if groups is not None and groups.noise is not None:
+        return None  # drawn anew in every execution
     fmt = kernel.conversion(side).format if groups is None else groups.format
     to = layout(kernel, side)
     return Packing(weight, start, *places, sizes, to, operand.conversion, groups, origin, whole, fmt)

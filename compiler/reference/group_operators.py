@@ -6,13 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from numc.compiler.fma import FP32, Fma
 from numc.compiler.grouped import Bfp, GroupConversion, Int
 from numc.compiler.reference.groups import convert_row, integer, largest_magnitude, scale_of
+from numc.compiler.reference.random import PRODUCT, accumulator_draws
 from numc.compiler.reference.rounding import rounder, to_multiple
 from numc.compiler.reference.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma
 
 _TO_F32 = rounder(FP32, PRODUCT_POINT)
+
+# What the elements of A, and of B, draw from: as if they were the accumulator's rounding and the product's.
+PARTS = 0, PRODUCT
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a row or column draws from: the stream of its operation, and the index of the first output it is part of.
+
+    part: one of PARTS.
+    """
+
+    stream: int
+    element: int
+    part: int
+
+
+NOWHERE = Source(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -20,22 +41,30 @@ class Vector:
     """One row of an operand along the reduction.
 
     largest: the largest magnitude of the whole operand, the finite ones only for bfp, or of a channel. quantized:
-    `values` are the integers of intN already.
+    `values` are the integers of intN already. source: for a conversion that draws.
     """
 
     values: Sequence[Value]
     to: GroupConversion
     largest: Value
     quantized: bool = False
+    source: Source = NOWHERE
 
     @cached_property
     def converted(self) -> list[Value]:
         """The values in their format; of intN the integers."""
         if not isinstance(self.to.format, Int):
-            return convert_row(self.values, self.to, self.largest)
+            return convert_row(list(zip(self.values, self._noise(), strict=True)), self.to, self.largest)
         if self.quantized:
             return [v >> POINT if type(v) is int else 0 for v in self.values]
-        return [integer(value, self.to, self.scale) for value in self.values]
+        scale = self.scale
+        return [integer(v, self.to, scale, noise) for v, noise in zip(self.values, self._noise(), strict=True)]
+
+    def _noise(self) -> list[int]:
+        if self.to.noise is None:
+            return [0] * len(self.values)
+        of = self.source
+        return accumulator_draws(of.stream, of.element, np.arange(len(self.values)), self.to.noise, of.part)
 
     @property
     def scale(self) -> Value:

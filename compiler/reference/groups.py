@@ -50,9 +50,9 @@ def largest_magnitude(values: Sequence[Value], *, finite: bool) -> Value:
     return max(map(_magnitude, values), default=0)
 
 
-def convert_row(values: Sequence[Value], to: GroupConversion, largest: Value) -> list[Value]:
+def convert_row(row: Sequence[Noisy], to: GroupConversion, largest: Value) -> list[Value]:
     """Convert one row, cut into groups of bfp or mx; `largest` is the largest finite magnitude of its tensor."""
-    return _converted([(value, 0) for value in values], to, _exponent([largest]) or 0)
+    return _converted(row, to, _exponent([largest]) or 0)
 
 
 def scale_of(largest: Value, fmt: Int) -> Value:

@@ -14,7 +14,7 @@ from numc.compiler.fma import FP32, Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.grammar import parse_fma
 from numc.compiler.grouped import Bfp, GroupConversion
-from numc.compiler.reference.group_operators import Vector, group_dot, largest_of
+from numc.compiler.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
 from numc.compiler.reference.random import PRODUCT, accumulator_draws, conversion_draws, stream
 from numc.compiler.reference.rounding import Rounder, parts_of, rounder, to_multiple
 from numc.compiler.reference.value import (
@@ -92,7 +92,8 @@ def dot(
     """Return one element of a contraction: `a` and `b` in one dimension, in ascending order, from the scalar `c`.
 
     Formats with groups take them for whole operands: what a tensor shares is that of `a`, and of `b`.
-    draws: of the accumulator. Operands whose conversion draws have to be converted already (it then changes nothing).
+    draws: of the accumulator, and of operands with groups. Others whose conversion draws have to be converted already
+    (it then changes nothing).
     Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
     """
     op = _as_fma(fma)
@@ -101,7 +102,10 @@ def dot(
         raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
     (start,) = _operands(c_bits, op.acc, 0, split=False)
     if op.groups:
-        (x,), (y,) = (_vectors(bits[None], to) for bits, to in zip((a_bits, b_bits), op.groups, strict=True))
+        (x,), (y,) = (
+            _vectors(bits[None], to, draws, 1, part)
+            for bits, to, part in zip((a_bits, b_bits), op.groups, PARTS, strict=True)
+        )
         grouped: np.float32 = np.float32(to_float(group_dot(op, x, y, start[0])))
         return grouped
     left, right = (_operands(bits, to, 0) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
@@ -110,15 +114,22 @@ def dot(
     return rounded
 
 
-def vector(x: npt.ArrayLike, to: GroupConversion, *, largest: np.float32, quantized: bool = False) -> Vector:
+def vector(
+    x: npt.ArrayLike,
+    to: GroupConversion,
+    *,
+    largest: np.float32,
+    source: Source = NOWHERE,
+    quantized: bool = False,
+) -> Vector:
     """Return one row of an operand with groups, whose tensor (or channel) has the largest magnitude `largest`.
 
-    quantized: `x` has been converted; of intN, to integers.
+    source: for a conversion that draws. quantized: `x` has been converted; of intN, to integers.
     """
     (most,) = (from_bits(b) for b in bits_of(largest).reshape(1).tolist())
     if type(most) is float and not isinstance(to.format, Bfp):
         most = float("nan")
-    return Vector([from_bits(b) for b in bits_of(x).tolist()], to, most, quantized)
+    return Vector([from_bits(b) for b in bits_of(x).tolist()], to, most, quantized, source)
 
 
 def grouped_dot(a: Vector, b: Vector, c: npt.ArrayLike, fma: Fma) -> np.float32:
@@ -151,7 +162,11 @@ def matmul(
     start = np.broadcast_to(bits_of(0.0 if c is None else c), shape)
     starts = _operands(start, op.acc, streams[START], split=False)
     if op.groups:
-        lines = (_vectors(bits, to) for bits, to in zip((a_bits, b_bits.T), op.groups, strict=True))
+        first = Draws(streams[ACCUMULATE], 0)
+        lines = (
+            _vectors(bits, to, first, stride, part)
+            for bits, to, stride, part in zip((a_bits, b_bits.T), op.groups, (shape[1], 1), PARTS, strict=True)
+        )
         return to_array((group_dot(op, x, y, z[0]) for (x, y), z in zip(product(*lines), starts, strict=True)), shape)
     left, right = map(_operands, (a_bits, b_bits), op.singles, streams)
     rows = [left[n * a_bits.shape[1] : (n + 1) * a_bits.shape[1]] for n in range(shape[0])]
@@ -165,13 +180,22 @@ def matmul(
     return to_array(results, shape)
 
 
-def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion) -> list[Vector]:
-    """The rows of an operand (rows, K) that have it in common."""
+def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion, first: Draws, stride: int, part: int) -> list[Vector]:
+    """The rows of an operand (rows, K) that have it in common; `first`: what the first one draws from.
+
+    stride: between the indices of the outputs of adjacent rows.
+    """
     rows = [[from_bits(b) for b in row] for row in bits.tolist()]
-    if to.channel:
-        return [Vector(row, to, largest_of(row, to)) for row in rows]
-    largest = largest_of([value for row in rows for value in row], to)
-    return [Vector(row, to, largest) for row in rows]
+    largest = None if to.channel else largest_of([value for row in rows for value in row], to)
+    return [
+        Vector(
+            row,
+            to,
+            largest_of(row, to) if largest is None else largest,
+            source=Source(first.stream, first.element + n * stride, part),
+        )
+        for n, row in enumerate(rows)
+    ]
 
 
 def _as_fma(fma: Fma | str) -> Fma:

@@ -168,12 +168,8 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
          "give a and b formats of one kind"),
         ("fma(a=highbfp,b=bfp(8,3,4),acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(8,3,4),acc=fp32): groups of 16 and 8 values, "
          "give a and b groups of one size"),
-        ("fma(a=highbfp:sr8,b=highbfp,acc=fp32)",
-         "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32): operators do not draw random bits for formats with groups: "
-         "use another rounding than srN, or round the tensors before"),
         ("fma(a=int8,acc=fp32:sr8)",
-         "fma(a=int8,b=int8,acc=fp32:sr8): operators do not draw random bits for formats with groups: "
-         "use another rounding than srN, or round the tensors before"),
+         "fma(a=int8,b=int8,acc=fp32:sr8): the dot products of groups are summed in fp32, write acc=fp32"),
         ("bfp(4097,3,4)", "fma(a=bfp(4097,3,4),b=bfp(4097,3,4),acc=fp32): groups of 4097 values, an operator takes up "
          "to 4096"),
         ("bfp(129,3,23)", "fma(a=bfp(129,3,23),b=bfp(129,3,23),acc=fp32): the dot product of a group takes more than "

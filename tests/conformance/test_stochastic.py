@@ -15,8 +15,11 @@ from machine import HERE
 from numc.compiler import reference
 from numc.compiler.arrays import matmul
 from numc.compiler.errors import NumcError
+from numc.compiler.grammar import parse_fma
+from numc.compiler.reference.group_operators import PARTS, Source
+from numc.compiler.reference.operators import grouped_dot, vector
 from numc.compiler.verify import verify
-from numc.frontends.imported import Imported
+from numc.frontends.imported import Argument, Imported
 from numc.runtime.program import Program
 
 F32 = npt.NDArray[np.float32]
@@ -212,6 +215,162 @@ def test_a_body_that_is_no_plain_multiply_add_draws_the_same() -> None:
         program = numc.compile(Imported(mlir=text), fma=fma)
         assert not program.manifest["contractions"]
         assert_same(program(a, b, c, seed=5), reference.matmul(np.abs(a), b, c, fma, seed=5))
+
+
+# --- operands with groups --------------------------------------------------------
+
+GROUPED = (
+    "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32)",
+    *("fma(a=bfp(16,3,4),b=bfp(16,3,4):sr8,acc=fp32)", "fma(a=bfp(7,3,5):sr3,b=bfp(7,2,2):sr20,acc=fp32)"),
+    *("fma(a=bfp(48,8,23):sr24,b=bfp(48,3,4):sr,acc=fp32)", "fma(a=bfp(4,3,4):sr9.lfsr,acc=fp32)"),
+    "fma(a=bfp(16,3,4):sr8,acc=fp32,datapath=fmac2)",
+    *(
+        "fma(a=mxfp8:sr8,b=mxfp4,acc=fp32)",
+        "fma(a=mxint8:rtz,b=mxfp6_e3m2:sr4,acc=fp32)",
+        "fma(a=mxint8:sr16,acc=fp32)",
+    ),
+    *("fma(a=int8:sr8,acc=fp32)", "fma(a=int8,b=int12:sr8:channel,acc=fp32)"),
+)
+
+
+@pytest.mark.parametrize("kind", ["plain", "special", "wide", "tiny"])
+@pytest.mark.parametrize("fma", GROUPED)
+def test_matmul_of_groups(fma: str, kind: str) -> None:
+    rng = np.random.default_rng(8)
+    for m, k, n in ((9, 37, 19), (18, 261, 3), (1, 40, 35)):
+        a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (m, n)))
+        if kind == "tiny":
+            a, b = a * np.float32(2**-143), b * np.float32(2**-4)
+        elif kind == "wide":
+            a *= np.exp2(rng.integers(-140, 120, a.shape)).astype(np.float32)
+        elif kind == "special":
+            for x in (a, b):
+                some = np.array([np.inf, np.nan, 0, -0.0, 1e-42, 3e38], np.float32)
+                x.reshape(-1)[rng.integers(0, x.size, 4)] = rng.choice(some, 4)
+        want = reference.matmul(a, b, c, fma, seed=6)
+        assert_same(matmul(a, b, c, fma=fma, seed=6, threads=3), want)
+        for target in HERE if fma in GROUPED[::3] and m > 1 else ():
+            for fast in (True, False):
+                assert_same(matmul(a, b, c, fma=fma, seed=6, target=target, fast=fast), want)
+
+
+@pytest.mark.parametrize("fma", [GROUPED[0], GROUPED[1]])
+def test_groups_draw_the_same_for_any_number_of_threads(fma: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((150, 600), (600, 300)))
+    want = matmul(a, b, fma=fma, seed=1, threads=1, target=HERE[0], fast=False)
+    for threads in (1, 2, 3, 8):
+        assert_same(matmul(a, b, fma=fma, seed=1, threads=threads), want)
+
+
+@pytest.mark.parametrize("fma", [GROUPED[2], GROUPED[6]])
+def test_a_batch_of_groups_draws_by_the_row_major_index_of_its_output(fma: str) -> None:
+    text = """
+    func.func @main(%a: tensor<?x?x?xf32>, %b: tensor<?x?x?xf32>, %c: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+      %r = linalg.batch_matmul ins(%a, %b : tensor<?x?x?xf32>, tensor<?x?x?xf32>)
+          outs(%c : tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+      return %r : tensor<?x?x?xf32>
+    }"""
+    rng = np.random.default_rng(3)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((3, 9, 40), (3, 40, 7), (3, 9, 7)))
+    op, key = parse_fma(fma), reference.stream(5, 3)
+    assert op.groups is not None
+    to_a, to_b = op.groups
+    most_a, most_b = np.abs(a).max(), np.abs(b).max()
+    want = np.empty_like(c)
+    for n, i, j in np.ndindex(*c.shape):
+        x = vector(a[n, i], to_a, largest=most_a, source=Source(key, (n * 9 + i) * 7, PARTS[0]))
+        y = vector(b[n, :, j], to_b, largest=most_b, source=Source(key, n * 9 * 7 + j, PARTS[1]))
+        want[n, i, j] = grouped_dot(x, y, c[n, i, j], op)
+    program = numc.compile(Imported(mlir=text), fma=fma)
+    assert_same(program(a, b, c, seed=5), want)
+
+
+@pytest.mark.parametrize("fma", GROUPED[:3])
+@pytest.mark.parametrize("weight", [False, True])
+def test_a_convolution_draws_for_every_window(fma: str, weight: bool) -> None:
+    """By the first output that a window, or a filter, is part of; a weight anew in every execution."""
+    rng = np.random.default_rng(2)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 6, 7), (4, 3, 3, 3)))
+    given = (Argument("x", "float32", x.shape), Argument("w", "float32", w.shape))
+    result = (Argument("y", "float32", (2, 4, 4, 5)),)
+    source = Imported(CONV, given[:1], result, {1: ("w", w)}) if weight else Imported(CONV, given, result)
+    program = numc.compile(source, fma=fma)
+    feeds = {"x": x} if weight else {"x": x, "w": w}
+    first, second, seeded = program(feeds), program(feeds), program(feeds, seed=5)
+    assert not np.array_equal(np.asarray(first), np.asarray(second))
+    op, key = parse_fma(fma), reference.stream(5, 3)
+    assert op.groups is not None
+    windows = {
+        (n, i, j): vector(
+            x[n, :, i : i + 3, j : j + 3].ravel(),
+            op.groups[0],
+            largest=np.abs(x).max(),
+            source=Source(key, (n * 4 * 4 + i) * 5 + j, PARTS[0]),
+        )
+        for n, i, j in np.ndindex(2, 4, 5)
+    }
+    filters = [
+        vector(w[f].ravel(), op.groups[1], largest=np.abs(w).max(), source=Source(key, f * 4 * 5, PARTS[1]))
+        for f in range(4)
+    ]
+    want = [grouped_dot(windows[n, i, j], filters[f], np.float32(0), op) for n, f, i, j in np.ndindex(2, 4, 4, 5)]
+    for threads in (1, 3):
+        assert_same(program(feeds, seed=5, threads=threads), np.array(want).reshape(2, 4, 4, 5))
+    assert_same(seeded, np.array(want).reshape(2, 4, 4, 5))
+    report = verify(program, feeds, samples=100)
+    assert report.checked > 50
+    assert report.mismatches == 0, report.first
+
+
+@pytest.mark.parametrize(
+    "fma", ["fma(a=bfp(16,3,4):sr8,acc=fp32)", "fma(a=mxfp8:sr8,acc=fp32)", "fma(a=int8:sr8,acc=fp32)"]
+)
+def test_groups_in_a_model(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digits CNN: its kernels recompute what they drew, and no optimisation changes a draw."""
+    path = ROOT / "examples" / "digits" / "cnn.onnx"
+    program = numc.compile(path, fma=fma)
+    (given,) = program.inputs
+    x = np.random.default_rng(0).standard_normal([d or 3 for d in given.shape]).astype(np.float32)
+    feeds: dict[str, npt.NDArray[np.generic]] = {given.name: x}
+    report = verify(program, feeds, samples=60)
+    assert report.checked > 40
+    assert report.mismatches == 0, report.first
+    monkeypatch.setenv("NUMC_DISABLE", SWITCHES[0])
+    other = numc.compile(path, fma=fma, cache=False)
+    assert_same(other(feeds, seed=3, threads=2), program(feeds, seed=3, threads=1))
+
+
+@pytest.mark.parametrize(
+    "fma", ["fma(a=bfp(1,8,4):sr8,b=bfp(1,8,4),acc=fp32)", "fma(a=bfp(1,8,4),b=bfp(1,8,4):sr4,acc=fp32)"]
+)
+def test_operands_with_groups_are_unbiased(fma: str) -> None:
+    """5/16 of the way up, with one step of one element in each group: rows or columns, steps and executions."""
+    p, depth, size = 5 / 16, 1024, 1000
+    sigma = np.sqrt(p * (1 - p))
+    of_b = ":sr" in fma.split("b=")[1]
+    x = np.full((size, depth), 1 + p / 8, np.float32)
+    ones = np.ones((1, depth), np.float32)
+    ups = []
+    for seed in (0, 1):
+        total = matmul(ones, x.T, fma=fma, seed=seed)[0] if of_b else matmul(x, ones.T, fma=fma, seed=seed)[:, 0]
+        ups.append((total - depth) * 8)
+        assert np.array_equal(ups[-1], np.rint(ups[-1]))
+        assert abs(ups[-1].mean() - p * depth) < 4 * sigma * np.sqrt(depth / size)
+    first, second = ((up - p * depth) / (sigma * np.sqrt(depth)) for up in ups)
+    assert abs(first.std() - 1) < 4 / np.sqrt(2 * size)  # steps are independent
+    assert abs((first * second).mean()) * np.sqrt(size) < 4
+    for lag in (1, 2, 16):
+        assert abs((first[lag:] * first[:-lag]).mean()) * np.sqrt(size - lag) < 4
+
+
+def test_values_of_a_format_with_groups_never_change() -> None:
+    a = np.random.default_rng(0).integers(-15, 16, (20, 64)).astype(np.float32)
+    a[:, ::16] = 15  # the exponent of every group
+    ones = np.ones((64, 3), np.float32)
+    for seed in range(5):
+        got = matmul(a, ones, fma="fma(a=bfp(16,3,4):sr8,acc=fp32)", seed=seed)
+        assert np.array_equal(got, a @ ones)
 
 
 MODELS = ("digits/mlp.onnx", "models/lstm.onnx")
