@@ -19,6 +19,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 import numc
 from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
@@ -113,9 +116,8 @@ def entry(
     fma, ops, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
-        if source.weights or source.inputs or source.outputs:
-            return None
-        what = [source.mlir, *source.sources]
+        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs))]
+        what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:
         what = [os.fspath(source)]
         try:
@@ -158,6 +160,10 @@ def _file_hash(path: Path) -> str:
         while block := file.read(1 << 20):
             hashed.update(block)
     return hashed.hexdigest()
+
+
+def _array_hash(array: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def _remove(paths: Iterable[Path]) -> None:

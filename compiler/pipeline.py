@@ -17,6 +17,7 @@ from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
+from numc.passes.checks_to_failures import checks_to_failures
 from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
@@ -50,6 +51,7 @@ class State:
     weight_conversions: dict[int, str] = field(default_factory=dict)
     packings: dict[int, Packing] = field(default_factory=dict)
     unused_weights: set[int] = field(default_factory=set)
+    failures: dict[int, str] = field(default_factory=dict)
     numc_ir: str = ""
     folded: Folded | None = None
 
@@ -140,6 +142,10 @@ def _outline(module: ir.Module, _: State) -> None:
     outline(module.operation)
 
 
+def _checks_to_failures(module: ir.Module, state: State) -> None:
+    state.failures = checks_to_failures(module)
+
+
 def _packed_entry(module: ir.Module, _: State) -> None:
     packed_entry(module)
 
@@ -186,6 +192,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {
+        "checks-to-failures": _checks_to_failures,
         "loops": upstream("func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
         "without-fma": _without_fma,

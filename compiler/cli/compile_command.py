@@ -23,7 +23,7 @@ Examples:
 
 
 @click.command("compile", epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.onnx|MODEL.mlir")
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
 @shape_option
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
@@ -43,7 +43,7 @@ def compile_command(
     no_cache: bool,
     want_json: bool,
 ) -> None:
-    """Compile an ONNX model, or linalg MLIR text, to a program file."""
+    """Compile an ONNX model, linalg MLIR text or a torch.export program to a program file."""
     check_model(model)
     fixed = parse_shapes(shapes)
     if emit is not None and want_json:
