@@ -116,7 +116,7 @@ def entry(
     fma, ops, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
-        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs))]
+        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, sorted(source.roles.items())))]
         what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:
         what = [os.fspath(source)]
@@ -126,7 +126,8 @@ def entry(
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
-    chosen = [str(fma), str(ops), target.name, options.fast, sorted(switched_off()), fixed]
+    roles = {role: (str(fma), str(ops)) for role, (fma, ops) in options.by_role().items()}
+    chosen = [str(fma), str(ops), roles, target.name, options.fast, sorted(switched_off()), fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")
 

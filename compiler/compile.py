@@ -101,6 +101,7 @@ def _lower(
     fma, ops, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
     state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights), _runs_here())
+    state.roles, state.by_role = imported.roles, options.by_role()
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
@@ -119,6 +120,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     manifest = {
         "fma": str(state.fma),
         "ops": str(state.ops),
+        "roles": {role: [str(fma), str(ops)] for role, (fma, ops) in state.by_role.items()},
         "target": state.target.name,
         "sources": list(imported.sources),
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},

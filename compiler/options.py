@@ -15,15 +15,21 @@ from numc.runtime.library import cpu_features
 class Options:
     """How to compile: the FMA operator, the format of other float operations, the target machine.
 
-    `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
+    `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it. `roles`
+    are (role, FMA operator, format) for the operations of a role (compiler/roles.py) that have another arithmetic.
     """
 
     fma: str = "fp32"
     ops: str = "fp32"
     target: str = "host"
     fast: bool = True
+    roles: tuple[tuple[str, str, str], ...] = ()
 
     def resolved(self) -> tuple[Fma, Conversion, Target]:
         """Parse the texts. Raises NumcError for unknown names."""
         host = cpu_features() if self.target == "host" else frozenset()
         return parse_fma(self.fma), parse_conversion(self.ops), resolve(self.target, host)
+
+    def by_role(self) -> dict[str, tuple[Fma, Conversion]]:
+        """Parse the texts of `roles`. Raises NumcError for unknown names."""
+        return {role: (parse_fma(fma), parse_conversion(ops)) for role, fma, ops in self.roles}

@@ -15,9 +15,11 @@ from torch_mlir.passmanager import PassManager
 from numc.compiler.errors import CompilerBug, NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
+from numc.compiler.roles import SWAPPED
 from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
 from numc.passes.checks_to_failures import checks_to_failures
+from numc.passes import walk
 from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
@@ -52,8 +54,16 @@ class State:
     packings: dict[int, Packing] = field(default_factory=dict)
     unused_weights: set[int] = field(default_factory=set)
     failures: dict[int, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)  # what the operations of a name are for
+    by_role: Mapping[str, tuple[Fma, Conversion]] = field(default_factory=dict)
     numc_ir: str = ""
     folded: Folded | None = None
+
+    def arithmetic_of(self, op: ir.Operation) -> tuple[Fma, Conversion]:
+        """The operator and the format that an operation of the model computes in, by the name in its location."""
+        role, _, swapped = self.roles.get(walk.name_of(op), "").partition(SWAPPED)
+        fma, ops = self.by_role.get(role, (self.fma, self.ops))
+        return (fma.swapped if swapped else fma), ops
 
 
 Pass = Callable[[ir.Module, State], None]
@@ -72,7 +82,7 @@ def upstream(pipeline: str) -> Pass:
 
 
 def _explicit(module: ir.Module, state: State) -> None:
-    explicit_arithmetic(module.operation, state.fma, state.ops)
+    explicit_arithmetic(module.operation, state.arithmetic_of)
 
 
 def _tidy(module: ir.Module, state: State) -> None:

@@ -20,6 +20,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 from torch_mlir.passmanager import PassManager
 
+from numc.compiler.roles import SWAPPED
 from numc.frontends.lowering import TO_LINALG, ConversionError, check_indices, diagnostic, erase_checks, one_line
 
 aten = torch.ops.aten
@@ -97,21 +98,30 @@ def source_of(node: fx.Node) -> str:
     return outside[-1] if outside else ""
 
 
-def names_of(graph: fx.Graph) -> dict[fx.Node, str]:
-    """Name every operation after its module; several contractions of one module are told apart by what they do."""
-    contractions: dict[str, list[fx.Node]] = {}
+def names_of(graph: fx.Graph, roles: Mapping[fx.Node, str] | None = None) -> dict[fx.Node, str]:
+    """Name every operation after its module and its role in training (none in the forward pass).
+
+    Several contractions of one module and role are told apart: by what they do in the forward pass, else by number.
+    """
+    contractions: dict[tuple[str, str], list[fx.Node]] = {}
+    names: dict[fx.Node, str] = {}
     for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        path, role = path_of(node), (roles or {}).get(node, "forward").removesuffix(SWAPPED)
+        names[node] = "/".join(filter(None, (path, role))) if role != "forward" else path or _word(node)
         if node.target in CONTRACTIONS:
-            contractions.setdefault(path_of(node), []).append(node)
-    names = {node: path_of(node) or _word(node) for node in graph.nodes if node.op == "call_function"}
-    for path, nodes in contractions.items():
+            contractions.setdefault((path, role), []).append(node)
+        elif role in ("dgrad", "wgrad"):  # what is elementwise there may have another arithmetic than a contraction
+            names[node] += "/elementwise"
+    for (path, role), nodes in contractions.items():
         if len(nodes) == 1 and path:
             continue
         seen: dict[str, int] = {}
         for node in nodes:
-            word = _word(node)
+            word = _word(node) if role == "forward" else role
             count = seen[word] = seen.get(word, 0) + 1
-            names[node] = f"{path}{'/' * bool(path)}{word}{f'_{count}' if count > 1 else ''}"
+            names[node] = "/".join(filter(None, (path, word))) + (f"_{count}" if count > 1 else "")
     return names
 
 

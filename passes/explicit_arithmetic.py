@@ -7,6 +7,8 @@ rounded around its f32 evaluation when `ops` is not fp32 (arithmetic.md sections
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch_mlir import ir
 
 from numc.compiler.dialect import FmaOp, RoundOp
@@ -17,10 +19,11 @@ from numc.passes import walk
 FP32 = "fp32"
 
 
-def explicit_arithmetic(module: ir.Operation, fma: Fma, ops: Conversion) -> None:
-    """Rewrite all linalg.generic bodies of `module` in place."""
+def explicit_arithmetic(module: ir.Operation, choose: Callable[[ir.Operation], tuple[Fma, Conversion]]) -> None:
+    """Rewrite all linalg.generic bodies of `module` in place, each in the operator and the format that it is given."""
     with module.context, ir.Location.unknown():
         for generic in walk.operations(module, "linalg.generic"):
+            fma, ops = choose(generic)
             for add in list(walk.body(generic).operations):
                 if add.operation.name == "arith.addf" and walk.is_f32(add.operation.results[0]):
                     _contract(generic, add.operation, fma)
