@@ -18,8 +18,8 @@ from numc.compiler.formats import Conversion
 from numc.compiler.roles import SWAPPED
 from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
-from numc.passes.checks_to_failures import checks_to_failures
 from numc.passes import walk
+from numc.passes.checks_to_failures import checks_to_failures
 from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic

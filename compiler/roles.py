@@ -24,7 +24,7 @@ Given = str | tuple[str, str] | None
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The FMA operator and the format of other float operations, and those of the roles that differ: (role, fma, ops)."""
+    """The FMA operator, the format of other float operations, and (role, fma, ops) for the roles that differ."""
 
     fma: str = "fp32"
     ops: str = "fp32"
@@ -56,7 +56,8 @@ PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
 def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> Arithmetic:
     """Return an arithmetic: a preset, or an FMA operator for everything, with what is `given` in its place.
 
-    given: fma, ops and roles; a role's value is an operator, which comes with `ops` unless it is fp32, or (operator, format).
+    given: fma, ops and roles. A role's value is an operator, which comes with `ops` unless it is fp32, or a pair
+    (operator, format).
     Raises NumcError for unknown names.
     """
     if isinstance(name, Arithmetic):

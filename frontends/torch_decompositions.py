@@ -15,12 +15,17 @@ import torch
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 def conv_dgrad(
-    grad: Tensor, weight: Tensor, size: Sequence[int], stride: list[int], padding: list[int], dilation: list[int], groups: int
-) -> Tensor:
+    grad: torch.Tensor,
+    weight: torch.Tensor,
+    size: Sequence[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> torch.Tensor:
     """Return the gradient of a convolution's input of shape `size`: a convolution of the spread gradient.
 
     grad: [n, co, *out], weight: [co, ci / groups, *kernel].
@@ -39,21 +44,26 @@ def conv_dgrad(
         before = dilation[d] * (kernel[d] - 1) - padding[d]
         width = (out[d] - 1) * stride[d] + 1
         pads += [before, size[2 + d] + dilation[d] * (kernel[d] - 1) - before - width]
-    if any(pads):
-        spread = aten.constant_pad_nd(spread, pads)  # negative ones cut
+    spread = _padded(spread, pads)
     co, ci = weight.shape[0], weight.shape[1]
     turned = weight.flip(list(range(2, 2 + rank))) if math.prod(kernel) > 1 else weight
     turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
     turned = turned.reshape([groups * ci, co // groups, *kernel])
     zeros, ones = [0] * rank, [1] * rank
-    found: Tensor = aten.convolution(spread, turned, None, ones, zeros, dilation, False, zeros, groups)
+    found: torch.Tensor = aten.convolution(spread, turned, None, ones, zeros, dilation, False, zeros, groups)
     assert list(found.shape) == [batch, groups * ci, *size[2:]]
     return found
 
 
 def conv_wgrad(
-    grad: Tensor, value: Tensor, size: Sequence[int], stride: list[int], padding: list[int], dilation: list[int], groups: int
-) -> Tensor:
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    size: Sequence[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> torch.Tensor:
     """Return the gradient of a convolution's weight of shape `size`: a convolution over the batch.
 
     grad: [n, co, *out], value: the input, [n, ci, *in].
@@ -73,9 +83,9 @@ def conv_wgrad(
 
 
 def convolution_backward(
-    grad: Tensor,
-    value: Tensor,
-    weight: Tensor,
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    weight: torch.Tensor,
     bias_sizes: Any,
     stride: Sequence[int],
     padding: Sequence[int],
@@ -84,8 +94,8 @@ def convolution_backward(
     output_padding: Sequence[int],
     groups: int,
     output_mask: Sequence[bool],
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """aten.convolution_backward for any rank, stride, dilation and number of groups, also of transposed convolutions."""
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """aten.convolution_backward: any rank, stride, dilation and number of groups, also of transposed convolutions."""
     rank = value.dim() - 2
     s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
     dgrad = wgrad = bias = None
@@ -106,25 +116,29 @@ def convolution_backward(
     return dgrad, wgrad, bias
 
 
-def native_dropout(value: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
     """aten.native_dropout, whose mask alone is drawn by torch's generator: the mask of eager torch."""
     if train is False or p == 0.0:
         return value.clone(), torch.ones_like(value, dtype=torch.bool)
     if p == 1.0:
         return torch.zeros_like(value), torch.zeros_like(value, dtype=torch.bool)
-    mask = aten.bernoulli.p(aten.empty.memory_format(list(value.shape), dtype=torch.float32), 1.0 - p)
+    # Drawn in the order of memory, like eager torch does; made here, so that it does not have to wait for `value`.
+    strides = torch.empty_like(value).stride()
+    order = sorted(range(value.dim()), key=lambda d: (-strides[d], d))
+    place = aten.empty.memory_format([value.shape[d] for d in order], dtype=torch.float32)
+    mask = aten.bernoulli.p(place, 1.0 - p).permute([order.index(d) for d in range(value.dim())])
     return value * (mask * (1.0 / (1.0 - p))), mask != 0
 
 
 def nll_loss_backward(
-    grad: Tensor,
-    value: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
     reduction: int,
     ignore_index: int,
-    total_weight: Tensor,
-) -> Tensor:
+    total_weight: torch.Tensor,
+) -> torch.Tensor:
     """aten.nll_loss_backward and nll_loss2d_backward, with a comparison where torch scatters."""
     axis = 0 if value.dim() < 2 else 1
     if reduction == 1:
@@ -141,22 +155,22 @@ def nll_loss_backward(
 
 
 def max_pool2d_backward(
-    grad: Tensor,
-    value: Tensor,
+    grad: torch.Tensor,
+    value: torch.Tensor,
     kernel: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     ceil_mode: bool,
-    indices: Tensor,
-) -> Tensor:
+    indices: torch.Tensor,
+) -> torch.Tensor:
     """aten.max_pool2d_with_indices_backward: each place of the window adds where it was the largest, in order."""
     height, width = value.shape[-2:]
     out_h, out_w = grad.shape[-2:]
     (kh, kw), (ph, pw), (dh, dw) = (_pair(x) for x in (kernel, padding, dilation))
     sh, sw = _pair(stride) if stride else (kh, kw)
     rows, columns = torch.arange(out_h).reshape(out_h, 1) * sh - ph, torch.arange(out_w) * sw - pw
-    total: Tensor | None = None
+    total: torch.Tensor | None = None
     # How far the windows reach; what is spread over that is cut back to the input.
     full_h, full_w = (out_h - 1) * sh + (kh - 1) * dh + 1, (out_w - 1) * sw + (kw - 1) * dw + 1
     for i in range(kh):
@@ -170,14 +184,25 @@ def max_pool2d_backward(
             )
             total = part if total is None else total + part
     assert total is not None
-    return aten.constant_pad_nd(total, [-pw, width + pw - full_w, -ph, height + ph - full_h])
+    return _padded(total, [-pw, width + pw - full_w, -ph, height + ph - full_h])
+
+
+def _padded(value: torch.Tensor, pads: Sequence[int]) -> torch.Tensor:
+    """constant_pad_nd with zeros; negative numbers cut, which torch-mlir does not know."""
+    for n in range(0, len(pads), 2):
+        axis = value.dim() - 1 - n // 2
+        start, cut = max(0, -pads[n]), sum(max(0, -p) for p in pads[n : n + 2])
+        if cut:
+            value = value.narrow(axis, start, value.shape[axis] - cut)
+    wide = [max(0, p) for p in pads]
+    return aten.constant_pad_nd(value, wide) if any(wide) else value
 
 
 def _pair(x: Sequence[int]) -> tuple[int, int]:
     return (x[0], x[0]) if len(x) == 1 else (x[0], x[1])
 
 
-def _spread(value: Tensor, axis: int, step: int) -> Tensor:
+def _spread(value: torch.Tensor, axis: int, step: int) -> torch.Tensor:
     """Put step - 1 zeros between the elements of one of the last two dimensions."""
     if step == 1:
         return value
@@ -199,8 +224,10 @@ def _foreach(packet: Any) -> Callable[..., list[Any]]:
     return decomposed
 
 
-_FOREACH = ("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "sqrt", "neg", "pow", "reciprocal")
-_FOREACH += ("maximum", "minimum", "abs", "sign", "exp")
+_FOREACH = (
+    *("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "sqrt", "neg", "pow", "reciprocal", "maximum"),
+    *("minimum", "abs", "sign", "exp"),
+)
 
 
 @functools.cache

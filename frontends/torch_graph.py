@@ -70,6 +70,11 @@ class Refusal:
     reason: str
     advice: str
 
+    @property
+    def is_of_tensors(self) -> bool:
+        """Whether it is about the dtype, the device or the layout of a tensor."""
+        return self.reason.startswith("is ")
+
     def __str__(self) -> str:
         where = ", ".join(filter(None, (f"module '{self.path}'" if self.path else "", self.source)))
         return f"{self.op}{f' ({where})' if where else ''}: {self.reason}; {self.advice}"

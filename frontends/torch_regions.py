@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
 
@@ -23,9 +23,15 @@ from numc.runtime.program import Program
 
 aten = torch.ops.aten
 # Left to torch without a try: their results are undefined, or they exist to be replaced.
-_EAGER = {aten.empty.memory_format: "its values are undefined"}
-# Scatters: torch-mlir lowers them to loops that write where another iteration reads.
-_SCATTERS = ("scatter", "index_put", "embedding_dense_backward", "upsample", "index_add", "masked_scatter", "put")
+_EAGER = {aten.empty_strided.default: "its values are undefined", aten.empty.memory_format: "its values are undefined"}
+# Scattered writes: torch-mlir lowers them to loops that write where another iteration reads.
+_SCATTERS = frozenset(
+    {
+        *(aten.scatter, aten.scatter_add, aten.scatter_reduce, aten.index_put, aten._unsafe_index_put, aten.index_add),
+        *(aten.embedding_dense_backward, aten.masked_scatter, aten.put, aten._unsafe_masked_index_put_accumulate),
+        *(aten.upsample_bilinear2d_backward, aten.upsample_nearest2d_backward, aten.upsample_nearest3d_backward),
+    }
+)
 
 
 @dataclass
@@ -60,6 +66,7 @@ class Region:
     imported: Imported
     arithmetic: Arithmetic
     single: bool
+    operations: int
     programs: dict[Arithmetic, Program] = field(default_factory=dict)
 
     def program(self, chosen: Arithmetic) -> Program:
@@ -93,7 +100,7 @@ def compiled(
     COUNTERS.graphs += 1
     nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
     for node in nodes:
-        node.meta["numc"] = names[node], roles[node]
+        node.meta["numc"] = node.name, names[node], roles[node]
     eager = {node: why for node in nodes if (why := _against(node))}
     while True:
         split, regions, culprits = _split(graph_module, eager, arithmetic)
@@ -107,9 +114,11 @@ def compiled(
 
 def _against(node: fx.Node) -> Refusal | None:
     found = refusal(node)
+    if found is not None:
+        found = replace(found, advice="torch runs it") if "random" in found.reason else found
     if found is None and node.target in _EAGER:
         found = _refused(node, _EAGER[node.target])
-    if found is None and any(word in str(node.target) for word in _SCATTERS):
+    if found is None and getattr(node.target, "overloadpacket", None) in _SCATTERS:
         found = _refused(node, "writes to places that depend on data")
     if found is None and any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
         found = _refused(node, "has no elements")
@@ -126,7 +135,7 @@ def _split(
     """Cut the graph; return it, its regions, and operations that turned out not to be for numc."""
     stages = _stages(graph_module.graph, eager)
     originals = {node.name: node for node in graph_module.graph.nodes}
-    split = split_module(graph_module, None, lambda node: stages[node], keep_original_order=False)  # type: ignore[arg-type]
+    split = split_module(graph_module, None, lambda node: stages[node], keep_original_order=False)
     regions: list[Region] = []
     culprits: dict[fx.Node, Refusal] = {}
     for name, part in list(split.named_children()):
@@ -139,7 +148,7 @@ def _split(
             found = diagnose(part.graph.nodes)
             if not found:  # each lowers alone: give all of them to torch
                 found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
-            culprits |= {originals[node.name]: why for node, why in found}
+            culprits |= {originals[node.meta["numc"][0]]: why for node, why in found}
             continue
         delattr(split, name)
         setattr(split, name, region)
@@ -190,8 +199,8 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
         graph.erase_node(node)
         placeholders.append(constant)
         weights[len(placeholders) - 1] = str(node.target), np.ascontiguousarray(value.numpy())
-    marked = {node: node.meta["numc"] for node in graph.nodes if "numc" in node.meta}
-    names = {node: name for node, (name, _) in marked.items()}
+    marked = {node: node.meta["numc"] for node in graph.nodes if node.op == "call_function"}
+    names = {node: name for node, (_, name, _) in marked.items()}
     imported = Imported(
         mlir=to_linalg(graph, names),
         inputs=tuple(inputs),
@@ -199,9 +208,9 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
         weights=weights,
         sources=("torch.compile",),
         nodes={names[node]: str(node.target) for node in names},
-        roles=by_name({node: role for node, (_, role) in marked.items()}, names),
+        roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
     )
-    return Region(imported, arithmetic, single)
+    return Region(imported, arithmetic, single, len(marked))
 
 
 def _argument(name: str, node: fx.Node) -> Argument:
@@ -209,5 +218,3 @@ def _argument(name: str, node: fx.Node) -> Argument:
     if not isinstance(value, torch.Tensor) or value.dtype not in DTYPES:
         raise ConversionError(f"{node.name} is no tensor that numc takes")
     return Argument(name, DTYPES[value.dtype], tuple(int(n) for n in value.shape), ("",) * value.dim())
-
-
