@@ -61,7 +61,7 @@ class State:
 
     def arithmetic_of(self, op: ir.Operation) -> tuple[Fma, Conversion]:
         """The operator and the format that an operation of the model computes in, by the name in its location."""
-        role, _, swapped = self.roles.get(walk.name_of(op), "").partition(SWAPPED)
+        role, swapped, _ = self.roles.get(walk.name_of(op), "").partition(SWAPPED)
         fma, ops = self.by_role.get(role, (self.fma, self.ops))
         return (fma.swapped if swapped else fma), ops
 

@@ -29,37 +29,36 @@ def one_line(text: str, limit: int = 300) -> str:
     return line if len(line) <= limit else line[:limit] + "..."
 
 
-def erase_checks(module: ir.Module, idle: Collection[str]) -> list[str]:
-    """Erase every cf.assert whose message is in `idle`; return the messages of the others, each once."""
-    found: dict[str, None] = {}
-    erased: list[ir.Operation] = []
+def operations(module: ir.Module) -> list[ir.Operation]:
+    """Return all operations of a module."""
+    found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "cf.assert":
-            message = str(ir.StringAttr(op.attributes["msg"]).value)
-            if message in idle:
-                erased.append(op)
-            else:
-                found[message] = None
+        found.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in erased:
-        op.erase()
+    return found
+
+
+def erase_checks(module: ir.Module, idle: Collection[str]) -> list[str]:
+    """Erase every cf.assert whose message is in `idle`; return the messages of the others, each once."""
+    found: dict[str, None] = {}
+    for op in operations(module):
+        if op.name == "cf.assert":
+            message = str(ir.StringAttr(op.attributes["msg"]).value)
+            if message in idle:
+                op.erase()
+            else:
+                found[message] = None
     return list(found)
 
 
 def check_indices(module: ir.Module) -> None:
     """Put a cf.assert before every read of a tensor at an index that was computed from data."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "tensor.extract":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
+    for op in operations(module):
+        if op.name != "tensor.extract":
+            continue
         with ir.InsertionPoint(op), op.location:
             tensor, *indices = op.operands
             for n, index in enumerate(indices):

@@ -224,9 +224,15 @@ def _foreach(packet: Any) -> Callable[..., list[Any]]:
     return decomposed
 
 
+def _foreach_with_value(packet: Any) -> Callable[..., list[Any]]:
+    """addcmul and addcdiv, whose `value` is a keyword where there is one tensor."""
+    many = _foreach(lambda a, b, c, value: packet(a, b, c, value=value))
+    return lambda a, b, c, value=1: many(a, b, c, value)
+
+
 _FOREACH = (
-    *("add", "sub", "mul", "div", "addcmul", "addcdiv", "lerp", "sqrt", "neg", "pow", "reciprocal", "maximum"),
-    *("minimum", "abs", "sign", "exp"),
+    *("add", "sub", "mul", "div", "lerp", "sqrt", "neg", "pow", "reciprocal", "maximum", "minimum", "abs", "sign"),
+    "exp",
 )
 
 
@@ -237,6 +243,9 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     for name in _FOREACH:
         many = getattr(aten, f"_foreach_{name}")
         table |= {getattr(many, overload): _foreach(getattr(aten, name)) for overload in many.overloads()}
+    for name in ("addcmul", "addcdiv"):
+        many = getattr(aten, f"_foreach_{name}")
+        table |= {overload: _foreach_with_value(getattr(aten, name)) for overload in (many.Scalar, many.ScalarList)}
     table |= {
         aten.convolution_backward.default: convolution_backward,
         aten.native_dropout.default: native_dropout,

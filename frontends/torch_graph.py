@@ -21,7 +21,15 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 from torch_mlir.passmanager import PassManager
 
 from numc.compiler.roles import SWAPPED
-from numc.frontends.lowering import TO_LINALG, ConversionError, check_indices, diagnostic, erase_checks, one_line
+from numc.frontends.lowering import (
+    TO_LINALG,
+    ConversionError,
+    check_indices,
+    diagnostic,
+    erase_checks,
+    one_line,
+    operations,
+)
 
 aten = torch.ops.aten
 PIPELINES = (
@@ -93,7 +101,7 @@ def path_of(node: fx.Node) -> str:
     path = next((entry[0] for entry in reversed(list(stack.values())) if "hook" not in str(entry[0])), "")
     # torch.compile writes L['self'].layers[0].conv, torch.export layers.0.conv.
     path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", str(path))
-    return re.sub(r"^L\.(self|fn|model|module)\b\.?|^L\.", "", path).replace("._modules.", ".")
+    return re.sub(r"^[LG]\.(self|fn)\b\.?|^[LG]\.", "", path).replace("._modules.", ".")
 
 
 def source_of(node: fx.Node) -> str:
@@ -163,6 +171,8 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
         raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
     erase_checks(importer.module, _IDLE_CHECKS)
     check_indices(importer.module)
+    if left := sorted({op.name for op in operations(importer.module) if op.name.startswith("tm_tensor.")}):
+        raise ConversionError(f"becomes {', '.join(left)}, which is not available")
     return str(importer.module.operation.get_asm(enable_debug_info=True))
 
 

@@ -107,7 +107,7 @@ def compiled(
         if not culprits:
             break
         eager |= culprits
-    refused = [why for node, why in eager.items() if node.target is not getitem]
+    refused = [why for node, why in eager.items() if node.target is not getitem and node.target not in _EAGER]
     COUNTERS.eager_operations += len(refused)
     return split, refused, regions
 

@@ -1,6 +1,6 @@
-"""Networks in plain torch.nn, for training: each has a maker and data of the shape it wants, at any size.
+"""Networks in plain torch.nn, for training: each has a maker that takes its size.
 
-``ZOO`` maps a name to (model, inputs, loss) makers; ``small=True`` gives one that a test can compile in seconds.
+``SMALL`` has small ones with data and a loss: what one training step needs.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Bottleneck(nn.Module):
         return F.relu(self.body(x) + self.shortcut(x))
 
 
-def resnet18(width: int = 64, classes: int = 10) -> nn.Module:
-    """ResNet-18 for 32x32 images: no first pooling."""
+def resnet18(width: int = 64, depths: tuple[int, ...] = (2, 2, 2, 2), classes: int = 10) -> nn.Module:
+    """ResNet-18 for 32x32 images: no first pooling. Other depths make other residual networks of its kind."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     before = width
-    for stage in range(4):
-        after = width * 2**stage
-        layers += [Residual(before, after, 2 if stage else 1), Residual(after, after, 1)]
-        before = after
+    for stage, depth in enumerate(depths):
+        for block in range(depth):
+            layers.append(Residual(before, width * 2**stage, 2 if stage and not block else 1))
+            before = width * 2**stage
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
 
 
@@ -86,7 +86,11 @@ class InvertedResidual(nn.Module):
         layers: list[nn.Module] = []
         if expansion > 1:
             layers += [nn.Conv2d(before, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6()]
-        layers += [nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6()]
+        layers += [
+            nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False),
+            nn.BatchNorm2d(hidden),
+            nn.ReLU6(),
+        ]
         layers += [nn.Conv2d(hidden, after, 1, bias=False), nn.BatchNorm2d(after)]
         self.body = nn.Sequential(*layers)
         self.adds = stride == 1 and before == after
@@ -270,21 +274,17 @@ def _adjacency(size: int) -> Tensor:
 
 
 SMALL = {
-    "resnet18": Case(lambda: resnet18(4), lambda: (torch.randn(4, 3, 16, 16),), _labels),
-    "resnet50": Case(lambda: resnet50(4, (1, 1, 1, 1)), lambda: (torch.randn(4, 3, 32, 32),), _labels),
+    "resnet18": Case(lambda: resnet18(4, (1, 1)), lambda: (torch.randn(4, 3, 16, 16),), _labels),
+    "resnet50": Case(lambda: resnet50(4, (1, 1)), lambda: (torch.randn(4, 3, 32, 32),), _labels),
     "mobilenet_v2": Case(
-        lambda: mobilenet_v2(((1, 8, 1, 1), (6, 12, 2, 2))), lambda: (torch.randn(4, 3, 16, 16),), _labels
+        lambda: mobilenet_v2(((1, 8, 1, 1), (2, 12, 1, 2))), lambda: (torch.randn(4, 3, 16, 16),), _labels
     ),
     "generator3d": Case(lambda: generator3d(2, 8), lambda: (torch.randn(2, 8),), lambda y: y.square().mean()),
     "discriminator3d": Case(lambda: discriminator3d(2), lambda: (torch.randn(2, 1, 16, 16, 16),), _score),
     "lstm": Case(lambda: Lstm(20, 16), lambda: (_tokens(20, 3, 4),), _labels),
-    "transformer": Case(
-        lambda: Translator(20, 16, 2, 1), lambda: (_tokens(20, 2, 5), _tokens(20, 2, 4)), _labels
-    ),
+    "transformer": Case(lambda: Translator(20, 16, 2, 1), lambda: (_tokens(20, 2, 5), _tokens(20, 2, 4)), _labels),
     "unet": Case(lambda: UNet(4), lambda: (torch.randn(2, 1, 16, 16),), _labels),
     "gcn": Case(lambda: Gcn(8, 8, 3), lambda: (torch.randn(12, 8), _adjacency(12)), _labels),
-    "ngcf": Case(
-        lambda: Ngcf(8, 10), lambda: (_adjacency(18), _tokens(8, 6), _tokens(10, 6)), _score
-    ),
+    "ngcf": Case(lambda: Ngcf(8, 10), lambda: (_adjacency(18), _tokens(8, 6), _tokens(10, 6)), _score),
 }
 """Networks that compile in seconds."""
