@@ -252,5 +252,6 @@ def training_table() -> dict[Any, Callable[..., Any]]:
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.nll_loss2d_backward.default: nll_loss_backward,
         aten.max_pool2d_with_indices_backward.default: max_pool2d_backward,
+        torch.ops.prims.fma.default: lambda a, b, c: a * b + c,
     }
     return table

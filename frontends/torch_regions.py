@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
@@ -46,6 +46,8 @@ class Counters:
 
 
 COUNTERS = Counters()
+WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
+"""What surrounds every run of a program."""
 _override: list[Arithmetic] = []
 
 
@@ -81,7 +83,11 @@ class Region:
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         COUNTERS.calls += 1
-        found = self.program(_override[-1] if _override else self.arithmetic)(*tensors)
+        program = self.program(_override[-1] if _override else self.arithmetic)
+        with contextlib.ExitStack() as stack:
+            for watch in WATCHES:
+                stack.enter_context(watch(program))
+            found = program(*tensors)
         if self.single:
             return found
         return tuple(found.values()) if isinstance(found, dict) else (found,)

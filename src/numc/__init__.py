@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from numc.frontends.dynamo import backend as backend
     from numc.frontends.dynamo import counters as counters
     from numc.frontends.dynamo import explain as explain
+    from numc.frontends.torch_training import DynamicLossScale as DynamicLossScale
+    from numc.frontends.torch_training import verify_training as verify_training
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
 
@@ -46,6 +48,8 @@ _PUBLIC = {
     "arithmetic": ("numc.frontends.dynamo", "arithmetic"),
     "backend": ("numc.frontends.dynamo", "backend"),
     "counters": ("numc.frontends.dynamo", "counters"),
+    "DynamicLossScale": ("numc.frontends.torch_training", "DynamicLossScale"),
+    "verify_training": ("numc.frontends.torch_training", "verify_training"),
     "explain": ("numc.frontends.dynamo", "explain"),
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
@@ -72,7 +76,7 @@ def __getattr__(name: str) -> Any:
         value: Any = _version()
     elif name in _PUBLIC:
         module, attribute = _PUBLIC[name]
-        if module == "numc.frontends.dynamo":
+        if module in ("numc.frontends.dynamo", "numc.frontends.torch_training"):
             _need_torch(name)
         value = import_module(module)
         if attribute:

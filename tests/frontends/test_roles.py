@@ -93,7 +93,7 @@ class Net(nn.Module):
 
 
 def train(model: nn.Module, backend: Any, *inputs: Any) -> None:
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, weight_decay=0.1)
 
     def step(*inputs: Any) -> Any:
         optimizer.zero_grad()
