@@ -80,7 +80,7 @@ class Backend:
     def _warn(self, refused: list[Refusal]) -> None:
         if refused and not self._warned:
             self._warned = True
-            warnings.warn(f"torch runs what numc does not take: {listed(refused)}", stacklevel=2)
+            warnings.warn(f"numc: {listed(refused)}", stacklevel=2)
 
 
 def _is_symbolic(value: Any) -> bool:

@@ -249,6 +249,8 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
     for node in nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
+        if not all(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in values_of(n)):
+            continue  # a size is an argument: it cannot be one of a whole program
         alone = _alone(node)
         key = str(alone) + str([values_of(n) for n in alone.nodes if n.op == "placeholder"])
         if key not in verdicts:

@@ -22,8 +22,9 @@ from numc.frontends.torch_roles import by_name
 from numc.runtime.program import Program
 
 aten = torch.ops.aten
-# Left to torch without a try: their results are undefined, or they exist to be replaced.
-_EAGER = {aten.empty_strided.default: "its values are undefined", aten.empty.memory_format: "its values are undefined"}
+RUNS_IT = "torch runs it"
+# Left to torch without a try: no arithmetic, and not worth a report.
+_EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
 # Scattered writes: torch-mlir lowers them to loops that write where another iteration reads.
 _SCATTERS = frozenset(
     {
@@ -63,12 +64,16 @@ def arithmetic(chosen: Arithmetic) -> Iterator[None]:
 
 @dataclass
 class Region:
-    """A part of a graph that numc computes: takes tensors, gives a tensor or a tuple of them."""
+    """A part of a graph that numc computes: takes tensors, gives a tensor or a tuple of them.
+
+    strides: those of the results that are not dense in the order of their dimensions.
+    """
 
     imported: Imported
     arithmetic: Arithmetic
     single: bool
     operations: int
+    strides: Mapping[int, tuple[int, ...]]
     programs: dict[Arithmetic, Program] = field(default_factory=dict)
 
     def program(self, chosen: Arithmetic) -> Program:
@@ -88,9 +93,13 @@ class Region:
             for watch in WATCHES:
                 stack.enter_context(watch(program))
             found = program(*tensors)
-        if self.single:
-            return found
-        return tuple(found.values()) if isinstance(found, dict) else (found,)
+        results = list(found.values()) if isinstance(found, dict) else [found]
+        for number, strides in self.strides.items():
+            # Torch makes views of results by the strides that it saw when it traced them.
+            results[number] = torch.empty_strided(results[number].shape, strides, dtype=results[number].dtype).copy_(
+                results[number]
+            )
+        return results[0] if self.single else tuple(results)
 
 
 def compiled(
@@ -121,18 +130,18 @@ def compiled(
 def _against(node: fx.Node) -> Refusal | None:
     found = refusal(node)
     if found is not None:
-        found = replace(found, advice="torch runs it") if "random" in found.reason else found
-    if found is None and node.target in _EAGER:
-        found = _refused(node, _EAGER[node.target])
-    if found is None and getattr(node.target, "overloadpacket", None) in _SCATTERS:
-        found = _refused(node, "writes to places that depend on data")
-    if found is None and any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
-        found = _refused(node, "has no elements")
-    return found
+        return replace(found, advice=RUNS_IT)
+    if node.target in _EAGER:
+        return _refused(node, _EAGER[node.target])
+    if getattr(node.target, "overloadpacket", None) in _SCATTERS:
+        return _refused(node, "writes to places that depend on data")
+    if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
+        return _refused(node, "has no elements")
+    return None
 
 
 def _refused(node: fx.Node, reason: str) -> Refusal:
-    return Refusal(str(node.target), path_of(node), source_of(node), reason, "torch runs it")
+    return Refusal(str(node.target), path_of(node), source_of(node), reason, RUNS_IT)
 
 
 def _split(
@@ -154,7 +163,7 @@ def _split(
             found = diagnose(part.graph.nodes)
             if not found:  # each lowers alone: give all of them to torch
                 found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
-            culprits |= {originals[node.meta["numc"][0]]: why for node, why in found}
+            culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in found}
             continue
         delattr(split, name)
         setattr(split, name, region)
@@ -216,7 +225,9 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
         nodes={names[node]: str(node.target) for node in names},
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
     )
-    return Region(imported, arithmetic, single, len(marked))
+    values = [node.meta["val"] for node in output.args[0]]
+    strides = {n: tuple(v.stride()) for n, v in enumerate(values) if not v.is_contiguous()}
+    return Region(imported, arithmetic, single, len(marked), strides)
 
 
 def _argument(name: str, node: fx.Node) -> Argument:

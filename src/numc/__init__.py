@@ -68,6 +68,8 @@ _PUBLIC = {
     "verify": ("numc.compiler.verify", "verify"),
 }
 
+_OF_TORCH = ("numc.frontends.dynamo", "numc.frontends.torch_training")
+
 __all__ = [*_PUBLIC, "__version__"]
 
 
@@ -76,7 +78,7 @@ def __getattr__(name: str) -> Any:
         value: Any = _version()
     elif name in _PUBLIC:
         module, attribute = _PUBLIC[name]
-        if module in ("numc.frontends.dynamo", "numc.frontends.torch_training"):
+        if module in _OF_TORCH:
             _need_torch(name)
         value = import_module(module)
         if attribute:

@@ -43,6 +43,31 @@ def step(model: nn.Module, case: Case, inputs: Any, backend: Any = None, seed: i
     return float(loss)
 
 
+QUICK = ("lstm", "gcn", "ngcf")
+OTHERS = ("mp", "bf16_1_1", "bf16_2_2{4}", "1/6/9")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SMALL])
+def test_one_training_step_in_other_arithmetics(name: str) -> None:
+    case = SMALL[name]
+    torch.manual_seed(0)
+    model, inputs = case.model(), case.inputs()
+    compiled = torch.compile(model, backend=numc.backend())
+    losses = {}
+    for arithmetic in ("fp32", *OTHERS):
+        torch.manual_seed(1)
+        model.zero_grad()
+        with numc.arithmetic(arithmetic), numc.verify_training(samples=2) as watched:
+            loss = case.loss(compiled(*inputs))
+            loss.backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+        report = watched.report()
+        assert report.mismatches == 0, report.first
+        losses[arithmetic] = float(loss)
+    assert all(abs(losses[a] - losses["fp32"]) < 0.05 for a in OTHERS)
+    assert len(set(losses.values())) == len(losses)
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_one_training_step_agrees_with_eager(name: str) -> None:
     case = SMALL[name]
@@ -142,6 +167,20 @@ def test_operations_and_their_gradients(function: Callable[..., Any], inputs: An
     got = gradients(torch.compile(function, backend=numc.backend()), *inputs)
     for a, b in zip(got, gradients(function, *inputs), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=5e-5)
+
+
+def test_results_have_the_strides_that_torch_expects() -> None:
+    """The second result is a view of the first, which torch makes by strides."""
+
+    def function(x: Any) -> Any:
+        y = x.T * 2
+        return y, y.T, y[1:]
+
+    for a, b in zip(
+        torch.compile(function, backend=numc.backend())(X.reshape(6, 8)), function(X.reshape(6, 8)), strict=True
+    ):
+        assert torch.equal(a, b)
+        assert a.stride() == b.stride()
 
 
 OPTIMIZERS = {
@@ -295,7 +334,9 @@ def test_float64_and_complex_numbers_stay_with_torch_and_warn_once() -> None:
         return (x.double() * 2).float() + torch.fft.fft(x).abs()
 
     backend = numc.backend()
-    with pytest.warns(UserWarning, match="^torch runs what numc does not take: .*float64, not float32.*complex64"):
+    with pytest.warns(
+        UserWarning, match="^numc: .*float64, not float32, bool or a signed integer; torch runs it.*complex64"
+    ):
         got = torch.compile(function, backend=backend)(X)
     torch.testing.assert_close(got, function(X))
     assert any(r.op == "aten.fft_fft.default" or "fft" in r.op for r in backend.refused)
