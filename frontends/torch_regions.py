@@ -226,7 +226,12 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
     )
     values = [node.meta["val"] for node in output.args[0]]
-    strides = {n: tuple(v.stride()) for n, v in enumerate(values) if not v.is_contiguous()}
+    # What repeats elements or leaves gaps (an expanded tensor, a slice) becomes dense.
+    strides = {
+        n: tuple(v.stride())
+        for n, v in enumerate(values)
+        if not v.is_contiguous() and torch.empty_like(v).stride() == v.stride()
+    }
     return Region(imported, arithmetic, single, len(marked), strides)
 
 
