@@ -116,7 +116,8 @@ def entry(
     fma, ops, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
-        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, sorted(source.roles.items())))]
+        named = sorted(source.roles.items()), sorted(source.ranges.items())
+        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
         what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:
         what = [os.fspath(source)]

@@ -128,6 +128,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "converted_weights": {imported.weights[p][0]: c for p, c in state.weight_conversions.items()},
         "failures": {str(code): text for code, text in state.failures.items()},
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
+        "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
     }
     return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, state.numc_ir)
 

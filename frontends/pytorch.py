@@ -36,6 +36,7 @@ from numc.frontends.torch_graph import (
     values_of,
 )
 
+MAX_SIZE = 2**31 - 1
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -118,7 +119,7 @@ def _explained(error: Exception) -> str:
         paragraph = text.split("\n\n")[0] or type(error).__name__
         text = one_line(paragraph, 200)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_TORCH, "<"))]
-    mine = [f for f in frames if not Path(f.filename).samefile(__file__)]
+    mine = [f for f in frames if os.path.realpath(f.filename) != os.path.realpath(__file__)]
     return f"{text} ({mine[-1].filename}:{mine[-1].lineno})" if mine else text
 
 
@@ -164,7 +165,17 @@ def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int]
         weights=weights,
         sources=(name,),
         nodes={names[node]: str(node.target) for node in graph.nodes if node in names},
+        ranges=_ranges(program, symbols),
     )
+
+
+def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Return the limits of the free sizes: what torch was told, or concluded from the module's code."""
+    limits = {
+        symbols.get(str(symbol), str(symbol)): (int(max(1, r.lower)), int(min(MAX_SIZE, r.upper)))
+        for symbol, r in program.range_constraints.items()
+    }
+    return {name: (low, high) for name, (low, high) in limits.items() if (low, high) != (1, MAX_SIZE)}
 
 
 def _check_signature(program: ExportedProgram, name: str) -> None:

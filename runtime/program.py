@@ -185,17 +185,21 @@ class Program:
         return arrays, any_tensor(values.values())
 
     def _check_symbols(self, arrays: Sequence[Array]) -> None:
-        """Sizes of one name are equal and not zero: the importer relied on it, the code has no checks."""
+        """Sizes of one name are equal, not zero, and within limits: the importer relied on it, the code does not look."""
         seen: dict[str, tuple[str, int]] = {}
         symbols = self.manifest.get("symbols")
         if not symbols:
             return
+        ranges = self.manifest.get("ranges", {})
         for spec, array in zip(self.inputs, arrays, strict=True):
             for symbol, size in zip(symbols.get(spec.name, ()), array.shape, strict=False):
                 if not symbol:
                     continue
                 if size == 0:
                     raise NumcError(f"input '{spec.name}': size '{symbol}' is 0, want at least 1")
+                low, high = ranges.get(symbol, (1, size))
+                if not low <= size <= high:
+                    raise NumcError(f"input '{spec.name}': size '{symbol}' is {size}, want {low} to {high}")
                 first, expected = seen.setdefault(symbol, (spec.name, size))
                 if size != expected:
                     raise NumcError(

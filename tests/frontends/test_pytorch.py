@@ -310,6 +310,16 @@ def test_inputs_of_the_program(program: numc.Program) -> None:
         program(x, torch.arange(3))
 
 
+def test_sizes_within_their_limits() -> None:
+    """Whether they were given or follow from a branch of the module."""
+    given = {0: torch.export.Dim("rows", min=2, max=8)}
+    program = numc.compile(Calls(lambda x: x * 2), X, dynamic_shapes=((given,),))
+    assert program(torch.ones(8, 4)).shape == (8, 4)
+    for rows in (1, 9):
+        with pytest.raises(NumcError, match=f"^input 'args_0': size '[a-z0-9]+' is {rows}, want 2 to 8$"):
+            program(torch.ones(rows, 4))
+
+
 # Without torch.
 
 
