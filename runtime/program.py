@@ -185,7 +185,7 @@ class Program:
         return arrays, any_tensor(values.values())
 
     def _check_symbols(self, arrays: Sequence[Array]) -> None:
-        """Sizes of one name are equal, not zero, and within limits: the importer relied on it, the code does not look."""
+        """Sizes of one name are equal and within limits: the importer relied on it, the code has no checks."""
         seen: dict[str, tuple[str, int]] = {}
         symbols = self.manifest.get("symbols")
         if not symbols:
