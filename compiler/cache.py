@@ -19,6 +19,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 import numc
 from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
@@ -113,9 +116,9 @@ def entry(
     fma, ops, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
-        if source.weights or source.inputs or source.outputs:
-            return None
-        what = [source.mlir, *source.sources]
+        named = sorted(source.roles.items()), sorted(source.ranges.items())
+        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
+        what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:
         what = [os.fspath(source)]
         try:
@@ -124,7 +127,8 @@ def entry(
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
-    how = [options.fast, options.pack_weights, options.calibration, sorted(switched_off())]
+    roles = {role: (str(fma), str(ops)) for role, (fma, ops) in options.by_role().items()}
+    how = [roles, options.fast, options.pack_weights, options.calibration, sorted(switched_off())]
     chosen = [str(fma), str(ops), target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")
@@ -159,6 +163,10 @@ def _file_hash(path: Path) -> str:
         while block := file.read(1 << 20):
             hashed.update(block)
     return hashed.hexdigest()
+
+
+def _array_hash(array: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -6,8 +6,11 @@ import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 from torch_mlir import ir
@@ -42,12 +45,28 @@ DTYPES = {
 
 
 def load_source(path: str | os.PathLike[str], shapes: Mapping[str, tuple[int, ...]] | None = None) -> Imported:
-    """Import an ONNX model, or linalg text from a ``.mlir`` file. Raises NumcError."""
-    if Path(path).suffix == ".mlir":
+    """Import an ONNX model, linalg text from ``.mlir``, or an exported program of PyTorch from ``.pt2``.
+
+    Raises NumcError.
+    """
+    suffix = Path(path).suffix
+    if suffix == ".mlir":
         if shapes:
             raise NumcError(f"{path}: shapes are part of MLIR text: change the types there, leave --shape out")
         return mlir.load(path)
+    if suffix == ".pt2":
+        if shapes:
+            raise NumcError(f"{path}: shapes are part of an exported program: export it again, leave --shape out")
+        loaded: Imported = pytorch(str(path)).load_file(path)
+        return loaded
     return onnx.load(path, shapes=shapes)
+
+
+def pytorch(what: str) -> ModuleType:
+    """The frontend for PyTorch, which is not needed for anything else. Raises NumcError if PyTorch is not installed."""
+    if find_spec("torch") is None:
+        raise NumcError(f"{what}: PyTorch is not installed: pip install torch")
+    return import_module("numc.frontends.pytorch")
 
 
 def parse_module(text: str, name: str) -> ir.Module:
@@ -89,6 +108,7 @@ def _lower(
     largest = {number: (rows, lanes) for number, rows, lanes in options.calibration}
     state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights), _runs_here())
     state.calibration = largest
+    state.roles, state.by_role = imported.roles, options.by_role()
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
@@ -112,13 +132,16 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     manifest = {
         "fma": str(state.fma),
         "ops": str(state.ops),
+        "roles": {role: [str(fma), str(ops)] for role, (fma, ops) in state.by_role.items()},
         "target": state.target.name,
         "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
         "contractions": [asdict(c) for c in state.contractions],
         "converted_weights": {imported.weights[p][0]: c for p, c in state.weight_conversions.items()},
+        "failures": {str(code): text for code, text in state.failures.items()},
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
+        "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
     }
     return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, state.numc_ir)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from numc.compiler import cache as programs
+from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents
@@ -19,20 +20,24 @@ Data = Mapping[str, npt.NDArray[Any]]
 
 
 def compile(
-    source: str | os.PathLike[str] | Imported,
+    source: Any,
+    example_inputs: Any = None,
     *,
     fma: str = "fp32",
     ops: str = "fp32",
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dynamic_shapes: Any = None,
     fast: bool = True,
     pack_weights: bool = False,
     calibrate: Data | None = None,
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
 ) -> Program:
-    """Compile an ONNX model or linalg MLIR text to a program that computes in the arithmetic named.
+    """Compile a model to a program that computes in the arithmetic named.
 
+    source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), or a torch.nn.Module, torch.fx.GraphModule
+    or torch.export.ExportedProgram. example_inputs, dynamic_shapes: for modules, what torch.export takes.
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
@@ -41,6 +46,18 @@ def compile(
     calibrate: inputs by name, on which the scales of intN are found once and for all, not in every execution.
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
+    if not isinstance(source, (str, os.PathLike, Imported)):
+        from numc.compiler.compile import pytorch
+
+        kind = type(source).__name__
+        frontend = pytorch(kind)
+        if not frontend.is_model(source):
+            raise NumcError(f"cannot compile a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
+        if shapes:
+            raise NumcError(f"{kind}: shapes are for files: example_inputs and dynamic_shapes say what sizes are")
+        source = frontend.load(source, example_inputs, dynamic_shapes=dynamic_shapes)
+    elif example_inputs is not None or dynamic_shapes is not None:
+        raise NumcError(f"{source}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
     options = Options(fma, ops, target, fast, pack_weights)
     if calibrate is not None:
         options = calibrated(source, options, shapes, calibrate, cache=cache)

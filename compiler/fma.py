@@ -159,6 +159,11 @@ class Fma:
         return self.draws or self.a.noise is not None or self.b.noise is not None
 
     @property
+    def swapped(self) -> Fma:
+        """The same operator with the formats of A and B exchanged."""
+        return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)
+
+    @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
         n, m = self.parts

@@ -15,8 +15,11 @@ from torch_mlir.passmanager import PassManager
 from numc.compiler.errors import CompilerBug, NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
+from numc.compiler.roles import SWAPPED
 from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
+from numc.passes import walk
+from numc.passes.checks_to_failures import checks_to_failures
 from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
 from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
@@ -51,8 +54,17 @@ class State:
     weight_conversions: dict[int, str] = field(default_factory=dict)
     packings: dict[int, Packing] = field(default_factory=dict)
     unused_weights: set[int] = field(default_factory=set)
+    failures: dict[int, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)  # what the operations of a name are for
+    by_role: Mapping[str, tuple[Fma, Conversion]] = field(default_factory=dict)
     numc_ir: str = ""
     folded: Folded | None = None
+
+    def arithmetic_of(self, op: ir.Operation) -> tuple[Fma, Conversion]:
+        """The operator and the format that an operation of the model computes in, by the name in its location."""
+        role, swapped, _ = self.roles.get(walk.name_of(op), "").partition(SWAPPED)
+        fma, ops = self.by_role.get(role, (self.fma, self.ops))
+        return (fma.swapped if swapped else fma), ops
 
 
 Pass = Callable[[ir.Module, State], None]
@@ -80,7 +92,7 @@ def _merge_equal(module: ir.Module, state: State) -> None:
 
 
 def _explicit(module: ir.Module, state: State) -> None:
-    explicit_arithmetic(module.operation, state.fma, state.ops)
+    explicit_arithmetic(module.operation, state.arithmetic_of)
 
 
 def _tidy(module: ir.Module, state: State) -> None:
@@ -157,6 +169,10 @@ def _outline(module: ir.Module, _: State) -> None:
     outline(module.operation)
 
 
+def _checks_to_failures(module: ir.Module, state: State) -> None:
+    state.failures = checks_to_failures(module)
+
+
 def _packed_entry(module: ir.Module, _: State) -> None:
     packed_entry(module)
 
@@ -204,6 +220,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
     },
     "llvm": {
+        "checks-to-failures": _checks_to_failures,
         "loops": upstream("func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
         "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
         "without-fma": _without_fma,

@@ -74,16 +74,13 @@ def verify(
     Raises NumcError for inputs that do not fit.
     """
     table = program.manifest["contractions"]
-    watch = _Watch(table, max(1, samples // max(1, len(table))), np.random.default_rng(seed), progress, samples)
+    watch = Watch(table, max(1, samples // max(1, len(table))), np.random.default_rng(seed), progress, samples)
     with program.observe(watch.observe):
         program(dict(inputs), threads=threads)
-    rows = tuple(
-        Row(c["id"], c["name"], c["fma"], c["passes"], watch.checked[c["id"]], watch.mismatches[c["id"]]) for c in table
-    )
-    return Report(rows, watch.first)
+    return Report(watch.rows(), watch.first)
 
 
-class _Watch:
+class Watch:
     """The observer: has the kernels write their accumulators out, and recomputes samples of them."""
 
     def __init__(
@@ -91,8 +88,8 @@ class _Watch:
         table: list[dict[str, Any]],
         each: int,
         rng: np.random.Generator,
-        progress: Callable[[int, int], None] | None,
-        samples: int,
+        progress: Callable[[int, int], None] | None = None,
+        samples: int = 0,
     ) -> None:
         self.table = {c["id"]: c for c in table}
         self.checked = dict.fromkeys(self.table, 0)
@@ -100,6 +97,13 @@ class _Watch:
         self.first: str | None = None
         self._each, self._rng, self._progress, self._samples = each, rng, progress, samples
         self._probe = np.empty(0, np.float32)
+
+    def rows(self) -> tuple[Row, ...]:
+        """What was checked so far, one row for a contraction."""
+        return tuple(
+            Row(number, c["name"], c["fma"], c["passes"], self.checked[number], self.mismatches[number])
+            for number, c in self.table.items()
+        )
 
     def observe(self, kernel: int, operands: int, phase: int) -> None:
         """Called before (phase 0) and after (phase 1) each kernel."""

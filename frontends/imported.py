@@ -33,7 +33,8 @@ class Imported:
 
     `weights` maps the position of a function argument to the tensor's name and value; these positions follow those of
     `inputs`. `sources` are the files that were read. `nodes` maps the name of each source operation to its kind; the
-    names are also the ``loc("name")`` of the operations in `mlir`.
+    names are also the ``loc("name")`` of the operations in `mlir`. `roles` maps some of these names to what the
+    operation is for (compiler/roles.py). `ranges` maps names of sizes to their smallest and largest values.
     """
 
     mlir: str
@@ -42,3 +43,5 @@ class Imported:
     weights: Mapping[int, tuple[str, npt.NDArray[np.float32]]] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     nodes: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 import onnx
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 from torch_mlir.passmanager import PassManager
 
+from numc.frontends.lowering import TO_LINALG, ConversionError, diagnostic, erase_checks, one_line
 from numc.frontends.onnx_prepare import DATA_SHAPES
 
-PIPELINES = ("torch-onnx-to-torch-backend-pipeline", "torch-backend-to-linalg-on-tensors-backend-pipeline")
+PIPELINES = ("torch-onnx-to-torch-backend-pipeline", TO_LINALG)
 
 # ONNX defines these by functions too, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
 # Checks that hold because no dynamic size is ever zero.
 _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
-
-
-class ConversionError(Exception):
-    """The model does not become usable linalg; the text says why, in one line."""
 
 
 def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
@@ -52,24 +47,14 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
             for pipeline in PIPELINES:
                 PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
     except ir.MLIRError as error:
-        raise ConversionError(_diagnostic(error)) from None
+        raise ConversionError(diagnostic(error)) from None
     except Exception as error:
-        raise ConversionError(_one_line(f"{error}" or type(error).__name__)) from None
+        raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
     _name_locations(module)
-    _refuse_asserts(module, data_shapes)
+    if left := erase_checks(module, () if data_shapes else _SIZES_START_AT_ONE):
+        raise ConversionError(f"needs a check at run time ({', '.join(left)}), which is not available; "
+                              "fixed sizes (shapes={...}) may avoid it")  # fmt: skip
     return str(module.operation.get_asm(enable_debug_info=True))
-
-
-def _diagnostic(error: ir.MLIRError) -> str:
-    diagnostics = error.error_diagnostics
-    text = _one_line(diagnostics[0].message if diagnostics else str(error))
-    # The operation itself follows, in full; its name is in the text already.
-    return re.sub(r"( that was explicitly marked illegal)?: (%\S+ = )?\".*", "", text)
-
-
-def _one_line(text: str, limit: int = 300) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[:limit] + "..."
 
 
 def _name_locations(module: ir.Module) -> None:
@@ -93,25 +78,3 @@ def node_name(location: ir.Location) -> str | None:
     if isinstance(location, ir.FusedLoc):
         return next(filter(None, map(node_name, location.locations)), None)
     return None
-
-
-def _refuse_asserts(module: ir.Module, data_shapes: bool) -> None:
-    """Refuse cf.assert, a failed one would abort the user's process, unless it cannot fail."""
-    found: list[str] = []
-    idle: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "cf.assert":
-            message = str(ir.StringAttr(op.attributes["msg"]).value)
-            if message in _SIZES_START_AT_ONE and not data_shapes:
-                idle.append(op)
-            else:
-                found.append(message)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    if found:
-        raise ConversionError(f"needs a check at run time ({', '.join(dict.fromkeys(found))}), which is not available; "
-                              "fixed sizes (shapes={...}) may avoid it")  # fmt: skip
-    for op in idle:
-        op.erase()

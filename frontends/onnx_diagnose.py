@@ -13,7 +13,8 @@ from typing import TypeVar
 import onnx
 
 from numc.compiler.errors import NumcError
-from numc.frontends.onnx_convert import ConversionError, to_linalg
+from numc.frontends.lowering import ConversionError
+from numc.frontends.onnx_convert import to_linalg
 from numc.frontends.onnx_prepare import Prepared
 from numc.frontends.onnx_read import label, unsupported
 

@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def _work(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    from numc.frontends import onnx_convert, onnx_diagnose, onnx_prepare, onnx_read
+    from numc.frontends import lowering, onnx_convert, onnx_diagnose, onnx_prepare, onnx_read
 
     def stage(name: str) -> None:
         (folder / "stage").write_text(name, encoding="utf-8")
@@ -49,7 +49,7 @@ def _work(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         raise onnx_diagnose.explain(prepared, request["diagnose"])
     try:
         text = onnx_convert.to_linalg(prepared.model, no_broadcast=prepared.no_broadcast)
-    except onnx_convert.ConversionError as error:
+    except lowering.ConversionError as error:
         stage("diagnose")
         raise onnx_diagnose.explain(prepared, str(error)) from None
     stage("write")

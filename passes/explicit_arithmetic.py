@@ -6,12 +6,13 @@ rounded around its f32 evaluation when `ops` is not fp32 (arithmetic.md sections
 
 Operations are numbered here, so that each stochastic rounding draws from a stream of its own: a multiply-add takes four
 numbers (A, B, the start, the accumulator), another rounding one. What a reduction reads is rounded stochastically by an
-operation of its own before it: once for every element, not once for every use. Formats with groups are converted in the contraction.
+operation of its own before it: once for every element, not once for every use. Formats with groups are converted in the
+contraction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from torch_mlir import ir
@@ -25,14 +26,15 @@ from numc.passes import walk
 FP32 = "fp32"
 
 
-def explicit_arithmetic(module: ir.Operation, fma: Fma, ops: Conversion) -> None:
-    """Rewrite all linalg.generic bodies of `module` in place."""
+def explicit_arithmetic(module: ir.Operation, choose: Callable[[ir.Operation], tuple[Fma, Conversion]]) -> None:
+    """Rewrite all linalg.generic bodies of `module` in place, each in the operator and the format that it is given."""
     with module.context, ir.Location.unknown():
         numbers = count()
         for op in walk.operations(module):
             if op.name in ("numc.round", "numc.fma"):  # written by hand
                 _number(op, next(numbers))
         for generic in walk.operations(module, "linalg.generic"):
+            fma, ops = choose(generic)
             for add in list(walk.body(generic).operations):
                 if add.operation.name == "arith.addf" and walk.is_f32(add.operation.results[0]):
                     _contract(generic, add.operation, fma, numbers)

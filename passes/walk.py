@@ -164,6 +164,19 @@ def retype(function: ir.Operation) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
 
 
+def name_of(op: ir.Operation) -> str:
+    """The name in an operation's location, of fused ones the first; "" if there is none."""
+    return _name(op.location)
+
+
+def _name(location: ir.Location) -> str:
+    if isinstance(location, ir.NameLoc):
+        return str(location.name_str)
+    if isinstance(location, ir.FusedLoc):
+        return next(filter(None, map(_name, location.locations)), "")
+    return ""
+
+
 def filled_with(value: ir.Value) -> str | None:
     """The f32 constant that a tensor is filled with, as text; None if it is anything else."""
     return None if isinstance(value.owner, ir.Block) else fills_with(value.owner.operation)

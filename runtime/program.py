@@ -23,6 +23,7 @@ from numc.runtime.container import (
     write_program,
 )
 from numc.runtime.library import ErrorText, Observer, Tensor, library
+from numc.runtime.tensors import any_tensor, is_tensor, to_array, to_tensor
 
 #: Called with (kernel id, address of the kernel's captured operands, phase): phase 0 before the kernel, 1 after it.
 Callback = Callable[[int, int, int], None]
@@ -58,7 +59,8 @@ class Program:
     """A compiled model. Calling it runs its machine code in this process: open only files you trust.
 
     Inputs are arrays by position or by name, exactly of the dtype and shape in `inputs`; a dimension of None takes any
-    size. One output comes back as an array, several as a dict by name. Calls from several threads at once are fine.
+    size. One output comes back as an array, several as a dict by name; as torch tensors if an input was one. Calls from
+    several threads at once are fine.
 
         program = numc.runtime.load("model.numc")
         y = program(x)                      # or program(x=x), or program({"x": x})
@@ -143,7 +145,7 @@ class Program:
         of runs before that were given none).
         Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
         """
-        arrays = self._bind(args, named)
+        arrays, tensors = self._bind(args, named)
         count = 0 if threads is None else _thread_count(threads)
         chosen = None if seed is None else seed_number(seed)
         given, taken = self._given(), self._taken()
@@ -158,6 +160,8 @@ class Program:
         if code != 0:
             raise self._failure(code, error.take())
         arrays = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
+        if tensors:
+            arrays = [to_tensor(array) for array in arrays]
         if len(arrays) == 1:
             return arrays[0]
         return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
@@ -167,7 +171,8 @@ class Program:
         known = self.manifest.get("failures", {})
         return NumcError(str(known.get(str(code), text)) if code > 0 else text)
 
-    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Array]:
+    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Array], bool]:
+        """Return the inputs as arrays, in order, and whether any came as a torch tensor."""
         names = [spec.name for spec in self.inputs]
         if args and isinstance(args[0], Mapping):
             named, args = {**args[0], **named}, args[1:]
@@ -185,20 +190,24 @@ class Program:
             raise NumcError(f"program: missing {_listed(missing)}: want {_listed(names)}")
         arrays = [_checked(spec, values[spec.name]) for spec in self.inputs]
         self._check_symbols(arrays)
-        return arrays
+        return arrays, any_tensor(values.values())
 
     def _check_symbols(self, arrays: Sequence[Array]) -> None:
-        """Sizes of one name are equal and not zero: the importer relied on it, the code has no checks."""
+        """Sizes of one name are equal and within limits: the importer relied on it, the code has no checks."""
         seen: dict[str, tuple[str, int]] = {}
         symbols = self.manifest.get("symbols")
         if not symbols:
             return
+        ranges = self.manifest.get("ranges", {})
         for spec, array in zip(self.inputs, arrays, strict=True):
             for symbol, size in zip(symbols.get(spec.name, ()), array.shape, strict=False):
                 if not symbol:
                     continue
                 if size == 0:
                     raise NumcError(f"input '{spec.name}': size '{symbol}' is 0, want at least 1")
+                low, high = ranges.get(symbol, (1, size))
+                if not low <= size <= high:
+                    raise NumcError(f"input '{spec.name}': size '{symbol}' is {size}, want {low} to {high}")
                 first, expected = seen.setdefault(symbol, (spec.name, size))
                 if size != expected:
                     raise NumcError(
@@ -267,6 +276,8 @@ def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
     if type(value) is np.ndarray and value.dtype == spec.dtype and value.shape == spec.shape and value.flags.carray:
         return value
+    if is_tensor(value):
+        value = to_array(spec.name, value)
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:

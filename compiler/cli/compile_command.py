@@ -26,7 +26,7 @@ Examples:
 
 
 @click.command("compile", epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.onnx|MODEL.mlir")
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
 @shape_option
 @click.option("--calibrate", metavar="DATA.npz", help="Inputs by name: scales of intN are those of this data.")
@@ -50,7 +50,7 @@ def compile_command(
     no_cache: bool,
     want_json: bool,
 ) -> None:
-    """Compile an ONNX model, or linalg MLIR text, to a program file."""
+    """Compile an ONNX model, linalg MLIR text or a torch.export program to a program file."""
     check_model(model)
     fixed = parse_shapes(shapes)
     if emit is not None and calibrate is not None:

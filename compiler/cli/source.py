@@ -13,7 +13,7 @@ from numc.compiler.errors import NumcError
 from numc.runtime.program import Program, load
 
 F = TypeVar("F", bound=Callable[..., Any])
-MODELS = (".onnx", ".mlir")
+MODELS = (".onnx", ".mlir", ".pt2")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def check_model(model: str) -> None:
     """Raise NumcError unless `model` is the name of a file numc compiles."""
     if Path(model).suffix not in MODELS:
-        raise NumcError(f"{model}: not a model by its suffix: want {' or '.join(MODELS)}")
+        raise NumcError(f"{model}: not a model by its suffix: want {', '.join(MODELS[:-1])} or {MODELS[-1]}")
     if not Path(model).is_file():
         raise NumcError(f"{model}: {'is a folder' if Path(model).is_dir() else 'no such file'}: want a model")
 

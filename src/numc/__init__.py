@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from numc.compiler.packed import Packed as Packed
     from numc.compiler.packed import pack as pack
     from numc.compiler.packed import unpack as unpack
+    from numc.compiler.roles import PRESETS as presets  # noqa: F401, N811
     from numc.compiler.verify import verify as verify
+    from numc.frontends.dynamo import arithmetic as arithmetic
+    from numc.frontends.dynamo import backend as backend
+    from numc.frontends.dynamo import counters as counters
+    from numc.frontends.dynamo import explain as explain
+    from numc.frontends.torch_training import DynamicLossScale as DynamicLossScale
+    from numc.frontends.torch_training import verify_training as verify_training
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
 
@@ -38,6 +45,13 @@ _PUBLIC = {
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
     "Packed": ("numc.compiler.packed", "Packed"),
+    "arithmetic": ("numc.frontends.dynamo", "arithmetic"),
+    "backend": ("numc.frontends.dynamo", "backend"),
+    "counters": ("numc.frontends.dynamo", "counters"),
+    "DynamicLossScale": ("numc.frontends.torch_training", "DynamicLossScale"),
+    "verify_training": ("numc.frontends.torch_training", "verify_training"),
+    "explain": ("numc.frontends.dynamo", "explain"),
+    "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
     "compile": ("numc.compiler.driver", "compile"),
     "fma": ("numc.compiler.arrays", "fma"),
@@ -54,6 +68,8 @@ _PUBLIC = {
     "verify": ("numc.compiler.verify", "verify"),
 }
 
+_OF_TORCH = ("numc.frontends.dynamo", "numc.frontends.torch_training")
+
 __all__ = [*_PUBLIC, "__version__"]
 
 
@@ -62,6 +78,8 @@ def __getattr__(name: str) -> Any:
         value: Any = _version()
     elif name in _PUBLIC:
         module, attribute = _PUBLIC[name]
+        if module in _OF_TORCH:
+            _need_torch(name)
         value = import_module(module)
         if attribute:
             value = getattr(value, attribute)
@@ -69,6 +87,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'numc' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _need_torch(name: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        from numc.compiler.errors import NumcError
+
+        raise NumcError(f"numc.{name}: PyTorch is not installed: pip install torch")
 
 
 def __dir__() -> list[str]:

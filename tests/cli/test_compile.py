@@ -83,7 +83,7 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
     ("arguments", "text"),
     [
         (["none.onnx"], "none.onnx: no such file: want a model"),
-        (["prog.numc"], "prog.numc: not a model by its suffix: want .onnx or .mlir"),
+        (["prog.numc"], "prog.numc: not a model by its suffix: want .onnx, .mlir or .pt2"),
         (["MODEL", "--fma", "bf16_1_4"], "bf16_1_4"),
         (["MODEL", "--ops", "bf61"], "bf16"),
         (["MODEL", "--target", "x86-64-v5"], "unknown target 'x86-64-v5' (did you mean "),
@@ -104,7 +104,7 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
         (["MODEL", "-o", "/dev/null"], "/dev/null: not a regular file"),
         (["BROKEN"], "not valid MLIR of this version"),
         (["MODEL", "--fam", "mp"], "No such option '--fam'"),
-        ([], "Missing argument 'MODEL.onnx|MODEL.mlir'"),
+        ([], "Missing argument 'MODEL.onnx|MODEL.mlir|MODEL.pt2'"),
     ],
 )
 def test_errors_are_one_line(numc_run, folder, arguments, text):

@@ -1,0 +1,56 @@
+"""Data-parallel training of a digits classifier in a chosen arithmetic: every process has a part of each batch.
+
+``torchrun --nproc-per-node 2 examples/data_parallel/train.py --arithmetic bf16_1_2``. Needs torch. One process takes
+the parts one after the other: either way, half the gradient of the second part is added to half that of the first, in
+fp32. So the bits of the weights, printed as a hash, do not depend on the number of processes, one or two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+import numc
+
+DIGITS = Path(__file__).parents[1] / "digits" / "heldout.npz"
+PARTS = 2
+
+
+def main() -> None:
+    """Train for some steps and print a hash of the weights."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--arithmetic", default="mp", help="a preset or an operator")
+    options.add_argument("--steps", type=int, default=20)
+    chosen = options.parse_args()
+    dist.init_process_group("gloo")
+    rank, processes = dist.get_rank(), dist.get_world_size()
+    if PARTS % processes:
+        raise SystemExit(f"{processes} processes: want one or {PARTS}")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    parallel = nn.parallel.DistributedDataParallel(torch.compile(model, backend=numc.backend(chosen.arithmetic)))
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1, momentum=0.9)
+    digits = np.load(DIGITS)
+    images, labels = torch.from_numpy(digits["images"]), torch.from_numpy(digits["labels"])
+    for _ in range(chosen.steps):
+        batch = torch.randint(len(images), (PARTS, 32))  # the same in every process: the seed is
+        optimizer.zero_grad()
+        mine = batch[rank::processes]
+        for part in mine:
+            (F.cross_entropy(parallel(images[part]), labels[part]) / len(mine)).backward()
+        optimizer.step()
+    weights = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
+    if rank == 0:
+        print(f"weights {weights[:16]}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

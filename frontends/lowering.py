@@ -1,0 +1,69 @@
+"""What importing ONNX and PyTorch have in common: torch-mlir's last pipeline, its diagnostics, its run-time checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, cf
+from torch_mlir.dialects import tensor as tensor_dialect
+
+TO_LINALG = "torch-backend-to-linalg-on-tensors-backend-pipeline"
+
+
+class ConversionError(Exception):
+    """The model does not become usable linalg; the text says why, in one line."""
+
+
+def diagnostic(error: ir.MLIRError) -> str:
+    """Return the first thing that MLIR says, in one line, without the operation itself: its name is in the text."""
+    diagnostics = error.error_diagnostics
+    text = one_line(diagnostics[0].message if diagnostics else str(error))
+    return re.sub(r"( that was explicitly marked illegal)?: (%\S+ = )?\".*", "", text)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Return a text as one line of bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[:limit] + "..."
+
+
+def operations(module: ir.Module) -> list[ir.Operation]:
+    """Return all operations of a module."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def erase_checks(module: ir.Module, idle: Collection[str]) -> list[str]:
+    """Erase every cf.assert whose message is in `idle`; return the messages of the others, each once."""
+    found: dict[str, None] = {}
+    for op in operations(module):
+        if op.name == "cf.assert":
+            message = str(ir.StringAttr(op.attributes["msg"]).value)
+            if message in idle:
+                op.erase()
+            else:
+                found[message] = None
+    return list(found)
+
+
+def check_indices(module: ir.Module) -> None:
+    """Put a cf.assert before every read of a tensor at an index that was computed from data."""
+    for op in operations(module):
+        if op.name != "tensor.extract":
+            continue
+        with ir.InsertionPoint(op), op.location:
+            tensor, *indices = op.operands
+            for n, index in enumerate(indices):
+                if not isinstance(index.owner, ir.Block) and index.owner.name == "arith.index_cast":
+                    size = tensor_dialect.DimOp(tensor, arith.ConstantOp(ir.IndexType.get(), n)).result
+                    # Unsigned: a negative index is a huge one.
+                    inside = arith.CmpIOp(arith.CmpIPredicate.ult, index, size).result
+                    cf.AssertOp(inside, "an index is out of range")

@@ -1,0 +1,242 @@
+"""Parts of a traced graph: those that numc compiles, one program for each arithmetic, and those that torch runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from operator import getitem
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch.fx.passes.split_module import split_module
+
+from numc.compiler import driver
+from numc.compiler.roles import Arithmetic
+from numc.frontends.imported import Argument, Imported
+from numc.frontends.lowering import ConversionError
+from numc.frontends.torch_graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
+from numc.frontends.torch_roles import by_name
+from numc.runtime.program import Program
+
+aten = torch.ops.aten
+RUNS_IT = "torch runs it"
+# Left to torch without a try: no arithmetic, and not worth a report.
+_EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
+# Scattered writes: torch-mlir lowers them to loops that write where another iteration reads.
+_SCATTERS = frozenset(
+    {
+        *(aten.scatter, aten.scatter_add, aten.scatter_reduce, aten.index_put, aten._unsafe_index_put, aten.index_add),
+        *(aten.embedding_dense_backward, aten.masked_scatter, aten.put, aten._unsafe_masked_index_put_accumulate),
+        *(aten.upsample_bilinear2d_backward, aten.upsample_nearest2d_backward, aten.upsample_nearest3d_backward),
+    }
+)
+
+
+@dataclass
+class Counters:
+    """What happened in this process. Nothing but `calls` grows once every shape and arithmetic has been seen."""
+
+    graphs: int = 0
+    programs: int = 0
+    compilations: int = 0
+    eager_operations: int = 0
+    calls: int = 0
+
+
+COUNTERS = Counters()
+WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
+"""What surrounds every run of a program."""
+_override: list[Arithmetic] = []
+
+
+@contextlib.contextmanager
+def arithmetic(chosen: Arithmetic) -> Iterator[None]:
+    """Run what torch.compile compiled for numc in another arithmetic, in all threads, while the block lasts."""
+    _override.append(chosen)
+    try:
+        yield
+    finally:
+        _override.pop()
+
+
+@dataclass
+class Region:
+    """A part of a graph that numc computes: takes tensors, gives a tensor or a tuple of them.
+
+    strides: those of the results that are not dense in the order of their dimensions.
+    """
+
+    imported: Imported
+    arithmetic: Arithmetic
+    single: bool
+    operations: int
+    strides: Mapping[int, tuple[int, ...]]
+    programs: dict[Arithmetic, Program] = field(default_factory=dict)
+
+    def program(self, chosen: Arithmetic) -> Program:
+        """Return the program for an arithmetic; it is compiled when first asked for."""
+        found = self.programs.get(chosen)
+        if found is None:
+            COUNTERS.programs += 1
+            contents, cached = driver.contents(self.imported, chosen.options())
+            COUNTERS.compilations += not cached
+            found = self.programs[chosen] = Program(contents)
+        return found
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        COUNTERS.calls += 1
+        program = self.program(_override[-1] if _override else self.arithmetic)
+        with contextlib.ExitStack() as stack:
+            for watch in WATCHES:
+                stack.enter_context(watch(program))
+            found = program(*tensors)
+        results = list(found.values()) if isinstance(found, dict) else [found]
+        for number, strides in self.strides.items():
+            # Torch makes views of results by the strides that it saw when it traced them.
+            results[number] = torch.empty_strided(results[number].shape, strides, dtype=results[number].dtype).copy_(
+                results[number]
+            )
+        return results[0] if self.single else tuple(results)
+
+
+def compiled(
+    graph_module: fx.GraphModule,
+    names: Mapping[fx.Node, str],
+    roles: Mapping[fx.Node, str],
+    arithmetic: Arithmetic,
+) -> tuple[fx.GraphModule, list[Refusal], list[Region]]:
+    """Return the graph with its parts replaced by regions, what torch runs instead and why, and the regions.
+
+    Operations that cannot be compiled stay; the rest is cut into as few regions as their order allows.
+    """
+    COUNTERS.graphs += 1
+    nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
+    for node in nodes:
+        node.meta["numc"] = node.name, names[node], roles[node]
+    eager = {node: why for node in nodes if (why := _against(node))}
+    while True:
+        split, regions, culprits = _split(graph_module, eager, arithmetic)
+        if not culprits:
+            break
+        eager |= culprits
+    refused = [why for node, why in eager.items() if node.target is not getitem and node.target not in _EAGER]
+    COUNTERS.eager_operations += len(refused)
+    return split, refused, regions
+
+
+def _against(node: fx.Node) -> Refusal | None:
+    found = refusal(node)
+    if found is not None:
+        return replace(found, advice=RUNS_IT)
+    if node.target in _EAGER:
+        return _refused(node, _EAGER[node.target])
+    if getattr(node.target, "overloadpacket", None) in _SCATTERS:
+        return _refused(node, "writes to places that depend on data")
+    if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
+        return _refused(node, "has no elements")
+    return None
+
+
+def _refused(node: fx.Node, reason: str) -> Refusal:
+    return Refusal(str(node.target), path_of(node), source_of(node), reason, RUNS_IT)
+
+
+def _split(
+    graph_module: fx.GraphModule, eager: Mapping[fx.Node, Refusal], arithmetic: Arithmetic
+) -> tuple[fx.GraphModule, list[Region], dict[fx.Node, Refusal]]:
+    """Cut the graph; return it, its regions, and operations that turned out not to be for numc."""
+    stages = _stages(graph_module.graph, eager)
+    originals = {node.name: node for node in graph_module.graph.nodes}
+    split = split_module(graph_module, None, lambda node: stages[node], keep_original_order=False)
+    regions: list[Region] = []
+    culprits: dict[fx.Node, Refusal] = {}
+    for name, part in list(split.named_children()):
+        stage = int(name.rpartition("_")[2])
+        if stage % 2 == 0:
+            continue
+        try:
+            region = _region(part, arithmetic)
+        except ConversionError as error:
+            found = diagnose(part.graph.nodes)
+            if not found:  # each lowers alone: give all of them to torch
+                found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
+            culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in found}
+            continue
+        delattr(split, name)
+        setattr(split, name, region)
+        regions.append(region)
+    return split, regions, culprits
+
+
+def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal]) -> dict[fx.Node, int]:
+    """Number the parts so that each needs earlier ones only: numc's are odd, torch's are even.
+
+    Random numbers are drawn in the order of the graph: what the generator does must not depend on the cut.
+    """
+    stages: dict[fx.Node, int] = {}
+    drawn = 0
+    for node in graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            stages[node] = 0
+        if node.op != "call_function":
+            continue
+        stage = max((stages[n] for n in node.all_input_nodes), default=0)
+        if node.target is getitem:
+            stages[node] = stages[node.args[0]]
+            continue
+        if stage % 2 != (node not in eager):
+            stage += 1
+        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            stage = drawn = max(stage, drawn)
+        stages[node] = stage
+    return stages
+
+
+def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
+    graph = part.graph
+    output = next(node for node in reversed(graph.nodes) if node.op == "output")
+    results = output.args[0]
+    single = isinstance(results, fx.Node)
+    output.args = ((results,) if single else tuple(results),)
+    inputs, weights = [], {}
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    for number, node in enumerate(placeholders):
+        inputs.append(_argument(f"i{number}", node))
+    for node in [node for node in graph.nodes if node.op == "get_attr"]:
+        value = getattr(part, str(node.target)).detach()
+        with graph.inserting_after(placeholders[-1] if placeholders else None):
+            constant = graph.placeholder(node.name + "_constant")
+        constant.meta = {"val": value}
+        node.replace_all_uses_with(constant)
+        graph.erase_node(node)
+        placeholders.append(constant)
+        weights[len(placeholders) - 1] = str(node.target), np.ascontiguousarray(value.numpy())
+    marked = {node: node.meta["numc"] for node in graph.nodes if node.op == "call_function"}
+    names = {node: name for node, (_, name, _) in marked.items()}
+    imported = Imported(
+        mlir=to_linalg(graph, names),
+        inputs=tuple(inputs),
+        outputs=tuple(_argument(f"o{n}", node) for n, node in enumerate(output.args[0])),
+        weights=weights,
+        sources=("torch.compile",),
+        nodes={names[node]: str(node.target) for node in names},
+        roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
+    )
+    values = [node.meta["val"] for node in output.args[0]]
+    # What repeats elements or leaves gaps (an expanded tensor, a slice) becomes dense.
+    strides = {
+        n: tuple(v.stride())
+        for n, v in enumerate(values)
+        if not v.is_contiguous() and torch.empty_like(v).stride() == v.stride()
+    }
+    return Region(imported, arithmetic, single, len(marked), strides)
+
+
+def _argument(name: str, node: fx.Node) -> Argument:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in DTYPES:
+        raise ConversionError(f"{node.name} is no tensor that numc takes")
+    return Argument(name, DTYPES[value.dtype], tuple(int(n) for n in value.shape), ("",) * value.dim())

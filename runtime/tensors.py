@@ -1,0 +1,41 @@
+"""Torch tensors as inputs and outputs of programs, without importing torch: whoever has a tensor has imported it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.errors import NumcError
+
+
+def is_tensor(value: object) -> bool:
+    """Whether `value` is a torch.Tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def any_tensor(values: Iterable[object]) -> bool:
+    """Whether a torch.Tensor is among `values`."""
+    return "torch" in sys.modules and any(map(is_tensor, values))
+
+
+def to_array(name: str, tensor: Any) -> npt.NDArray[Any]:
+    """Return the memory of a tensor as an array; gradients do not flow through it. Raises NumcError if it cannot be."""
+    if tensor.device.type != "cpu":
+        raise NumcError(f"input '{name}': on device {tensor.device}; programs run on the CPU: use .to('cpu')")
+    try:
+        array: npt.NDArray[Any] = tensor.detach().resolve_conj().resolve_neg().numpy()
+    except (TypeError, RuntimeError):
+        kind = str(tensor.dtype).removeprefix("torch.")
+        shape = ",".join(map(str, tensor.shape))
+        raise NumcError(f"input '{name}': got {kind}[{shape}], which no array can hold: use .float()") from None
+    return array
+
+
+def to_tensor(array: npt.NDArray[Any]) -> Any:
+    """Return an array as a tensor of the same memory."""
+    return sys.modules["torch"].from_numpy(np.asarray(array))
