@@ -113,10 +113,11 @@ def entry(
     place = folder()
     if limit() == 0 or place is None:
         return None
-    fma, ops, target = options.resolved()
+    policy, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
-        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, sorted(source.roles.items())))]
+        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs))]
+        what += [repr((sorted(source.nodes.items()), sorted(source.roles.items())))]
         what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:
         what = [os.fspath(source)]
@@ -126,8 +127,9 @@ def entry(
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
-    roles = {role: (str(fma), str(ops)) for role, (fma, ops) in options.by_role().items()}
-    chosen = [str(fma), str(ops), roles, target.name, options.fast, sorted(switched_off()), fixed]
+    # The program's table names the lines of the rules.
+    arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
+    chosen = [arithmetic, target.name, options.fast, sorted(switched_off()), fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")
 
@@ -147,7 +149,7 @@ def _own_sources() -> str:
     for where, folders, names in os.walk(root, followlinks=True):
         folders.sort()
         for name in sorted(names):
-            if name.endswith(".py"):
+            if name.endswith((".py", ".lark")):
                 path = os.path.join(where, name)
                 hashed.update(os.path.relpath(path, root).encode() + b"\0")
                 with open(path, "rb") as file:

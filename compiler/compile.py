@@ -20,6 +20,9 @@ from numc.compiler import dialect, pipeline
 from numc.compiler.codegen import object_code
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.options import Options
+from numc.compiler.policy import Policy
+from numc.compiler.policy_text import load_policy
+from numc.compiler.table import rows
 from numc.compiler.targets import resolve
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
@@ -84,24 +87,31 @@ def lower(
     ops: str = "fp32",
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    policy: str | os.PathLike[str] | Policy | None = None,
 ) -> ir.Module:
     """Return the IR of `source` after stage `to` (one of `numc list stages`): an mlir module; ``str`` gives its text.
 
-    Raises NumcError for bad input.
+    policy: a text, a file or a preset (docs/policies.md), instead of fma and ops. Raises NumcError for bad input.
     """
     if to not in pipeline.STAGES:
         raise NumcError(f"unknown stage {to!r}{did_you_mean(to, pipeline.STAGES)}: one of {', '.join(pipeline.STAGES)}")
     imported = source if isinstance(source, Imported) else load_source(source, shapes)
-    return _lower(imported, Options(fma, ops, target), to)[0]
+    return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)[0]
 
 
-def _lower(
+def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
+    """Return the policy that a text, a file or a preset stands for; None for none. Raises NumcError."""
+    return None if policy is None else load_policy(policy)
+
+
+def lowered(
     imported: Imported, options: Options, to: str, dump_dir: Path | None = None
 ) -> tuple[ir.Module, pipeline.State]:
-    fma, ops, target = options.resolved()
+    """Return the IR of a model after stage `to`, and what the passes found out. Raises NumcError for bad input."""
+    policy, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
-    state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights), _runs_here())
-    state.roles, state.by_role = imported.roles, options.by_role()
+    state = pipeline.State(policy, target, options.fast, frozenset(imported.weights), _runs_here())
+    state.nodes, state.roles = imported.nodes, imported.roles
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
@@ -113,14 +123,16 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     """
     inputs, outputs = _signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
-    module, state = _lower(imported, options, "llvm", dump)
+    module, state = lowered(imported, options, "llvm", dump)
     weights = _weights(imported, state, options)
     described = [Weight(name, w.dtype.name, w.shape) for name, w in weights]
     abi = Abi(ENTRY, (*inputs, *described), outputs, frozenset(state.target.features), state.target.name)
+    fma, ops = state.policy.default
     manifest = {
-        "fma": str(state.fma),
-        "ops": str(state.ops),
-        "roles": {role: [str(fma), str(ops)] for role, (fma, ops) in state.by_role.items()},
+        "fma": str(fma),
+        "ops": str(ops),
+        "policy": str(state.policy),
+        "layers": rows(state.decisions.values()),
         "target": state.target.name,
         "sources": list(imported.sources),
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
@@ -166,8 +178,8 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
 def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[np.ndarray]:
     """The results of ``@main`` of a module of the numc stage on this machine."""
     described, results = _signature_of(module, "<constants>")
-    fma, ops, target = replace(options, target="host").resolved()
-    state = pipeline.State(fma, ops, target, options.fast)
+    policy, target = replace(options, target="host").resolved()
+    state = pipeline.State(policy, target, options.fast)
     pipeline.run(module, state, after="numc")
     abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
     made = Program(Contents(abi, object_code(module, target), (), {}))(*inputs, threads=1)

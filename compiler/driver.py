@@ -9,6 +9,8 @@ from typing import Any
 from numc.compiler import cache as programs
 from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
+from numc.compiler.policy import Policy
+from numc.compiler.policy_text import load_policy
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
@@ -20,6 +22,7 @@ def compile(
     *,
     fma: str = "fp32",
     ops: str = "fp32",
+    policy: str | os.PathLike[str] | Policy | None = None,
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     dynamic_shapes: Any = None,
@@ -32,6 +35,7 @@ def compile(
     source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), or a torch.nn.Module, torch.fx.GraphModule
     or torch.export.ExportedProgram. example_inputs, dynamic_shapes: for modules, what torch.export takes.
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
+    policy: the arithmetic of every operation, instead of fma and ops: a file, a text or a preset (docs/policies.md).
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
     fast: False leaves the cheap rounding sequences out; no bit may depend on it.
@@ -49,7 +53,8 @@ def compile(
         source = frontend.load(source, example_inputs, dynamic_shapes=dynamic_shapes)
     elif example_inputs is not None or dynamic_shapes is not None:
         raise NumcError(f"{source}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
-    return Program(contents(source, Options(fma, ops, target, fast), shapes, cache=cache, dump_dir=dump_dir)[0])
+    options = Options(fma, ops, target, fast, None if policy is None else load_policy(policy))
+    return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])
 
 
 def contents(

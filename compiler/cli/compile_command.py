@@ -19,6 +19,7 @@ Examples:
   numc compile model.onnx --fma 'fma(a=e4m3fn,acc=fp32)' --ops bf16
   numc compile model.onnx --shape x=1x3x224x224 --target x86-64-v3
   numc compile model.onnx --fma mp --emit numc | less
+  numc compile model.onnx --policy mixed.policy
 """
 
 
@@ -35,6 +36,7 @@ def compile_command(
     model: str,
     fma: str | None,
     ops: str | None,
+    policy: str | None,
     target: str | None,
     shapes: tuple[str, ...],
     out: str | None,
@@ -61,22 +63,19 @@ def compile_command(
 
         if emit not in STAGES:
             raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
-    keywords = Arithmetic(fma, ops, target).keywords()
+    options = Arithmetic(fma, ops, policy, target).options()
     dump = _folder(dump_dir) if dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:
-        from numc.compiler.cli.opt_command import lowered
-        from numc.compiler.compile import load_source
+        from numc.compiler import pipeline
+        from numc.compiler.compile import load_source, lowered
 
         with output.busy(f"lowering {model}"):
-            imported = load_source(model, fixed)
-            text = lowered(imported.mlir, model, keywords, to=emit, weights=frozenset(imported.weights), dump=dump)
+            text = pipeline.text(lowered(load_source(model, fixed), options, emit, dump)[0])
         output.write_text(out, text)
         return
     from numc.compiler import driver
-    from numc.compiler.options import Options
 
-    options = Options(**keywords)  # type: ignore[arg-type]
     with output.busy(f"compiling {model}"):
         # Not loaded: the target may be another machine than this one.
         contents, cached = driver.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
@@ -97,6 +96,8 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     abi, manifest = contents.abi, contents.manifest
     weight_bytes = sum(int(w.nbytes) for w in contents.weights)
     contractions = len(manifest["contractions"])
+    used = ", ".join(dict.fromkeys(c["fma"] for c in manifest["contractions"])) or manifest["fma"]
+    formats = ", ".join(dict.fromkeys([row["ops"] for row in manifest["layers"]])) or manifest["ops"]
     if want_json:
         output.as_json(
             {
@@ -105,6 +106,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
                 "outputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in abi.results],
                 "fma": manifest["fma"],
                 "ops": manifest["ops"],
+                "policy": manifest["policy"],
                 "target": manifest["target"],
                 "contractions": contractions,
                 "code_bytes": len(contents.code),
@@ -117,7 +119,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     inputs, outputs = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (abi.inputs, abi.results))
     if not sys.stdout.isatty():
         click.echo(
-            f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {manifest['fma']}, "
+            f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {used}, "
             f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights, {seconds:.2f} s"
             f"{', cached' if cached else ''}"
         )
@@ -127,7 +129,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
         [
             ("inputs", inputs),
             ("outputs", outputs),
-            ("arithmetic", f"{manifest['fma']}, other operations in {manifest['ops']}"),
+            ("arithmetic", f"{used}, other operations in {formats}"),
             ("target", manifest["target"]),
             ("contractions", contractions),
             ("code", f"{len(contents.code):,} bytes"),

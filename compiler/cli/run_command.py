@@ -46,6 +46,7 @@ def run_command(
     out: str | None,
     fma: str | None,
     ops: str | None,
+    policy: str | None,
     target: str | None,
     shapes: tuple[str, ...],
     want_json: bool,
@@ -55,7 +56,7 @@ def run_command(
         if Path(out).suffix not in (".npy", ".npz"):
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
         output.check_writable(Path(out))
-    program = program_from(path, Arithmetic(fma, ops, target, shapes))
+    program = program_from(path, Arithmetic(fma, ops, policy, target, shapes))
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
     inputs = gather(program, files, seed, batch)

@@ -37,7 +37,6 @@ def test_presets_and_operators_are_names() -> None:
     )
     for name in PRESETS:
         arithmetic(name).options().resolved()
-        arithmetic(name).options().by_role()
 
 
 def test_what_is_given_takes_the_place_of_the_preset() -> None:
