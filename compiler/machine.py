@@ -122,7 +122,7 @@ def _unit(name: str, unit: str, given: Any) -> Unit:
     return Unit(**given)
 
 
-def _positive(name: str, key: str, value: Any, kinds: tuple[type, ...]) -> None:
+def _positive(name: str, key: str, value: Any, kinds: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < float("inf"):
         number = "number" if float in kinds else "whole number"
         raise NumcError(f"{name}: {key} = {value!r}: want a {number} above 0")

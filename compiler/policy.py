@@ -225,10 +225,13 @@ class Policy:
             fma, ops = parse_fma("fp32"), parse_conversion("fp32")
             fma_rule = ops_rule = None
             for number, rule in enumerate(self.rules):
-                if not self._matches(rule, layer, count):
-                    continue
+                try:
+                    if not rule.matches(layer, count):
+                        continue
+                    fma, ops = self._apply(rule, fma, ops, f" (layer '{layer.name}')")
+                except NumcError as error:
+                    raise NumcError(f"{self.name}:{rule.line}: {error}") from None
                 matched.add(number)
-                fma, ops = self._apply(rule, fma, ops, f" ('{layer.name}')")
                 keys = self._keys(rule)
                 fma_rule = rule if keys - {"ops"} else fma_rule
                 ops_rule = rule if "ops" in keys else ops_rule
@@ -236,12 +239,6 @@ class Policy:
         if self.strict:
             self._check_matches(layers, count, matched)
         return decisions
-
-    def _matches(self, rule: Rule, layer: Layer, count: int) -> bool:
-        try:
-            return rule.matches(layer, count)
-        except NumcError as error:
-            raise NumcError(f"{self.name}:{rule.line}: {error}") from None
 
     def _check_matches(self, layers: Sequence[Layer], count: int, matched: set[int]) -> None:
         trains = any(layer.role in ("dgrad", "wgrad", "update") for layer in layers)
@@ -309,8 +306,9 @@ def _either(text: str) -> tuple[Fma | None, Conversion | None]:
         except NumcError as error:
             found.append(None)
             errors.append(error)
-    if len(errors) == 2:
-        raise errors["format" in str(errors[0])]
+    if len(errors) == 2:  # the one that knows more about what was meant
+        of_fma, of_format = errors
+        raise of_format if "is a format" in str(of_fma) or (":" in text and "(" not in text) else of_fma
     return found[0], found[1]  # type: ignore[return-value]
 
 

@@ -91,7 +91,7 @@ def _problem(text: str, name: str, error: UnexpectedInput) -> ParseError:
     lines = text.splitlines() or [""]
     number = min(max(error.line, 1), len(lines))
     line = lines[number - 1]
-    at_end = isinstance(error, UnexpectedToken) and error.token.type in ("_END", "$END")
+    at_end = isinstance(error, UnexpectedToken) and (error.token.type == "$END" or str(error.token)[0] in "\r\n")
     column = len(line.split("#")[0].rstrip()) + 1 if at_end else error.column
     start = not line[: column - 1].strip()
     if isinstance(error, UnexpectedCharacters):
@@ -187,5 +187,8 @@ def _condition(node: Tree[Token] | Token) -> Comparison | Junction:
         if size not in SIZES:
             raise NumcError(f"unknown size '{size}': want {', '.join(SIZES)}, those of an m x k by k x n product")
         return Comparison(size, compare, int(number))
-    terms = tuple(map(_condition, node.children))
-    return terms[0] if len(terms) == 1 else Junction(str(node.data), terms)
+    word = str(node.data)
+    terms: list[Comparison | Junction] = []
+    for term in map(_condition, node.children):  # (a and b) and c is a and b and c
+        terms += term.terms if isinstance(term, Junction) and term.word == word else [term]
+    return terms[0] if len(terms) == 1 else Junction(word, tuple(terms))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from os import PathLike
 from types import MappingProxyType
 
 from numc.compiler.errors import NumcError, did_you_mean
@@ -20,7 +21,7 @@ ROLES = ("forward", "dgrad", "wgrad", "update", "norm", "softmax")
 SWAPPED = ":ba"
 """Behind a role: the gradient is the contraction's second operand."""
 
-Given = str | tuple[str, str] | None
+Given = str | tuple[str, str] | PathLike[str] | Policy | None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -190,5 +190,6 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         where = f"{found.user_stack[-1].filename}:{found.user_stack[-1].lineno}: " if found.user_stack else ""
         reasons.append(where + found.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
-    layers = [row for region in used.regions for row in table(region.imported, options).layers]
+    policy = replace(options.resolved()[0], strict=False)  # no graph has every layer
+    layers = [r for region in used.regions for r in table(region.imported, Options(policy=policy)).layers]
     return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(layers))
