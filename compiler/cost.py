@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,8 +15,8 @@ from numc.compiler.formats import Format
 from numc.compiler.grammar import parse_fma
 from numc.compiler.grouped import CHUNK, Bfp, GroupFormat
 from numc.compiler.layers import Layer
-from numc.compiler.machine import Machine, Unit
-from numc.compiler.policy import Decision
+from numc.compiler.machine import Machine, Unit, load_machine
+from numc.compiler.policy import Decision, Policy
 
 FP32_AREA = 24 * 24
 
@@ -127,6 +128,27 @@ def report(decisions: Iterable[Decision], machine: Machine | None = None, *, fre
         after = sum(cost.seconds or 0 for cost in costs)
         speed_up = before / after if after else 1.0
     return Report(costs, machine, speed_up)
+
+
+def cost(
+    model: Any,
+    inputs: Any = None,
+    *,
+    policy: str | os.PathLike[str] | Policy | None = None,
+    fma: str = "fp32",
+    machine: str | Machine | None = None,
+    batch: int = 1,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Report:
+    """Return what every contraction of a model takes of hardware, forward and backward if it is a module of PyTorch.
+
+    model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, or a file. batch:
+    the size of what the model leaves free. Raises NumcError for bad input.
+    """
+    from numc.compiler.explain import explain
+
+    known = load_machine(machine) if isinstance(machine, str) else machine
+    return report(explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions, known, free=batch)
 
 
 def _cost(layer: Layer, fma: Fma, machine: Machine | None) -> Cost:

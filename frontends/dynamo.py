@@ -16,8 +16,9 @@ from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from numc.compiler.explain import table
+from numc.compiler.explain import PolicyTable, table
 from numc.compiler.options import Options
+from numc.compiler.policy import Decision
 from numc.compiler.roles import Arithmetic, Given
 from numc.compiler.roles import arithmetic as choose
 from numc.frontends import torch_regions
@@ -152,14 +153,24 @@ def counters() -> Counters:
 class Explanation:
     """What torch.compile with numc makes of a function; ``str`` gives a report.
 
-    layers: the arithmetic of every operation, as in a program's ``manifest["layers"]``.
+    tables: the arithmetic of every operation, a table for each program.
     """
 
     programs: int
     operations: int
     eager: tuple[Refusal, ...]
     graph_breaks: tuple[str, ...]
-    layers: tuple[dict[str, Any], ...] = ()
+    tables: tuple[PolicyTable, ...] = ()
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        """The arithmetic of every operation, as in a program's ``manifest["layers"]``."""
+        return [row for table in self.tables for row in table.layers]
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What the rows of `layers` are made from."""
+        return tuple(decision for table in self.tables for decision in table.decisions)
 
     def __str__(self) -> str:
         lines = [f"{self.operations} operations in {self.programs} programs of numc"]
@@ -191,5 +202,5 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         reasons.append(where + found.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
     policy = replace(options.resolved()[0], strict=False)  # no graph has every layer
-    layers = [r for region in used.regions for r in table(region.imported, Options(policy=policy)).layers]
-    return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(layers))
+    tables = [table(region.imported, Options(policy=policy)) for region in used.regions]
+    return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(tables))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
     from numc.compiler.compile import lower as lower
+    from numc.compiler.cost import cost as cost
     from numc.compiler.driver import compile as compile
     from numc.compiler.errors import CompilerBug as CompilerBug
     from numc.compiler.errors import NumcError as NumcError
@@ -54,6 +55,7 @@ _PUBLIC = {
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
     "compile": ("numc.compiler.driver", "compile"),
+    "cost": ("numc.compiler.cost", "cost"),
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.fma", "FMAS"),
     "formats": ("numc.compiler.formats", "FORMATS"),

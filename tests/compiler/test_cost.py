@@ -101,10 +101,19 @@ def test_what_does_not_fit_into_the_cache_is_read_again(tmp_path: Path) -> None:
 
 
 def test_free_sizes_are_the_batch() -> None:
-    table = numc.explain(FILES / "digits" / "cnn.onnx", fma="mp")
-    one, three = (report(table.decisions, free=n) for n in (1, 3))
+    one, three = (numc.cost(FILES / "digits" / "cnn.onnx", fma="mp", batch=n) for n in (1, 3))
     assert [c.fmas for c in one.costs] == [64 * 16 * 9, 64 * 32 * 144, 16 * 32 * 288, 64 * 512, 10 * 64]
     assert three.total()["fmas"] == 3 * one.total()["fmas"]
+
+
+def test_the_table_of_the_documentation() -> None:
+    page = (FILES.parent / "docs" / "cost.md").read_text()
+    for model, name in (("transformer", "transformer"), ("lstm", "LSTM")):
+        found = [
+            numc.cost(FILES / "models" / f"{model}.onnx", fma=fma, machine="thesis", batch=64).speed_up
+            for fma in ("bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
+        ]
+        assert f"| {name} | {' | '.join(f'{round(x or 0, 2):g}' for x in found)} |" in page
 
 
 def test_the_machines_that_are_shipped() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numc
-from numc.compiler import driver
+from numc.compiler import driver, pipeline
 from numc.compiler.compile import load_source
-from numc.compiler.errors import NumcError, ParseError
+from numc.compiler.errors import CompilerBug, NumcError, ParseError
 from numc.compiler.fma import FMAS
 from numc.compiler.grammar import parse_fma
 from numc.compiler.layers import Layer, kinds_of
@@ -20,6 +20,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy import Policy, plain
 from numc.compiler.policy_text import load_policy, parse_policy
 from numc.compiler.roles import PRESETS, arithmetic
+from numc.frontends.imported import Argument, Imported
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
 MIXED = """\
@@ -353,6 +354,47 @@ def test_products_are_merged_only_within_an_operator(policy: str, fmas: list[str
     both = fmas * (2 // len(fmas))
     for result, half, fma in zip(program(x, w).values(), (w[:, :3], w[:, 3:]), both, strict=True):
         np.testing.assert_array_equal(result, numc.matmul(x, np.ascontiguousarray(half), fma=fma))
+
+
+@pytest.mark.parametrize(
+    "fmas",
+    [("mp", "bf16_1_1"), ("mp", "fma(a=e4m3,acc=fp32)"), ("fp32", "bf16_2_2{4}"), ("bf16_2_2{3}", "bf16_3_3{9}")],
+)
+def test_layers_that_share_a_weight_convert_it_each_in_its_way(fmas: tuple[str, str]) -> None:
+    text = """
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x8xf32>) outs(%z : tensor<4x8xf32>)
+      -> tensor<4x8xf32> loc("first")
+  %q = linalg.matmul ins(%p, %w : tensor<4x8xf32>, tensor<8x8xf32>) outs(%z : tensor<4x8xf32>)
+      -> tensor<4x8xf32> loc("second")
+  return %p, %q : tensor<4x8xf32>, tensor<4x8xf32>
+}"""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 8), (8, 8)))
+    of_four = {"dtype": "float32", "shape": (4, 8), "symbols": ("", "")}
+    source = Imported(
+        text, (Argument("x", **of_four),), tuple(Argument(n, **of_four) for n in "pq"), {1: ("w", w)}, ("t",)
+    )
+    program = numc.compile(source, policy=f'layer "first" {fmas[0]}; layer "second" fma = {fmas[1]}')
+    p = numc.matmul(x, w, fma=fmas[0])
+    np.testing.assert_array_equal(program(x)["p"], p)
+    np.testing.assert_array_equal(program(x)["q"], numc.matmul(p, w, fma=fmas[1]))
+
+
+def test_a_failing_pass_keeps_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def fail(module: object, state: object) -> None:
+        raise ValueError("no luck")
+
+    monkeypatch.setattr(pipeline, "STAGES", {"numc": {"explicit-arithmetic": fail}})
+    with pytest.raises(CompilerBug, match="no luck; reproduce with: numc opt .* --policy numc-failure-") as caught:
+        numc.lower(CNN, policy="layer 0 mp")
+    kept = str(caught.value).split("--policy ")[1].split()[0]
+    assert (tmp_path / kept).read_text() == "layer 0 mp\n"
 
 
 def test_equal_policies_share_a_cached_program_and_others_do_not(

@@ -183,6 +183,9 @@ def test_explain_has_the_table_of_both_directions() -> None:
     assert {(row["role"], row["fma"]) for row in explained.layers if row["position"] is not None} == {
         ("forward", "bf16_1_1"), ("dgrad", "bf16_1_1"), ("wgrad", "mp")
     }  # fmt: skip
+    found = numc.cost(Net(), torch.randn(3, 2, 8, 8), policy="default mp")
+    assert len(found.costs) == sum(row["position"] is not None for row in explained.layers)
+    assert found.iso_area == 9
     assert ("softmax", None) in {(row["role"], row["fma"]) for row in explained.layers}
 
 
