@@ -187,7 +187,8 @@ class Policy:
     def __post_init__(self) -> None:
         for rule in self.rules:
             try:
-                self._apply(rule, parse_fma("fp32"), parse_conversion("fp32"))
+                for key, text in rule.settings:  # each alone: what operands make of an operator depends on the operator
+                    self._parsed(key, text)
             except NumcError as error:
                 raise NumcError(f"{self.name}:{rule.line}: {error}" if rule.line else str(error)) from None
 
@@ -208,7 +209,7 @@ class Policy:
         fma, ops = parse_fma("fp32"), parse_conversion("fp32")
         for rule in self.rules:
             if rule.subject == "default":
-                fma, ops = self._apply(rule, fma, ops)
+                fma, ops, _, _ = self._apply(rule, fma, ops)
         return fma, ops
 
     @property
@@ -228,13 +229,12 @@ class Policy:
                 try:
                     if not rule.matches(layer, count):
                         continue
-                    fma, ops = self._apply(rule, fma, ops, f" (layer '{layer.name}')")
+                    fma, ops, says_fma, says_ops = self._apply(rule, fma, ops, f" (layer '{layer.name}')")
                 except NumcError as error:
                     raise NumcError(f"{self.name}:{rule.line}: {error}") from None
                 matched.add(number)
-                keys = self._keys(rule)
-                fma_rule = rule if keys - {"ops"} else fma_rule
-                ops_rule = rule if "ops" in keys else ops_rule
+                fma_rule = rule if says_fma else fma_rule
+                ops_rule = rule if says_ops else ops_rule
             decisions.append(Decision(layer, fma.swapped if layer.swapped else fma, ops, fma_rule, ops_rule))
         if self.strict:
             self._check_matches(layers, count, matched)
@@ -252,30 +252,29 @@ class Policy:
                 kinds = ", ".join(map(str, rule.selectors))
                 raise NumcError(f"{self.name}:{rule.line}: '{rule.head}' matches nothing: no {kinds} has such sizes")
 
-    def _keys(self, rule: Rule) -> set[str]:
-        keys = {key for key, _ in rule.settings}
-        if "" in keys:
-            fma, ops = _either(_expanded(rule.settings[0][1], self._texts))
-            keys = {key for key, value in (("fma", fma), ("ops", ops)) if value is not None}
-        return keys
+    def _parsed(self, key: str, text: str) -> tuple[Fma | None, Conversion | None, Conversion | None]:
+        """What a setting says: an operator, a format of other operations, or that of an operand. Raises NumcError."""
+        value = _expanded(text, self._texts)
+        if not key:
+            return *_either(value), None
+        if key in ("fma", "ops"):
+            return (parse_fma(value), None, None) if key == "fma" else (None, parse_conversion(value), None)
+        return None, None, parse_operand(value, key)
 
-    def _apply(self, rule: Rule, fma: Fma, ops: Conversion, where: str = "") -> tuple[Fma, Conversion]:
-        """The arithmetic that a rule makes of another one. Raises NumcError."""
+    def _apply(self, rule: Rule, fma: Fma, ops: Conversion, where: str = "") -> tuple[Fma, Conversion, bool, bool]:
+        """The arithmetic that a rule makes of another one, and whether it said fma and ops. Raises NumcError."""
         operands: dict[str, Conversion] = {}
+        says_fma = says_ops = False
         for key, text in rule.settings:
-            value = _expanded(text, self._texts)
-            if not key:
-                whole, other = _either(value)
-                fma, ops = whole or fma, other or ops
-            elif key == "fma":
-                fma = parse_fma(value)
-            elif key == "ops":
-                ops = parse_conversion(value)
-            else:
-                operands[key] = parse_operand(value, key)
+            whole, other, operand = self._parsed(key, text)
+            fma, ops = whole or fma, other or ops
+            if operand is not None:
+                operands[key] = operand
+            says_fma |= whole is not None or operand is not None
+            says_ops |= other is not None
         if operands:
             fma = _with_operands(fma, operands, where)
-        return fma, ops
+        return fma, ops, says_fma, says_ops
 
     def __str__(self) -> str:
         return "".join(f"{line}\n" for line in (*self.definitions, *self.rules))

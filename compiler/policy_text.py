@@ -10,7 +10,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from numc.compiler.errors import NumcError, ParseError, did_you_mean
-from numc.compiler.fma import ALIASES, FMAS
+from numc.compiler.fma import ALIASES, DATAPATHS, FMAS
 from numc.compiler.formats import FORMATS
 from numc.compiler.grammar import parse_fma
 from numc.compiler.grouped import GROUP_FORMATS
@@ -44,7 +44,7 @@ def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
         return given
     if isinstance(given, str) and ("\n" in given or _STATEMENT.match(given) or _is_text(given)):
         return parse_policy(given)
-    if isinstance(given, str) and given in PRESETS and not Path(given).is_file():
+    if isinstance(given, str) and given in PRESETS and not os.path.isfile(given):
         return arithmetic(given).policy()
     try:
         return parse_policy(Path(given).read_text(encoding="utf-8"), os.fspath(given))
@@ -59,7 +59,7 @@ def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
 
 def _is_text(given: str) -> bool:
     """Whether it looks like a rule, perhaps a wrong one, and is no file."""
-    return any(c in given.strip() for c in " \t=") and not Path(given).is_file()
+    return any(c in given.strip() for c in " \t=") and not os.path.isfile(given)
 
 
 def parse_policy(text: str, name: str = "policy") -> Policy:
@@ -118,7 +118,7 @@ def _text(tree: Tree[Token], source: str) -> str:
 def _definition(tree: Tree[Token], source: str, before: list[Definition]) -> Definition:
     what, name, value = tree.children
     assert isinstance(value, Tree)
-    taken = {*FORMATS, *GROUP_FORMATS, *FMAS, *ALIASES, *KEYS}
+    taken = {*FORMATS, *GROUP_FORMATS, *FMAS, *ALIASES, *DATAPATHS, *KEYS}
     if str(name) in taken or _RESERVED.fullmatch(str(name)):
         raise NumcError(f"'{name}' is the name of something else already: choose another one")
     if any(definition.name == name for definition in before):
