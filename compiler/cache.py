@@ -113,10 +113,10 @@ def entry(
     place = folder()
     if limit() == 0 or place is None:
         return None
-    fma, ops, target = options.resolved()
+    policy, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
-        named = sorted(source.roles.items()), sorted(source.ranges.items())
+        named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges)]
         what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
         what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:
@@ -127,9 +127,10 @@ def entry(
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
-    roles = {role: (str(fma), str(ops)) for role, (fma, ops) in options.by_role().items()}
-    how = [roles, options.fast, options.pack_weights, options.calibration, sorted(switched_off())]
-    chosen = [str(fma), str(ops), target.name, *how, fixed]
+    # The program's table names the lines of the rules.
+    arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
+    how = [options.fast, options.pack_weights, options.calibration, sorted(switched_off())]
+    chosen = [arithmetic, target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")
 
@@ -149,7 +150,7 @@ def _own_sources() -> str:
     for where, folders, names in os.walk(root, followlinks=True):
         folders.sort()
         for name in sorted(names):
-            if name.endswith(".py"):
+            if name.endswith((".py", ".lark")):
                 path = os.path.join(where, name)
                 hashed.update(os.path.relpath(path, root).encode() + b"\0")
                 with open(path, "rb") as file:

@@ -21,10 +21,11 @@ Calibration = tuple[tuple[int, int, int], ...]
 _WORDS = [8 * CONTEXT.index(name) for name in ("a_largest", "b_largest")]
 
 
-def check_calibrated(fma: Fma) -> None:
-    """Raise NumcError if an operator has nothing to calibrate."""
-    if not isinstance(fma.group, Int):
-        raise NumcError(f"calibration: '{fma}' has no scales to calibrate, only intN has: leave the data out")
+def check_calibrated(*fmas: Fma) -> None:
+    """Raise NumcError if no operator has something to calibrate."""
+    if not any(isinstance(fma.group, Int) for fma in fmas):
+        used = ", ".join(f"'{fma}'" for fma in fmas)
+        raise NumcError(f"calibration: {used} has no scales to calibrate, only intN has: leave the data out")
 
 
 def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibration:
@@ -33,10 +34,12 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     Raises NumcError for data that does not fit the program.
     """
     found: dict[int, tuple[int, int]] = {}
-    channels = {c["id"]: _channels(c) for c in program.manifest["contractions"]}
+    operators = [(c["id"], parse_fma(c["fma"]), c["swap"]) for c in program.manifest["contractions"]]
+    check_calibrated(*dict.fromkeys(fma for _, fma, _ in operators))
+    channels = {number: _channels(fma, swap) for number, fma, swap in operators if isinstance(fma.group, Int)}
 
     def observe(kernel: int, operands: int, phase: int) -> None:
-        if phase == 0:
+        if phase == 0 and kernel in channels:
             rows, lanes = (
                 0 if channel else ctypes.c_int64.from_address(operands + word).value
                 for word, channel in zip(_WORDS, channels[kernel], strict=True)
@@ -54,12 +57,11 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     return tuple((kernel, *words) for kernel, words in sorted(found.items()))
 
 
-def _channels(contraction: Mapping[str, Any]) -> tuple[bool, bool]:
+def _channels(fma: Fma, swap: bool) -> tuple[bool, bool]:
     """Whether the operands of rows and lanes have scales for channels, which are found anew in every execution."""
-    groups = parse_fma(contraction["fma"]).groups
-    assert groups is not None
-    a, b = (to.channel for to in groups)
-    return (b, a) if contraction["swap"] else (a, b)
+    assert fma.groups is not None
+    a, b = (to.channel for to in fma.groups)
+    return (b, a) if swap else (a, b)
 
 
 _INFINITY = 0x7F800000

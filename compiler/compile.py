@@ -24,6 +24,9 @@ from numc.compiler.grammar import parse_conversion
 from numc.compiler.grouped import GroupFormat
 from numc.compiler.narrow import narrow
 from numc.compiler.options import Options
+from numc.compiler.policy import Policy
+from numc.compiler.policy_text import load_policy
+from numc.compiler.table import rows
 from numc.compiler.targets import resolve
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
@@ -89,26 +92,32 @@ def lower(
     ops: str = "fp32",
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    policy: str | os.PathLike[str] | Policy | None = None,
 ) -> ir.Module:
     """Return the IR of `source` after stage `to` (one of `numc list stages`): an mlir module; ``str`` gives its text.
 
-    Raises NumcError for bad input.
+    policy: a text, a file or a preset (docs/policies.md), instead of fma and ops. Raises NumcError for bad input.
     """
     if to not in pipeline.STAGES:
         raise NumcError(f"unknown stage {to!r}{did_you_mean(to, pipeline.STAGES)}: one of {', '.join(pipeline.STAGES)}")
     imported = source if isinstance(source, Imported) else load_source(source, shapes)
-    return _lower(imported, Options(fma, ops, target), to)[0]
+    return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)[0]
 
 
-def _lower(
+def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
+    """Return the policy that a text, a file or a preset stands for; None for none. Raises NumcError."""
+    return None if policy is None else load_policy(policy)
+
+
+def lowered(
     imported: Imported, options: Options, to: str, dump_dir: Path | None = None
 ) -> tuple[ir.Module, pipeline.State]:
-    fma, ops, target = options.resolved()
+    """Return the IR of a model after stage `to`, and what the passes found out. Raises NumcError for bad input."""
+    policy, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
-    largest = {number: (rows, lanes) for number, rows, lanes in options.calibration}
-    state = pipeline.State(fma, ops, target, options.fast, frozenset(imported.weights), _runs_here())
-    state.calibration = largest
-    state.roles, state.by_role = imported.roles, options.by_role()
+    state = pipeline.State(policy, target, options.fast, frozenset(imported.weights), _runs_here())
+    state.nodes, state.roles = imported.nodes, imported.roles
+    state.calibration = {number: (rows, lanes) for number, rows, lanes in options.calibration}
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
 
@@ -120,7 +129,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     """
     inputs, outputs = _signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
-    module, state = _lower(imported, options, "llvm", dump)
+    module, state = lowered(imported, options, "llvm", dump)
     weights = _weights(imported, state, options)
     abi = Abi(
         ENTRY,
@@ -129,10 +138,12 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         frozenset(state.target.features),
         state.target.name,
     )
+    fma, ops = state.policy.default
     manifest = {
-        "fma": str(state.fma),
-        "ops": str(state.ops),
-        "roles": {role: [str(fma), str(ops)] for role, (fma, ops) in state.by_role.items()},
+        "fma": str(fma),
+        "ops": str(ops),
+        "policy": str(state.policy),
+        "layers": rows(state.decisions.values()),
         "target": state.target.name,
         "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
@@ -190,8 +201,8 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
 def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[np.ndarray]:
     """The results of ``@main`` of a module of the numc stage on this machine."""
     described, results = _signature_of(module, "<constants>")
-    fma, ops, target = replace(options, target="host").resolved()
-    state = pipeline.State(fma, ops, target, options.fast)
+    policy, target = replace(options, target="host").resolved()
+    state = pipeline.State(policy, target, options.fast)
     pipeline.run(module, state, after="numc")
     abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
     made = Program(Contents(abi, object_code(module, target), (), {}))(*inputs, threads=1)

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from numc.compiler import cache as programs
 from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
+from numc.compiler.policy import Policy
+from numc.compiler.policy_text import load_policy
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
@@ -25,6 +27,7 @@ def compile(
     *,
     fma: str = "fp32",
     ops: str = "fp32",
+    policy: str | os.PathLike[str] | Policy | None = None,
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     dynamic_shapes: Any = None,
@@ -39,6 +42,7 @@ def compile(
     source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), or a torch.nn.Module, torch.fx.GraphModule
     or torch.export.ExportedProgram. example_inputs, dynamic_shapes: for modules, what torch.export takes.
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
+    policy: the arithmetic of every operation, instead of fma and ops: a file, a text or a preset (docs/policies.md).
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
     fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
@@ -58,7 +62,8 @@ def compile(
         source = frontend.load(source, example_inputs, dynamic_shapes=dynamic_shapes)
     elif example_inputs is not None or dynamic_shapes is not None:
         raise NumcError(f"{source}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
-    options = Options(fma, ops, target, fast, pack_weights)
+    chosen = None if policy is None else load_policy(policy)
+    options = Options(fma, ops, target, fast, chosen, pack_weights)
     if calibrate is not None:
         options = calibrated(source, options, shapes, calibrate, cache=cache)
     return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])
@@ -78,7 +83,9 @@ def calibrated(
     """
     from numc.compiler.calibration import calibrate, check_calibrated
 
-    check_calibrated(options.resolved()[0])
+    policy, _ = options.resolved()
+    if policy.is_plain:
+        check_calibrated(policy.default[0])
     here = replace(options, target="host")
     found = calibrate(Program(contents(source, here, shapes, cache=cache)[0]), data)
     return replace(options, calibration=found)

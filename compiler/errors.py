@@ -10,6 +10,10 @@ class NumcError(Exception):
     """Bad input. The text is one line a user can act on: the thing, what was found, what is allowed, what to do."""
 
 
+class ParseError(NumcError):
+    """A text that cannot be parsed: what is wrong, then the line of the text, then a caret below the place."""
+
+
 class CompilerBug(Exception):  # noqa: N818
     """A failure of numc itself. The text names the kept IR and the command that reproduces it."""
 

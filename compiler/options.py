@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.compiler.fma import Fma
-from numc.compiler.formats import Conversion
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.errors import NumcError
+from numc.compiler.policy import Policy, plain
 from numc.compiler.targets import Target, resolve
 from numc.runtime.library import cpu_features
 
@@ -15,25 +14,23 @@ from numc.runtime.library import cpu_features
 class Options:
     """How to compile: the FMA operator, the format of other float operations, the target machine.
 
-    `calibration`: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
+    policy: the arithmetic of every operation, instead of `fma` and `ops`, which are the policy of one default rule.
     `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
     pack_weights: the program holds weights in the bytes of their format, and expands them when it is loaded.
-    `roles`: (role, FMA operator, format) for the operations of a role (compiler/roles.py) with another arithmetic.
+    calibration: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
     """
 
     fma: str = "fp32"
     ops: str = "fp32"
     target: str = "host"
     fast: bool = True
+    policy: Policy | None = None
     pack_weights: bool = False
     calibration: tuple[tuple[int, int, int], ...] = ()
-    roles: tuple[tuple[str, str, str], ...] = ()
 
-    def resolved(self) -> tuple[Fma, Conversion, Target]:
+    def resolved(self) -> tuple[Policy, Target]:
         """Parse the texts. Raises NumcError for unknown names."""
+        if self.policy is not None and (self.fma, self.ops) != ("fp32", "fp32"):
+            raise NumcError("a policy says what every operation computes in: leave fma and ops out, or write `default`")
         host = cpu_features() if self.target == "host" else frozenset()
-        return parse_fma(self.fma), parse_conversion(self.ops), resolve(self.target, host)
-
-    def by_role(self) -> dict[str, tuple[Fma, Conversion]]:
-        """Parse the texts of `roles`. Raises NumcError for unknown names."""
-        return {role: (parse_fma(fma), parse_conversion(ops)) for role, fma, ops in self.roles}
+        return self.policy or plain(self.fma, self.ops), resolve(self.target, host)

@@ -15,10 +15,9 @@ from torch_mlir.passmanager import PassManager
 from numc.compiler.errors import CompilerBug, NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.formats import Conversion
-from numc.compiler.roles import SWAPPED
+from numc.compiler.policy import Decision, Policy
 from numc.compiler.switches import disabled
 from numc.compiler.targets import Target
-from numc.passes import walk
 from numc.passes.checks_to_failures import checks_to_failures
 from numc.passes.contractions import Contraction, contractions_to_kernels
 from numc.passes.drop_unused_results import drop_unused_results
@@ -26,6 +25,7 @@ from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.fold_constants import Folded, fold_constants
 from numc.passes.free_early import free_early
 from numc.passes.fuse_elementwise import fuse_elementwise
+from numc.passes.layers import layers_of
 from numc.passes.lower_numc import lower_numc
 from numc.passes.math_functions import lower_math
 from numc.passes.merge_products import merge_products
@@ -43,8 +43,7 @@ from numc.passes.without_fma import without_fma
 class State:
     """What the passes are told, and what they find out on the way."""
 
-    fma: Fma
-    ops: Conversion
+    policy: Policy
     target: Target
     fast: bool = True
     weights: frozenset[int] = frozenset()
@@ -55,16 +54,21 @@ class State:
     packings: dict[int, Packing] = field(default_factory=dict)
     unused_weights: set[int] = field(default_factory=set)
     failures: dict[int, str] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)  # what the operations of a name are for
-    by_role: Mapping[str, tuple[Fma, Conversion]] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)  # what the operations of a name are in the model
+    roles: Mapping[str, str] = field(default_factory=dict)  # what they are for
+    decisions: dict[ir.Operation, Decision] = field(default_factory=dict)
     numc_ir: str = ""
     folded: Folded | None = None
 
+    def decide(self, module: ir.Operation) -> None:
+        """Ask the policy for the arithmetic of every operation."""
+        layers = layers_of(module, self.nodes, self.roles)
+        self.decisions = dict(zip(layers, self.policy.decide(list(layers.values())), strict=True))
+
     def arithmetic_of(self, op: ir.Operation) -> tuple[Fma, Conversion]:
-        """The operator and the format that an operation of the model computes in, by the name in its location."""
-        role, swapped, _ = self.roles.get(walk.name_of(op), "").partition(SWAPPED)
-        fma, ops = self.by_role.get(role, (self.fma, self.ops))
-        return (fma.swapped if swapped else fma), ops
+        """The operator and the format that an operation of the model computes in."""
+        decision = self.decisions[op]
+        return decision.fma, decision.ops
 
 
 Pass = Callable[[ir.Module, State], None]
@@ -87,11 +91,13 @@ _cse = upstream("cse")
 
 def _merge_equal(module: ir.Module, state: State) -> None:
     """Equal operations are one, unless each of them draws random bits of its own."""
-    if not state.fma.stochastic and state.ops.noise is None:
+    if not state.policy.draws:
         _cse(module, state)
 
 
 def _explicit(module: ir.Module, state: State) -> None:
+    """Write every FMA operator and every rounding into the IR: those that the policy names."""
+    state.decide(module.operation)
     explicit_arithmetic(module.operation, state.arithmetic_of)
 
 
@@ -263,12 +269,21 @@ def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None
         folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
         (folder / "before.mlir").write_text(before.get_asm(enable_debug_info=True))
         reason = str(error).strip().splitlines()
-        command = ["numc", "opt", f"{folder}/before.mlir", "--passes", name, "--fma", str(state.fma)]
-        command += ["--ops", str(state.ops), "--target", state.target.name]
+        command = ["numc", "opt", f"{folder}/before.mlir", "--passes", name, *_arithmetic(state.policy, folder)]
+        command += ["--target", state.target.name]
         raise CompilerBug(
             f"pass '{name}' failed: {' '.join(reason[:2]) or type(error).__name__}; "
             f"reproduce with: {shlex.join(command)}"
         ) from error
+
+
+def _arithmetic(policy: Policy, folder: Path) -> list[str]:
+    """The options that mean a policy; one that is not plain is written to `folder`."""
+    if policy.is_plain:
+        fma, ops = policy.default
+        return ["--fma", str(fma), "--ops", str(ops)]
+    (folder / "policy").write_text(str(policy), encoding="utf-8")
+    return ["--policy", f"{folder}/policy"]
 
 
 def text(module: ir.Module) -> str:

@@ -8,31 +8,41 @@ gradient and its B the weight or the activation, whatever their order in the gra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from types import MappingProxyType
 
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.grammar import parse_conversion, parse_fma
 from numc.compiler.options import Options
+from numc.compiler.policy import Policy, plain
 
 ROLES = ("forward", "dgrad", "wgrad", "update", "norm", "softmax")
 SWAPPED = ":ba"
 """Behind a role: the gradient is the contraction's second operand."""
 
-Given = str | tuple[str, str] | None
+Given = str | tuple[str, str] | PathLike[str] | Policy | None
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The FMA operator, the format of other float operations, and (role, fma, ops) for the roles that differ."""
+    """The FMA operator, the format of other float operations, and (role, fma, ops) for the roles that differ.
+
+    given: a policy instead of all these.
+    """
 
     fma: str = "fp32"
     ops: str = "fp32"
     roles: tuple[tuple[str, str, str], ...] = ()
+    given: Policy | None = None
+
+    def policy(self) -> Policy:
+        """Return the policy that it is. Each graph of a training step has some of the layers only: none is missed."""
+        return plain(self.fma, self.ops, self.roles) if self.given is None else replace(self.given, strict=False)
 
     def options(self) -> Options:
         """Return how the compiler is told."""
-        return Options(self.fma, self.ops, roles=self.roles)
+        return Options(policy=self.policy())
 
 
 _FP32: Mapping[str, Given] = {"update": "fp32", "norm": "fp32", "softmax": "fp32"}
@@ -57,9 +67,19 @@ def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> Arithmetic
     """Return an arithmetic: a preset, or an FMA operator for everything, with what is `given` in its place.
 
     given: fma, ops and roles. A role's value is an operator, which comes with `ops` unless it is fp32, or a pair
-    (operator, format).
+    (operator, format). Or a policy alone: a file, a text or a compiler.policy.Policy.
     Raises NumcError for unknown names.
     """
+    if (policy := given.pop("policy", None)) is not None:
+        if given or name not in ("fp32", Arithmetic()):
+            raise NumcError("a policy says what every operation computes in: leave operators, formats and roles out")
+        from numc.compiler.policy_text import load_policy
+
+        return Arithmetic(given=load_policy(policy))  # type: ignore[arg-type]
+    if isinstance(name, Arithmetic) and name.given is not None:
+        if given:
+            raise NumcError("a policy says what every operation computes in: leave operators, formats and roles out")
+        return name
     if isinstance(name, Arithmetic):
         chosen: dict[str, Given] = {"fma": name.fma, "ops": name.ops, **{r: (f, o) for r, f, o in name.roles}}
     else:

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,9 @@ from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from numc.compiler.explain import PolicyTable, table
+from numc.compiler.options import Options
+from numc.compiler.policy import Decision
 from numc.compiler.roles import Arithmetic, Given
 from numc.compiler.roles import arithmetic as choose
 from numc.frontends import torch_regions
@@ -148,12 +151,26 @@ def counters() -> Counters:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What torch.compile with numc makes of a function; ``str`` gives a report."""
+    """What torch.compile with numc makes of a function; ``str`` gives a report.
+
+    tables: the arithmetic of every operation, a table for each program.
+    """
 
     programs: int
     operations: int
     eager: tuple[Refusal, ...]
     graph_breaks: tuple[str, ...]
+    tables: tuple[PolicyTable, ...] = ()
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        """The arithmetic of every operation, as in a program's ``manifest["layers"]``."""
+        return [row for table in self.tables for row in table.layers]
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What the rows of `layers` are made from."""
+        return tuple(decision for table in self.tables for decision in table.decisions)
 
     def __str__(self) -> str:
         lines = [f"{self.operations} operations in {self.programs} programs of numc"]
@@ -162,10 +179,11 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(function: Callable[..., Any], inputs: Any) -> Explanation:
+def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Explanation:
     """Run a module or function, forward and backward, and say what numc computes, what torch does, where and why.
 
-    inputs: a tensor or a tuple. A module is copied first; what torch.compile has compiled before is forgotten.
+    options: the arithmetic that the table of layers is of. inputs: a tensor or a tuple. A module is copied first; what
+    torch.compile has compiled before is forgotten.
     """
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     target = copy.deepcopy(function) if isinstance(function, torch.nn.Module) else function
@@ -183,4 +201,6 @@ def explain(function: Callable[..., Any], inputs: Any) -> Explanation:
         where = f"{found.user_stack[-1].filename}:{found.user_stack[-1].lineno}: " if found.user_stack else ""
         reasons.append(where + found.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
-    return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons))
+    policy = replace(options.resolved()[0], strict=False)  # no graph has every layer
+    tables = [table(region.imported, Options(policy=policy)) for region in used.regions]
+    return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(tables))

@@ -14,15 +14,18 @@ import click
 import numc
 from numc.compiler.cli.cache_command import cache_command
 from numc.compiler.cli.compile_command import compile_command
+from numc.compiler.cli.cost_command import cost_command
+from numc.compiler.cli.explain_command import explain_command
 from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
 from numc.compiler.cli.run_command import run_command
 from numc.compiler.cli.verify_command import verify_command
-from numc.compiler.errors import CompilerBug, NumcError
+from numc.compiler.errors import CompilerBug, NumcError, ParseError
 
 _EPILOG = """\b
 Examples:
   numc compile model.onnx --fma bf16_1_2 -o model.numc
+  numc explain model.onnx --policy mixed.policy
   numc run model.numc --input x.npy --output y.npy
   numc verify model.numc
   numc list fmas
@@ -43,7 +46,16 @@ def cli() -> None:
     """Compile neural networks to x86-64 code that computes in the number formats you choose, to the bit."""
 
 
-for _command in (compile_command, run_command, verify_command, opt_command, list_command, cache_command):
+for _command in (
+    compile_command,
+    explain_command,
+    cost_command,
+    run_command,
+    verify_command,
+    opt_command,
+    list_command,
+    cache_command,
+):
     cli.add_command(_command)
 
 
@@ -61,6 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         context = getattr(error, "ctx", None)
         where = f" (see {context.command_path} --help)" if context else ""
         return _fail(f"{error.format_message()}{where}", 2)
+    except ParseError as error:
+        click.echo(f"numc: error: {error}", err=True)  # the line and the caret below it
+        return 2
     except NumcError as error:
         return _fail(str(error), 2)
     except CompilerBug as error:

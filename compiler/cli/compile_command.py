@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ Examples:
   numc compile model.onnx --fma 'fmac(e4m5)' --pack-weights
   numc compile model.onnx --fma int8 --calibrate data.npz
   numc compile model.onnx --fma mp --emit numc | less
+  numc compile model.onnx --policy mixed.policy
 """
 
 
@@ -40,6 +42,7 @@ def compile_command(
     model: str,
     fma: str | None,
     ops: str | None,
+    policy: str | None,
     target: str | None,
     shapes: tuple[str, ...],
     calibrate: str | None,
@@ -72,22 +75,19 @@ def compile_command(
 
         if emit not in STAGES:
             raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
-    keywords = Arithmetic(fma, ops, target).keywords()
+    options = replace(Arithmetic(fma, ops, policy, target).options(), pack_weights=pack_weights)
     dump = _folder(dump_dir) if dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:
-        from numc.compiler.cli.opt_command import lowered
-        from numc.compiler.compile import load_source
+        from numc.compiler import pipeline
+        from numc.compiler.compile import load_source, lowered
 
         with output.busy(f"lowering {model}"):
-            imported = load_source(model, fixed)
-            text = lowered(imported.mlir, model, keywords, to=emit, weights=frozenset(imported.weights), dump=dump)
+            text = pipeline.text(lowered(load_source(model, fixed), options, emit, dump)[0])
         output.write_text(out, text)
         return
     from numc.compiler import driver
-    from numc.compiler.options import Options
 
-    options = Options(**keywords, pack_weights=pack_weights)  # type: ignore[arg-type]
     with output.busy(f"compiling {model}"):
         if calibrate is not None:
             options = driver.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
@@ -113,6 +113,8 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     packed = [w.storage for w in abi.weights if w.storage is not None]
     values, bits = sum(s.values for s in packed), 8 * sum(s.stored_bytes for s in packed)
     contractions = len(manifest["contractions"])
+    used = ", ".join(dict.fromkeys(c["fma"] for c in manifest["contractions"])) or manifest["fma"]
+    formats = ", ".join(dict.fromkeys([row["ops"] for row in manifest["layers"]])) or manifest["ops"]
     if want_json:
         output.as_json(
             {
@@ -121,6 +123,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
                 "outputs": [{"name": s.name, "dtype": s.dtype, "shape": s.shape} for s in abi.results],
                 "fma": manifest["fma"],
                 "ops": manifest["ops"],
+                "policy": manifest["policy"],
                 "target": manifest["target"],
                 "contractions": contractions,
                 "code_bytes": len(contents.code),
@@ -138,7 +141,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     inputs, outputs = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (abi.inputs, abi.results))
     if not sys.stdout.isatty():
         click.echo(
-            f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {manifest['fma']}, "
+            f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {used}, "
             f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights"
             f"{f', stored in {stored_bytes}{each}' if each else ''}, {seconds:.2f} s"
             f"{', cached' if cached else ''}"
@@ -149,7 +152,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
         [
             ("inputs", inputs),
             ("outputs", outputs),
-            ("arithmetic", f"{manifest['fma']}, other operations in {manifest['ops']}"),
+            ("arithmetic", f"{used}, other operations in {formats}"),
             ("target", manifest["target"]),
             ("contractions", contractions),
             ("code", f"{len(contents.code):,} bytes"),

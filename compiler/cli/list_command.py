@@ -66,6 +66,7 @@ def _formats() -> Rows:
 
 
 def _fmas() -> Rows:
+    from numc.compiler.cost import area, iso_area
     from numc.compiler.fma import FMAS
     from numc.compiler.grammar import parse_fma
     from numc.compiler.grouped import GROUP_FORMATS, Bfp
@@ -81,6 +82,8 @@ def _fmas() -> Rows:
             "products": f.products,
             "passes": f.passes,
             "datapath": f.datapath,
+            "area": area(f),
+            "iso-area": iso_area(f),
             "chain": "sum of groups" if f.groups else " + ".join([*(f"a{i}*b{j}" for i, j in f.terms), "c"]),
         }
         for name, f in {**FMAS, **{text: parse_fma(text) for text in texts}}.items()
@@ -129,9 +132,33 @@ def _targets() -> Rows:
     ]
 
 
+def _machines() -> Rows:
+    from numc.compiler.machine import load_machine, shipped
+
+    return [
+        {
+            "machine": name,
+            "about": m.about,
+            "units": ", ".join(f"{u.count} {kind}" for kind, u in m.units.items()),
+            "clock GHz": m.clock / 1e9,
+            "bandwidth GB per s": m.bandwidth / 1e9,
+            "assumed": ", ".join(m.assumed) or None,
+        }
+        for name, m in ((name, load_machine(name)) for name in shipped())
+    ]
+
+
+def _presets() -> Rows:
+    from numc.compiler.roles import PRESETS, arithmetic
+
+    return [{"preset": name, "policy": "; ".join(str(arithmetic(name).policy()).splitlines())} for name in PRESETS]
+
+
 _LISTS: dict[str, Callable[[], Rows]] = {
     "formats": _formats,
     "fmas": _fmas,
+    "machines": _machines,
+    "presets": _presets,
     "passes": _passes,
     "stages": _stages,
     "targets": _targets,
@@ -142,7 +169,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, want_json: bool) -> None:
-    """List the number formats, FMA operators, passes in pipeline order, stages or targets."""
+    """List number formats, FMA operators, machines, presets, passes in pipeline order, stages or targets."""
     rows = _LISTS[what]()
     if want_json:
         output.as_json([{key.replace(" ", "_"): _number(value) for key, value in row.items()} for row in rows])
@@ -159,7 +186,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, _Average):
         return f"{float(value):.{2 if value % Fraction(1, 4) == 0 else 1}f}".removesuffix(".00")
     if isinstance(value, Fraction):
-        if value.numerator == 1 and value.denominator & (value.denominator - 1) == 0:
+        if value.numerator == 1 < value.denominator and value.denominator & (value.denominator - 1) == 0:
             return f"2^-{value.denominator.bit_length() - 1}"
         return f"{float(value):.6g}"
     if isinstance(value, bool):

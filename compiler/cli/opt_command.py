@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from numc.compiler.errors import NumcError, did_you_mean
 if TYPE_CHECKING:
     from torch_mlir import ir
 
+    from numc.compiler.options import Options
     from numc.compiler.pipeline import Pass
 
 _EPILOG = """\b
@@ -40,6 +40,7 @@ def opt_command(
     passes: str | None,
     fma: str | None,
     ops: str | None,
+    policy: str | None,
     target: str | None,
     out: str,
 ) -> None:
@@ -60,36 +61,33 @@ def opt_command(
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")
-    keywords = Arithmetic(fma, ops, target).keywords()
+    options = Arithmetic(fma, ops, policy, target).options()
     text = mlir.load(file).mlir
     steps = split_passes(passes) if passes is not None else None
-    output.write_text(out, lowered(text, file, keywords, after=after or "", to=last, steps=steps))
+    output.write_text(out, lowered(text, file, options, after=after or "", to=last, steps=steps))
 
 
 def lowered(
     text: str,
     name: str,
-    keywords: Mapping[str, str],
+    options: Options,
     *,
     after: str = "",
     to: str = "",
     steps: list[str] | None = None,
-    weights: frozenset[int] = frozenset(),
-    dump: Path | None = None,
 ) -> str:
     """Return the IR text after the stages `after` (exclusive) to `to`, or after exactly the passes `steps`.
 
-    `name` is what errors call the text; `keywords` are those of `compile`. Raises NumcError.
+    `name` is what errors call the text. Raises NumcError.
     """
     from numc.compiler import pipeline
     from numc.compiler.compile import parse_module
-    from numc.compiler.options import Options
 
-    fma, ops, target = Options(**keywords).resolved()  # type: ignore[arg-type]
+    policy, target = options.resolved()
     module = parse_module(text, name)
-    state = pipeline.State(fma, ops, target, weights=weights)
+    state = pipeline.State(policy, target)
     if steps is None:
-        pipeline.run(module, state, after=after, to=to, dump_dir=dump)
+        pipeline.run(module, state, after=after, to=to)
         return pipeline.text(module)
     for step, function in [(step, _find(step, module)) for step in steps]:
         pipeline.run_pass(step, function, module, state)

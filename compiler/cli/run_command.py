@@ -49,6 +49,7 @@ def run_command(
     draws: int | None,
     fma: str | None,
     ops: str | None,
+    policy: str | None,
     target: str | None,
     shapes: tuple[str, ...],
     want_json: bool,
@@ -59,7 +60,7 @@ def run_command(
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
         output.check_writable(Path(out))
     chosen = seed_number(draws or 0)
-    program = program_from(path, Arithmetic(fma, ops, target, shapes))
+    program = program_from(path, Arithmetic(fma, ops, policy, target, shapes))
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
     inputs = gather(program, files, seed, batch)

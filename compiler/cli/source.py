@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from numc.compiler.errors import NumcError
 from numc.runtime.program import Program, load
+
+if TYPE_CHECKING:
+    from numc.compiler.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODELS = (".onnx", ".mlir", ".pt2")
@@ -22,26 +25,33 @@ class Arithmetic:
 
     fma: str | None = None
     ops: str | None = None
+    policy: str | None = None
     target: str | None = None
     shapes: tuple[str, ...] = ()
 
     @property
     def is_given(self) -> bool:
-        return any((self.fma, self.ops, self.target, self.shapes))
+        return any((self.fma, self.ops, self.policy, self.target, self.shapes))
 
-    def keywords(self) -> dict[str, str]:
-        """Return the keywords of `compile`, checked. Raises NumcError for unknown names."""
+    def options(self) -> Options:
+        """Return them as the compiler takes them, checked. Raises NumcError for unknown names."""
         from numc.compiler.options import Options
+        from numc.compiler.policy_text import load_policy
 
-        options = Options(self.fma or "fp32", self.ops or "fp32", self.target or "host")
+        if self.policy is not None and (self.fma or self.ops):
+            given = "--fma" if self.fma else "--ops"
+            raise NumcError(f"--policy says what every operation computes in: leave {given} out, or write a `default`")
+        policy = load_policy(self.policy) if self.policy is not None else None
+        options = Options(self.fma or "fp32", self.ops or "fp32", self.target or "host", policy=policy)
         options.resolved()
-        return {"fma": options.fma, "ops": options.ops, "target": options.target}
+        return options
 
 
 def arithmetic_options(function: F) -> F:
-    """Add --fma, --ops and --target."""
+    """Add --fma, --ops, --policy and --target."""
     for option in (
         click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),
+        click.option("--policy", metavar="FILE", help="Arithmetic by layer: a file, its text, or a preset."),
         click.option("--ops", metavar="FORMAT", help="Format of every other float operation: `numc list formats`."),
         click.option("--fma", metavar="FMA", help="FMA operator of every contraction: `numc list fmas`, or its text."),
     ):
@@ -86,12 +96,12 @@ def program_from(path: str, arithmetic: Arithmetic) -> Program:
     """Load a program, or compile a model in memory. Raises NumcError."""
     if Path(path).suffix in MODELS:
         check_model(path)
-        shapes, keywords = parse_shapes(arithmetic.shapes), arithmetic.keywords()
+        shapes, options = parse_shapes(arithmetic.shapes), arithmetic.options()
         from numc.compiler.cli.output import busy
-        from numc.compiler.driver import compile
+        from numc.compiler.driver import contents
 
         with busy(f"compiling {path}"):
-            return compile(path, shapes=shapes, **keywords)  # type: ignore[arg-type]
+            return Program(contents(path, options, shapes)[0])
     if arithmetic.is_given:
-        raise NumcError(f"{path}: a program is compiled already: --fma, --ops, --target and --shape are for models")
+        raise NumcError(f"{path}: a program is compiled already: leave --fma, --ops, --policy, --target, --shape out")
     return load(path)

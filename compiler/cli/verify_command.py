@@ -37,6 +37,7 @@ def verify_command(
     threads: int | None,
     fma: str | None,
     ops: str | None,
+    policy: str | None,
     target: str | None,
     shapes: tuple[str, ...],
     want_json: bool,
@@ -45,7 +46,7 @@ def verify_command(
 
     Inputs that are not given are random, with seed 0 unless --random-input says otherwise.
     """
-    program = program_from(path, Arithmetic(fma, ops, target, shapes))
+    program = program_from(path, Arithmetic(fma, ops, policy, target, shapes))
     inputs = gather(program, files, seed or 0, batch)
 
     from numc.compiler.verify import verify

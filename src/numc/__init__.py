@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
     from numc.compiler.compile import lower as lower
+    from numc.compiler.cost import cost as cost
     from numc.compiler.driver import compile as compile
     from numc.compiler.errors import CompilerBug as CompilerBug
     from numc.compiler.errors import NumcError as NumcError
+    from numc.compiler.explain import explain as explain
     from numc.compiler.fma import FMAS as fmas  # noqa: F401, N811
     from numc.compiler.formats import FORMATS as formats  # noqa: F401, N811
     from numc.compiler.grouped import GROUP_FORMATS as group_formats  # noqa: F401, N811
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from numc.frontends.dynamo import arithmetic as arithmetic
     from numc.frontends.dynamo import backend as backend
     from numc.frontends.dynamo import counters as counters
-    from numc.frontends.dynamo import explain as explain
     from numc.frontends.torch_training import DynamicLossScale as DynamicLossScale
     from numc.frontends.torch_training import verify_training as verify_training
     from numc.runtime.program import Program as Program
@@ -50,10 +51,11 @@ _PUBLIC = {
     "counters": ("numc.frontends.dynamo", "counters"),
     "DynamicLossScale": ("numc.frontends.torch_training", "DynamicLossScale"),
     "verify_training": ("numc.frontends.torch_training", "verify_training"),
-    "explain": ("numc.frontends.dynamo", "explain"),
+    "explain": ("numc.compiler.explain", "explain"),
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
     "compile": ("numc.compiler.driver", "compile"),
+    "cost": ("numc.compiler.cost", "cost"),
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.fma", "FMAS"),
     "formats": ("numc.compiler.formats", "FORMATS"),

@@ -17,6 +17,7 @@ from numc.compiler.fma import FMAS
 from numc.compiler.formats import FORMATS
 from numc.compiler.grouped import GROUP_FORMATS
 from numc.compiler.pipeline import STAGES
+from numc.compiler.roles import PRESETS
 from numc.compiler.targets import TARGETS
 
 ROOT = str(Path(numc.__file__).parents[1])
@@ -40,6 +41,8 @@ def test_passes_of_fmac2(numc_run):
     [
         ("formats", "name", [*FORMATS, *GROUP_FORMATS]),
         ("fmas", "name", [*FMAS, *GROUP_FORMATS, *FMAC2]),
+        ("machines", "machine", ["fast", "thesis"]),
+        ("presets", "preset", list(PRESETS)),
         ("stages", "stage", list(STAGES)),
         ("passes", "pass", [name for stage in STAGES.values() for name in stage]),
         ("targets", "target", list(TARGETS)),
@@ -60,6 +63,7 @@ def test_the_numbers_of_formats_and_the_chains_of_fmas(numc_run):
     }  # fmt: skip
     assert formats["dlfloat16"]["min_subnormal"] is None
     fmas = {row["name"]: row for row in json.loads(numc_run("list", "fmas", "--json").out)}
+    assert [fmas["bf16_2_2{4}"][key] for key in ("area", "iso-area")] == [256, 2.25]
     assert fmas["bf16_2_2{3}"]["chain"] == "a1*b0 + a0*b1 + a0*b0 + c"
 
 

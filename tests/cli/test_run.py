@@ -88,7 +88,10 @@ def test_a_model_is_compiled_on_the_spot(numc_run, folder):
     ("arguments", "text"),
     [
         (["none.numc"], "No such file or directory"),
-        (["MATMUL", "--fma", "mp"], "a program is compiled already: --fma, --ops, --target and --shape are for models"),
+        (
+            ["MATMUL", "--fma", "mp"],
+            "a program is compiled already: leave --fma, --ops, --policy, --target",
+        ),
         (["MATMUL"], "no value for 'arg0' (float32[?,4]), 'arg1' (float32[4,3]), 'arg2' (float32[?,3]): give --input"),
         (
             ["MATMUL", "--input", "none.npy"],

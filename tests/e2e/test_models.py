@@ -16,7 +16,7 @@ from numc.compiler import pipeline
 from numc.compiler.compile import load_source, parse_module
 from numc.compiler.errors import CompilerBug
 from numc.compiler.fma import FMAS
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.policy import plain
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 
@@ -118,8 +118,7 @@ def test_saved_program_gives_the_same_bits(tmp_path: Path) -> None:
 def test_resumed_stage_gives_the_same_code(stage: str, tmp_path: Path) -> None:
     source = imported(ROOT / "digits/cnn.onnx")
     numc.compile(source, fma="bf16_1_2", target="x86-64-v3", dump_dir=tmp_path)
-    fma, ops, target = parse_fma("bf16_1_2"), parse_conversion("fp32"), TARGETS["x86-64-v3"]
-    state = pipeline.State(fma, ops, target, weights=frozenset(source.weights))
+    state = pipeline.State(plain("bf16_1_2"), TARGETS["x86-64-v3"], weights=frozenset(source.weights))
     module = parse_module((tmp_path / f"{stage}.mlir").read_text(), stage)
     pipeline.run(module, state, after=stage)
     # Without locations: they name the file the text was read from.

@@ -37,7 +37,6 @@ def test_presets_and_operators_are_names() -> None:
     )
     for name in PRESETS:
         arithmetic(name).options().resolved()
-        arithmetic(name).options().by_role()
 
 
 def test_what_is_given_takes_the_place_of_the_preset() -> None:
@@ -141,6 +140,53 @@ def test_the_gradient_is_the_first_operand_of_the_operator() -> None:
         "model.3/dgrad": first, "model.3/wgrad": first, "model.1/dgrad": first,
         "model.1/wgrad": second, "model.0/wgrad": second,
     }  # fmt: skip
+
+
+POLICY = """
+default bf16_1_1
+layer "model.mix" mp
+op conv, layer_norm bf16_1_2
+role dgrad, wgrad fma = fma(a=e5m2, b=e4m3, acc=fp32)
+layer "*.head/dgrad" acc = bf16
+role update bf16_2_2{3}
+"""
+
+
+def test_a_policy_chooses_layer_by_layer_in_training(tmp_path: Any) -> None:
+    """Rules that match nothing in one of the graphs of a step are no errors: another graph has the layer."""
+    torch.manual_seed(0)
+    (tmp_path / "net.policy").write_text(POLICY)
+    backend = numc.backend(policy=tmp_path / "net.policy")
+    train(Net(), backend, torch.randn(3, 2, 8, 8))
+    found = contractions(backend)
+    first, second = "fma(a=e5m2,b=e4m3,acc=fp32)", "fma(a=e4m3,b=e5m2,acc=fp32)"
+    assert {found[name] for name in found if name.endswith("wgrad")} <= {first, second}
+    assert {name: found[name] for name in ("model.conv", "model.mix", "model.head", "model.head/dgrad")} == {
+        "model.conv": "bf16_1_2", "model.mix": "mp", "model.head": "bf16_1_1",
+        "model.head/dgrad": "fma(a=e5m2,b=e4m3,acc=bf16)",
+    }  # fmt: skip
+    assert set.union(*(operators(region, backend) for region in backend.regions[2:])) == {"bf16_2_2{3}"}
+    with numc.arithmetic(policy="default mp"):
+        train(Net(), backend, torch.randn(3, 2, 8, 8))
+    with pytest.raises(
+        NumcError, match="^a policy says what every operation computes in: leave operators, formats and"
+    ):
+        numc.backend("mp", policy=POLICY)
+    with pytest.raises(
+        NumcError, match="^a policy says what every operation computes in: leave operators, formats and"
+    ):
+        numc.backend(policy=POLICY, update="fp32")
+
+
+def test_explain_has_the_table_of_both_directions() -> None:
+    explained = numc.explain(Net(), torch.randn(3, 2, 8, 8), policy="default bf16_1_1\nrole wgrad mp")
+    assert {(row["role"], row["fma"]) for row in explained.layers if row["position"] is not None} == {
+        ("forward", "bf16_1_1"), ("dgrad", "bf16_1_1"), ("wgrad", "mp")
+    }  # fmt: skip
+    found = numc.cost(Net(), torch.randn(3, 2, 8, 8), policy="default mp")
+    assert len(found.costs) == sum(row["position"] is not None for row in explained.layers)
+    assert found.iso_area == 9
+    assert ("softmax", None) in {(row["role"], row["fma"]) for row in explained.layers}
 
 
 def test_fp32_roles_are_untouched_by_the_format_of_other_operations() -> None:

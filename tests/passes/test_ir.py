@@ -14,7 +14,7 @@ from filecheck.parser import Parser, pattern_for_opts
 from numc.compiler import pipeline
 from numc.compiler.compile import parse_module
 from numc.compiler.errors import NumcError
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.policy import plain
 from numc.compiler.targets import TARGETS
 
 FILES = sorted((Path(__file__).parent / "ir").glob("*.mlir"))
@@ -27,7 +27,7 @@ def test_pass(file: Path) -> None:
     module = parse_module(file.read_text(), file.name)
     target = TARGETS["x86-64-v2" if file.stem == "without-fma" else "x86-64-v3"]
     weights = frozenset({1, 2}) if file.stem == "fold-constants" else frozenset()
-    run(module, pipeline.State(parse_fma("bf16_1_1"), parse_conversion("fp32"), target, weights=weights))
+    run(module, pipeline.State(plain("bf16_1_1"), target, weights=weights))
     assert module.operation.verify()
     options = Options(match_filename=str(file))
     parser = Parser(options, io.StringIO(file.read_text()), *pattern_for_opts(options))
@@ -44,9 +44,7 @@ def test_an_escaped_multiply_add_is_found() -> None:
     text = (Path(__file__).parent / "ir" / "explicit-arithmetic.mlir").read_text()
     module = parse_module(text, "x")
     with pytest.raises(AssertionError, match="a multiply-add has no operator"):
-        pipeline.STAGES["numc"]["check-arithmetic"](
-            module, pipeline.State(parse_fma("fp32"), parse_conversion("fp32"), TARGETS["x86-64-v3"])
-        )
+        pipeline.STAGES["numc"]["check-arithmetic"](module, pipeline.State(plain(), TARGETS["x86-64-v3"]))
 
 
 @pytest.mark.parametrize(

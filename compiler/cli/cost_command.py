@@ -1,0 +1,74 @@
+"""``numc cost``: what a policy takes of hardware, layer by layer."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from numc.compiler.cli import output
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
+
+_EPILOG = """\b
+Area units are significand bits of A times those of B for every multiplier; an fp32 FMA has 576.
+
+\b
+Examples:
+  numc cost model.onnx --fma 'bf16_2_2{3}'
+  numc cost model.onnx --policy mixed.policy --batch 32 --machine thesis
+  numc cost model.onnx --policy mixed.policy --machine mine.toml --json
+"""
+
+
+@click.command("cost", epilog=_EPILOG)
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@arithmetic_options
+@shape_option
+@click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions.", show_default=True)
+@click.option("--machine", metavar="FILE|thesis|fast", help="Estimate times for it: `numc list machines`.")
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+def cost_command(
+    model: str,
+    fma: str | None,
+    ops: str | None,
+    policy: str | None,
+    target: str | None,
+    shapes: tuple[str, ...],
+    batch: int,
+    machine: str | None,
+    want_json: bool,
+) -> None:
+    """Count multiply-adds, area, bytes and passes of every contraction, and estimate times for a machine."""
+    check_model(model)
+    fixed = parse_shapes(shapes)
+    options = Arithmetic(fma, ops, policy, target).options()
+    from numc.compiler.compile import load_source
+    from numc.compiler.cost import report
+    from numc.compiler.explain import table
+    from numc.compiler.machine import load_machine
+
+    known = load_machine(machine) if machine is not None else None
+    with output.busy(f"reading {model}"):
+        found = report(table(load_source(model, fixed), options).decisions, known, free=batch)
+    if want_json:
+        output.as_json(found.as_json())
+        return
+    columns = ["layer", "shape", "fma", "FMAs", "bf16 products", "area", "iso-area", "bytes", "passes"]
+    rows: list[list[object]] = [
+        [c.layer or "-", c.shape, c.fma, c.fmas, c.bf16_multiplications, c.area, f"{c.iso_area:.4g}", c.bytes,
+         c.passes or "-"]
+        for c in found.costs
+    ]  # fmt: skip
+    total = found.total()
+    rows.append(["total", "", "", total["fmas"], total["bf16_multiplications"], "", f"{found.iso_area:.4g}",
+                 total["bytes"], ""])  # fmt: skip
+    if known is not None:
+        columns += ["moved", "us", "bound"]
+        for row, cost in zip(rows, found.costs, strict=False):
+            row += [cost.moved, f"{(cost.seconds or 0) * 1e6:.4g}", cost.bound]
+        rows[-1] += [total["moved"], f"{total['seconds'] * 1e6:.4g}", ""]
+    output.table(columns, [[cell if cell != "" else "-" for cell in row] for row in rows])
+    if known is not None:
+        faster = "" if found.speed_up is None else f", {found.speed_up:.3g} times as fast as fp32"
+        guessed = f"; assumed, not from a source: {', '.join(known.assumed)}" if known.assumed else ""
+        click.echo(f"{known.name}: {known.about}{faster}{guessed}", err=not sys.stdout.isatty())

@@ -1,0 +1,61 @@
+"""``numc explain``: which operation computes in which arithmetic, and which rule decided."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from numc.compiler.cli import output
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
+
+_EPILOG = """\b
+Examples:
+  numc explain model.onnx --policy mixed.policy
+  numc explain model.onnx --policy 'layer "conv*" fma = bf16_1_2'
+  numc explain model.onnx --fma mp --json
+"""
+
+
+@click.command("explain", epilog=_EPILOG)
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@arithmetic_options
+@shape_option
+@click.option("--all", "want_all", is_flag=True, help="Also operations other than contractions.")
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+def explain_command(
+    model: str,
+    fma: str | None,
+    ops: str | None,
+    policy: str | None,
+    target: str | None,
+    shapes: tuple[str, ...],
+    want_all: bool,
+    want_json: bool,
+) -> None:
+    """Print what every layer computes in and the rule that decided it; nothing is compiled to code.
+
+    Operations other than contractions are listed where a rule of a policy is about them, or with --all.
+    """
+    check_model(model)
+    fixed = parse_shapes(shapes)
+    options = Arithmetic(fma, ops, policy, target).options()
+    from numc.compiler.compile import load_source
+    from numc.compiler.explain import table
+
+    with output.busy(f"reading {model}"):
+        found = table(load_source(model, fixed), options)
+    if want_json:
+        output.as_json({"policy": str(found.policy), "layers": found.layers})
+        return
+    defaults = {rule.head for rule in found.policy.rules if rule.subject == "default"}
+    shown = [
+        row
+        for row in found.layers
+        if want_all or row["position"] is not None or row["rule"].partition(": ")[2] not in {"", *defaults}
+    ]
+    columns = ("layer", "kind", "shape", "fma", "ops", "rule")
+    output.table(columns, [[row[c] or "-" for c in columns] for row in shown])
+    hidden = len(found.layers) - len(shown)
+    if hidden:
+        click.echo(f"{hidden} other operations have the default (--all shows them)", err=not sys.stdout.isatty())

@@ -1,0 +1,112 @@
+"""numc explain, numc cost, and --policy of the other commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+CNN = DIGITS / "cnn.onnx"
+POLICY = """\
+default fma = bf16_1_1
+layer "node_conv2d*" fma = mp
+layer -1 fp32
+"""
+
+
+@pytest.fixture
+def policy(tmp_path):
+    file = tmp_path / "mixed.policy"
+    file.write_text(POLICY)
+    return file
+
+
+def test_explain_prints_the_table(numc_run, policy):
+    found = numc_run("explain", CNN, "--policy", policy)
+    assert found.status == 0
+    rows = [line.split("\t") for line in found.out.splitlines()]
+    assert rows[0] == ["layer", "kind", "shape", "fma", "ops", "rule"]
+    assert rows[1] == ["node_conv2d", "conv", "? x 16 x 9", "mp", "fp32", '2: layer "node_conv2d*"']
+    assert [row[3] for row in rows[1:]] == ["mp", "mp", "mp", "bf16_1_1", "fp32"]
+    assert rows[-1][-1] == "3: layer -1"
+    everything = numc_run("explain", CNN, "--policy", policy, "--all").out.splitlines()
+    assert len(everything) > len(rows)
+    fixed = numc_run("explain", CNN, "--fma", "mp", "--shape", "x=2x64").out.splitlines()[1]
+    assert fixed.split("\t")[2:4] == ["128 x 16 x 9", "mp"]
+
+
+def test_the_program_has_the_same_table(numc_run, policy, tmp_path):
+    shown = json.loads(numc_run("explain", CNN, "--policy", policy, "--json").out)
+    assert shown["policy"] == POLICY
+    done = numc_run("compile", CNN, "--policy", policy, "-o", tmp_path / "x.numc", "--json")
+    assert json.loads(done.out)["policy"] == POLICY
+    from numc.runtime.program import load
+
+    program = load(tmp_path / "x.numc")
+    assert program.manifest["layers"] == shown["layers"]
+    assert [c["fma"] for c in program.manifest["contractions"]] == ["mp", "mp", "mp", "bf16_1_1", "fp32"]
+    assert "contractions in mp, bf16_1_1, fp32," in numc_run("compile", CNN, "--policy", policy).out
+
+
+def test_other_commands_take_policies(numc_run, policy):
+    assert 'fma = "bf16_1_1"' in numc_run("compile", CNN, "--policy", policy, "--emit", "numc").out
+    assert numc_run("run", CNN, "--policy", policy, "--random-input", "0").status == 0
+    assert numc_run("verify", CNN, "--policy", policy, "--samples", "50").status == 0
+    assert numc_run("verify", CNN, "--policy", "mp", "--samples", "50").status == 0
+
+
+def test_a_policy_that_cannot_be_parsed_shows_the_place(numc_run):
+    found = numc_run("compile", CNN, "--policy", "op softmax,, relu fp32")
+    assert found.status == 2
+    assert found.err == (
+        "numc: error: policy:1: found ',', want a name\n  op softmax,, relu fp32\n             ^\n"
+    )  # fmt: skip
+
+
+def test_bad_input_is_one_line(numc_run, policy, tmp_path):
+    other = numc_run("compile", DIGITS / "mlp.onnx", "--policy", policy, "-o", tmp_path / "no.numc")
+    assert other.status == 2
+    assert other.error.startswith(
+        f'{policy}:2: layer "node_conv2d*" matches nothing in this model: its layers are node_'
+    )
+    assert not (tmp_path / "no.numc").exists()
+    assert numc_run("explain", CNN, "--policy", policy, "--fma", "mp").error == (
+        "--policy says what every operation computes in: leave --fma out, or write a `default`"
+    )
+    assert numc_run("explain", CNN, "--policy", "mxed.policy").error.startswith(
+        "policy 'mxed.policy': No such file or directory: want a file, the text of a policy, or a preset: fp32, mp, "
+    )
+    assert numc_run("cost", CNN, "--machine", "fats").error == (
+        "machine 'fats': No such file or directory (did you mean 'fast'?): want a .toml file or one of fast, thesis"
+    )
+    assert numc_run("cost", CNN, "--machine", "fast").error.startswith(
+        "machine 'fast' has no unit for the operator 'fp32'"
+    )
+
+
+def test_cost(numc_run, policy):
+    found = numc_run("cost", CNN, "--policy", policy, "--batch", "2", "--machine", "thesis")
+    assert found.status == 0
+    rows = [line.split("\t") for line in found.out.splitlines()]
+    assert rows[0][:5] == ["layer", "shape", "fma", "FMAs", "bf16 products"]
+    assert rows[1][:8] == ["node_conv2d", "128 x 16 x 9", "mp", "18432", "18432", "64", "9", str(2 * 2 * 1600 // 16
+                           + 2 * 144 + 4 * 2048)]  # fmt: skip
+    assert rows[-1][0] == "total"
+    assert found.err.startswith(
+        "thesis: CPU core with the area of 32 fp32 FMA units, after Osorio Rios 2023, chapter 7, "
+    )
+    assert "; assumed, not from a source: clock_ghz, " in found.err
+    whole = json.loads(numc_run("cost", CNN, "--policy", policy, "--batch", "2", "--machine", "thesis", "--json").out)
+    assert [layer["fmas"] for layer in whole["layers"]] == [int(row[3]) for row in rows[1:-1]]
+    assert whole["total"]["fmas"] == int(rows[-1][3])
+    assert whole["machine"]["name"] == "thesis"
+
+
+def test_rounds_of_fast(numc_run):
+    found = numc_run("cost", CNN, "--policy", "default fma(a=bfp(16,3,4),b=bfp(16,3,2),acc=fp32)", "--machine", "fast",
+                     "--json")  # fmt: skip
+    if "formats with groups are not available in contractions" in found.err:
+        pytest.skip("no operators on groups in this version")
+    assert [layer["passes"] for layer in json.loads(found.out)["layers"]] == [2] * 5

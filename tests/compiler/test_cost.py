@@ -1,0 +1,163 @@
+"""The cost model: its definitions on small numbers worked out by hand, and machine files."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import numc
+from numc.compiler.cost import area, bf16_products, iso_area, passes, report
+from numc.compiler.errors import NumcError
+from numc.compiler.fma import FMAS
+from numc.compiler.grammar import parse_fma, parse_group_conversion
+from numc.compiler.layers import Layer
+from numc.compiler.machine import load_machine, shipped
+from numc.compiler.policy import Decision, parse_operand
+
+FILES = Path(__file__).parents[2] / "examples"
+TOML = """
+clock_ghz = 1
+bandwidth_gb_per_s = 10.0
+cache_bytes = [1000, 100]
+[units.fp32]
+count = 8
+latency = 4
+[units.bf16]
+count = 72
+latency = 4
+"""
+
+
+def decision(fma: str, b: int, m: int, n: int, k: int) -> Decision:
+    loops = (("b", b), ("m", m), ("n", n), ("k", k))
+    layer = Layer("x", ("matmul",), "forward", False, 0, loops, ((b, m, k), (b, k, n), (b, m, n)))
+    return Decision(layer, parse_fma(fma), parse_operand("fp32"), None, None)
+
+
+def machine(tmp_path: Path, text: str = TOML) -> str:
+    (tmp_path / "mine.toml").write_text(text)
+    return str(tmp_path / "mine.toml")
+
+
+def test_area_units_are_squares_of_significand_bits() -> None:
+    # 24 x 24 bits, and as many products of 8 x 8 bits as the operator has.
+    assert {name: area(fma) for name, fma in FMAS.items()} == {
+        "fp32": 576, "mp": 64, "bf16_1_1": 64, "bf16_1_2": 64, "bf16_1_3": 64, "bf16_2_2{3}": 192, "bf16_2_2{4}": 256,
+        "bf16_3_3{6}": 384, "bf16_3_3{9}": 576, "amx_bf16": 64, "avx512_bf16": 64,
+    }  # fmt: skip
+    assert area(parse_fma("fma(a=fp16,b=e4m3fn,acc=fp32)")) == 11 * 4
+    assert iso_area(FMAS["bf16_1_2"]) == 9
+    assert iso_area(FMAS["bf16_2_2{4}"]) == Fraction(9, 4)
+    assert iso_area(FMAS["bf16_3_3{9}"]) == 1
+    assert [bf16_products(parse_fma(t)) for t in ("fp32", "mp", "bf16_2_2{3}", "fma(a=bf16,b=bf16x3,acc=fp32)")] == [
+        0, 1, 3, 3
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "rounds"),
+    [(2, 2, 1), (2, 4, 2), (4, 2, 2), (4, 4, 4), (3, 4, 4), (3, 2, 2), (1, 2, 1), (5, 3, 6), (8, 8, 16)],
+)
+def test_rounds_of_an_fmac(a: int, b: int, rounds: int) -> None:
+    formats = [parse_group_conversion(f"bfp(16,3,{bits})").format for bits in (a, b)]
+    assert passes(*formats) == rounds
+    assert passes(formats[0], FMAS["mp"].a.format) is None
+
+
+def test_counts_and_bytes() -> None:
+    (cost,) = report([decision("bf16_2_2{3}", 2, 3, 5, 7)]).costs
+    assert (cost.fmas, cost.bf16_multiplications, cost.area_time) == (210, 630, 210 * 192)
+    assert cost.bytes == 4 * 2 * (3 * 7 + 7 * 5 + 3 * 5)  # 32 bits each
+    (cost,) = report([decision("fma(a=e4m3fn,b=e2m1,acc=fp16)", 1, 3, 5, 7)]).costs
+    assert cost.bytes == 21 + 18 + 30  # 35 values of 4 bits take 17.5 bytes
+    two = report([decision("fp32", 1, 2, 2, 2), decision("mp", 1, 6, 2, 2)])
+    assert two.iso_area == 576 * 32 / (576 * 8 + 64 * 24)
+    assert (two.total()["fmas"], two.speed_up) == (32, None)
+
+
+def test_roofline(tmp_path: Path) -> None:
+    known = load_machine(machine(tmp_path))
+    # 64 results of 2 steps on 8 units: 16 cycles; a result takes 8 of them; 384 bytes take 38.4.
+    (memory,) = report([decision("fp32", 1, 8, 8, 2)], known).costs
+    assert (memory.moved, memory.bound, memory.seconds) == (384, "memory", pytest.approx(38.4e-9))
+    # One result: each of its 1000 steps waits 4 cycles for the one before.
+    (latency,) = report([decision("mp", 1, 1, 1, 1000)], known).costs
+    assert (latency.bound, latency.seconds) == ("latency", pytest.approx(4e-6))
+    found = report([decision("bf16_2_2{3}", 4, 8, 8, 64)], known)
+    # 4 * 8 * 8 * 64 FMAs of 3 products on 72 units.
+    assert (found.costs[0].bound, found.costs[0].seconds) == ("memory", pytest.approx(found.costs[0].moved / 1e10))
+    assert found.costs[0].moved / 10 > 4 * 8 * 8 * 64 * 3 / 72
+    fp32 = report([decision("fp32", 4, 8, 8, 64)], known).costs[0].seconds
+    assert found.speed_up == pytest.approx(fp32 / found.costs[0].seconds)
+
+
+def test_what_does_not_fit_into_the_cache_is_read_again(tmp_path: Path) -> None:
+    known = load_machine(machine(tmp_path))
+    # 3072 bytes, a cache of 1000: tiles of 9 x 9 values, so A and B are read twice.
+    (cost,) = report([decision("fp32", 1, 16, 16, 16)], known).costs
+    assert (cost.bytes, cost.moved) == (3072, 5 * 1024)
+
+
+def test_free_sizes_are_the_batch() -> None:
+    one, three = (numc.cost(FILES / "digits" / "cnn.onnx", fma="mp", batch=n) for n in (1, 3))
+    assert [c.fmas for c in one.costs] == [64 * 16 * 9, 64 * 32 * 144, 16 * 32 * 288, 64 * 512, 10 * 64]
+    assert three.total()["fmas"] == 3 * one.total()["fmas"]
+
+
+def test_the_table_of_the_documentation() -> None:
+    page = (FILES.parent / "docs" / "cost.md").read_text()
+    for model, name in (("transformer", "transformer"), ("lstm", "LSTM")):
+        found = [
+            numc.cost(FILES / "models" / f"{model}.onnx", fma=fma, machine="thesis", batch=64).speed_up
+            for fma in ("bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
+        ]
+        assert f"| {name} | {' | '.join(f'{round(x or 0, 2):g}' for x in found)} |" in page
+
+
+def test_the_machines_that_are_shipped() -> None:
+    assert shipped() == ["fast", "thesis"]
+    thesis, fast = load_machine("thesis"), load_machine("fast")
+    # The same area: as many times more units as a bf16 multiplier is smaller.
+    assert Fraction(thesis.units["bf16"].count, thesis.units["fp32"].count) == iso_area(FMAS["bf16_1_1"])
+    assert fast.units["fmac"].count == 256 * 64
+    for known in (thesis, fast):
+        assert known.assumed, "values without a source are named"
+    with pytest.raises(
+        NumcError, match="^machine 'fast' has no unit for the operator 'mp': it has fmac .fmac computes bfp"
+    ):
+        report([decision("mp", 1, 2, 2, 2)], fast)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("clock_ghz", "clock_hgz", "unknown key 'clock_hgz' (did you mean 'clock_ghz'?): want about, clock_ghz, bandw"),
+        ("clock_ghz = 1\n", "", "the key 'clock_ghz' is missing: want about, clock_ghz, "),
+        ("clock_ghz = 1\n", "clock_ghz = -1\n", "clock_ghz = -1: want a number above 0"),
+        ("clock_ghz = 1\n", "clock_ghz = '1'\n", "clock_ghz = '1': want a number above 0"),
+        ("[1000, 100]", "1000", "cache_bytes = 1000: want a list"),
+        ("[1000, 100]", "[0.5]", "cache_bytes = 0.5: want a whole number above 0"),
+        ("units.bf16", "units.bf61", "unknown unit 'bf61' (did you mean 'bf16'?): want fp32, bf16, fmac"),
+        ("latency", "latncy", "unknown key 'units.fp32.latncy' (did you mean 'latency'?): want count, latency, values"),
+        ("count = 8\n", "", "the key 'units.fp32.count' is missing: want count, latency, values"),
+        ("count = 8\n", "count = 8.5\n", "units.fp32.count = 8.5: want a whole number above 0"),
+        ("clock_ghz = 1", "clock_ghz 1", "not TOML: "),
+        (TOML[TOML.index("[units") :], "units = {}", "it has no units: want a table [units.fp32], [units.bf16] or [un"),
+    ],
+)
+def test_wrong_machine_files(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert old in TOML
+    name = machine(tmp_path, TOML.replace(old, new, 1))
+    with pytest.raises(NumcError) as caught:
+        load_machine(name)
+    assert str(caught.value).startswith(f"{name}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_machines_that_are_not_there() -> None:
+    with pytest.raises(
+        NumcError, match="^machine 'thessis': No such file.*did you mean 'thesis'.*or one of fast, thesis$"
+    ):
+        load_machine("thessis")
