@@ -1,6 +1,7 @@
 # Two commands: `make demo` and `make test`. Both build what they need in .venv; nothing outside this folder is touched.
 PYTHON ?= python3
 VENV := .venv
+TORCH ?= torch==2.13.0
 RUN := $(VENV)/bin
 
 .PHONY: demo test lint install-test bench exhaustive clean
@@ -14,8 +15,10 @@ demo: $(RUN)/python
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check .
 	$(RUN)/python examples/digits/run.py
 
-# Not an editable install: what is tested is what a user gets, and no build folder has to survive.
+# Not an editable install: what is tested is what a user gets, and no build folder has to survive. PyTorch comes first, so that
+# nothing else picks its version; `make test TORCH=` leaves it and its tests out.
 install-test: $(RUN)/python
+	$(if $(TORCH),$(RUN)/python -m pip install --quiet --disable-pip-version-check $(TORCH))
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
 
 lint: install-test
