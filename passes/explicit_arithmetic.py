@@ -6,8 +6,8 @@ rounded around its f32 evaluation when `ops` is not fp32 (arithmetic.md sections
 
 Operations are numbered here, so that each stochastic rounding draws from a stream of its own: a multiply-add takes four
 numbers (A, B, the start, the accumulator), another rounding one. What a reduction reads is rounded stochastically by an
-operation of its own before it: once for every element, not once for every use. Formats with groups are converted in the
-contraction.
+operation of its own before it: once for every element, not once for every use. Formats with groups are converted in
+the contraction.
 """
 
 from __future__ import annotations
