@@ -22,7 +22,7 @@ struct Descriptor {
   // Magnitudes of the operands of rows and lanes, if their conversion depends on them; of channels, where they are, or
   // kChannels.
   int64_t largest[2];
-  int64_t random;      // what the accumulators draw from, if they do (numc_stream)
+  int64_t random;      // what accumulators, or operands with groups, draw from, if they do (numc_stream)
   int64_t dims[4];     // numbers of dimensions: batch, rows, lanes, k
   int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension; then strides
                        // of the indices of the output's elements, if accumulators draw by them
