@@ -58,6 +58,7 @@ PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
             "forward": "fma(a=e4m3,acc=e6m9,chunk=64)",
             **_FP32,
         },
+        "bfp": {"fma": "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32)", "forward": "highbfp", **_FP32},
         "1/6/9": {"fma": "fmac(e6m9n,chunk=8)", **_FP32},
     }
 )
