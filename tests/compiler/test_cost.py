@@ -42,10 +42,10 @@ def machine(tmp_path: Path, text: str = TOML) -> str:
 
 
 def test_area_units_are_squares_of_significand_bits() -> None:
-    # 24 x 24 bits, and as many products of 8 x 8 bits as the operator has.
+    # 24 x 24 bits, as many products of 8 x 8 bits as the operator has, and 4 x 4 and 3 x 4 bits.
     assert {name: area(fma) for name, fma in FMAS.items()} == {
         "fp32": 576, "mp": 64, "bf16_1_1": 64, "bf16_1_2": 64, "bf16_1_3": 64, "bf16_2_2{3}": 192, "bf16_2_2{4}": 256,
-        "bf16_3_3{6}": 384, "bf16_3_3{9}": 576, "amx_bf16": 64, "avx512_bf16": 64,
+        "bf16_3_3{6}": 384, "bf16_3_3{9}": 576, "amx_bf16": 64, "avx512_bf16": 64, "hfp8_fwd": 16, "hfp8_bwd": 12,
     }  # fmt: skip
     assert area(parse_fma("fma(a=fp16,b=e4m3fn,acc=fp32)")) == 11 * 4
     assert iso_area(FMAS["bf16_1_2"]) == 9
