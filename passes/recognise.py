@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -148,7 +149,21 @@ def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, Shape] 
     innermost = next((d for d in reversed(order) if d in only_a or d in only_b), None)
     swap = innermost in only_a
     rows, lanes = (only_b, only_a) if swap else (only_a, only_b)
-    return swap, Shape(batch, rows, lanes, [d for d, kind in enumerate(kinds) if kind == "reduction"])
+    k = [d for d, kind in enumerate(kinds) if kind == "reduction"]
+    if not rows:
+        apart = _images(places_of(maps[a if swap else b]), lanes, k)
+        batch, lanes = sorted([*batch, *apart]), [d for d in lanes if d not in apart]
+    return swap, Shape(batch, rows, lanes, k)
+
+
+def _images(places: Sequence[Linear], lanes: list[int], k: list[int]) -> list[int]:
+    """The lanes of a depthwise convolution that number its images: no window slides along them.
+
+    With one row nothing is shared between images, and one of them fits into the cache.
+    """
+    windows = {d for coefficients, _ in places if set(coefficients) & set(k) for d in coefficients}
+    slides = any(d in windows for d in lanes)
+    return [d for d in lanes if d not in windows] if slides else []
 
 
 def size_of(found: Found, dims: list[int]) -> int | None:

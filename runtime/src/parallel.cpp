@@ -2,6 +2,7 @@
 // calling thread alone, so a missing or busy worker never blocks a run.
 #include <immintrin.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "run.hpp"
 
@@ -60,23 +62,40 @@ struct Pool {
   std::condition_variable wake;
   std::atomic<uint64_t> published{0};  // jobs so far: what idle workers watch while they spin
   Job *first = nullptr;
-  int workers = 0;
+  std::vector<pthread_t> workers;
+  int avoided = -1;  // the processor that workers keep off: their caller's
 
   void grow(int wanted) {
-    for (std::lock_guard<std::mutex> lock(mutex); workers < wanted; ++workers) {
+    for (std::lock_guard<std::mutex> lock(mutex); static_cast<int>(workers.size()) < wanted;) {
       // Signals belong to the host program's threads.
       sigset_t all, old;
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, &old);
       bool started = true;
       try {
-        std::thread([this] { serve(); }).detach();
+        std::thread worker([this] { serve(); });
+        workers.push_back(worker.native_handle());
+        worker.detach();
+        avoided = -1;
       } catch (const std::system_error &) {
         started = false;  // no more threads to be had: run with those there are
       }
       pthread_sigmask(SIG_SETMASK, &old, nullptr);
       if (!started) break;
     }
+  }
+
+  // Schedulers that save power wake a worker on the processor of the thread that woke it, where one of the two waits for
+  // its time slice while other processors idle. Workers run where their caller may, but for the processor it is on.
+  void spread() {  // under mutex
+    const int here = sched_getcpu();
+    if (here == avoided || here < 0 || here >= CPU_SETSIZE) return;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    CPU_CLR(here, &allowed);
+    avoided = here;
+    if (CPU_COUNT(&allowed) == 0) return;
+    for (const pthread_t worker : workers) pthread_setaffinity_np(worker, sizeof allowed, &allowed);
   }
 
   Job *join() {  // under mutex
@@ -116,6 +135,7 @@ struct Pool {
   void run(Job &job) {
     {
       std::lock_guard<std::mutex> lock(mutex);
+      if (first == nullptr) spread();
       job.following = first;
       if (first != nullptr) first->previous = &job;
       first = &job;

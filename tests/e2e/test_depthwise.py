@@ -14,16 +14,17 @@ from numc.frontends.imported import Imported
 
 F32Array = npt.NDArray[np.float32]
 CHANNELS = 17
+IMAGES = 3
 
 
 def model(size: int, out: int, kernel: int, stride: int, dilation: int, low: int, high: int, *, computed: bool) -> str:
     """Pad x, convolve it from c on, clip the sum with d at 6; `computed`: what is padded is -x, not x itself."""
     whole = size + low + high
     x, p, k, y = (
-        f"tensor<1x{CHANNELS}x{size}x{size}xf32>",
-        f"tensor<1x{CHANNELS}x{whole}x{whole}xf32>",
+        f"tensor<{IMAGES}x{CHANNELS}x{size}x{size}xf32>",
+        f"tensor<{IMAGES}x{CHANNELS}x{whole}x{whole}xf32>",
         f"tensor<{CHANNELS}x{kernel}x{kernel}xf32>",
-        f"tensor<1x{CHANNELS}x{out}x{out}xf32>",
+        f"tensor<{IMAGES}x{CHANNELS}x{out}x{out}xf32>",
     )
     negated = f"%e = tensor.empty() : {x}\n  %n = linalg.negf ins(%x : {x}) outs(%e : {x}) -> {x}"
     return f"""
@@ -32,7 +33,7 @@ func.func @main(%x: {x}, %k: {k}, %c: {y}, %d: {y}) -> {y} {{
   %zero = arith.constant 0.0 : f32
   %empty = tensor.empty() : {p}
   %border = linalg.fill ins(%zero : f32) outs(%empty : {p}) -> {p}
-  %p = tensor.insert_slice {"%n" if computed else "%x"} into %border[0, 0, {low}, {low}] [1, {CHANNELS}, {size}, {size}] [1, 1, 1, 1]
+  %p = tensor.insert_slice {"%n" if computed else "%x"} into %border[0, 0, {low}, {low}] [{IMAGES}, {CHANNELS}, {size}, {size}] [1, 1, 1, 1]
       : {x} into {p}
   %s = linalg.depthwise_conv_2d_nchw_chw {{strides = dense<{stride}> : vector<2xi64>, dilations = dense<{dilation}> : vector<2xi64>}}
       ins(%p, %k : {p}, {k}) outs(%c : {y}) -> {y}
@@ -58,10 +59,10 @@ def expected(
     padded = np.pad(x, ((0, 0), (0, 0), (low, high), (low, high)))
     reach = (k.shape[1] - 1) * dilation + 1
     windows = np.lib.stride_tricks.sliding_window_view(padded, (reach, reach), axis=(2, 3))
-    windows = windows[0, :, ::stride, ::stride, ::dilation, ::dilation].reshape(CHANNELS, -1, k[0].size)
+    windows = windows[:, :, ::stride, ::stride, ::dilation, ::dilation].reshape(len(x) * CHANNELS, -1, k[0].size)
     sums = [
         reference.matmul(np.ascontiguousarray(w), n.reshape(-1, 1).copy(), s.reshape(-1, 1).copy(), fma)
-        for w, n, s in zip(windows, k, c[0], strict=True)
+        for w, n, s in zip(windows, np.tile(k, (len(x), 1, 1)), c.reshape(-1, *c.shape[2:]), strict=True)
     ]
     with np.errstate(all="ignore"):
         return np.minimum(np.stack(sums).reshape(c.shape) + d, np.float32(6))
@@ -125,7 +126,8 @@ def test_stochastic_rounding(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws do not depend on where the padding is made; accumulators that draw are not those read in place."""
     size, kernel, stride, dilation, low, high = CASES["stride 2"]
     out = (size + low + high - kernel) // stride + 1
-    shapes = (1, CHANNELS, size, size), (CHANNELS, kernel, kernel), (1, CHANNELS, out, out), (1, CHANNELS, out, out)
+    planes, results = (IMAGES, CHANNELS, size, size), (IMAGES, CHANNELS, out, out)
+    shapes = planes, (CHANNELS, kernel, kernel), results, results
     feeds = {f"arg{n}": data("usual", shape, n) for n, shape in enumerate(shapes)}
     source = Imported(mlir=model(size, out, kernel, stride, dilation, low, high, computed=True))
     assert ("_stage" in str(numc.lower(source, fma=fma, to="vector"))) == ("acc=fp32" in fma)
@@ -143,7 +145,8 @@ def test_stochastic_rounding(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def check(name: str, fma: str, kind: str, *, computed: bool = False, **options: object) -> None:
     size, kernel, stride, dilation, low, high = CASES[name]
     out = (size + low + high - (kernel - 1) * dilation - 1) // stride + 1
-    shapes = (1, CHANNELS, size, size), (CHANNELS, kernel, kernel), (1, CHANNELS, out, out), (1, CHANNELS, out, out)
+    planes, results = (IMAGES, CHANNELS, size, size), (IMAGES, CHANNELS, out, out)
+    shapes = planes, (CHANNELS, kernel, kernel), results, results
     x, k, c, d = (data(kind, shape, n) for n, shape in enumerate(shapes))
     want = expected(x, k, reference.round(c, str(parse_fma(fma).acc)), d, stride, dilation, low, high, fma)
     text = model(size, out, kernel, stride, dilation, low, high, computed=computed)
@@ -161,5 +164,5 @@ def test_padding_is_made_in_cache() -> None:
     """Neither the padded tensor nor, with a constant for a bound, a load of the bound is left."""
     text = str(numc.lower(Imported(mlir=model(14, 14, 3, 1, 1, 1, 1, computed=True)), to="vector"))
     assert "_stage" in text
-    assert "memref<1x17x16x16xf32>" not in text
+    assert "memref<3x17x16x16xf32>" not in text
     assert "memref<f32>" not in text.split("func.func @main", 1)[1].split("return", 1)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -176,6 +177,23 @@ def test_parallel_covers_everything_once_and_nests(tmp_path, threads):
             assert loaded.call("run", out.ctypes.data, count.ctypes.data, threads=threads) == (0, "")
             assert (out[: 7 * n] == 1).all()
             assert (out[7 * n :] == 0).all()
+
+
+@needs_cc
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="there is one processor for all threads")
+def test_workers_keep_off_the_processor_of_their_caller(tmp_path):
+    source = """
+    typedef long long i64;
+    void numc_parallel(void (*)(void *, i64, i64), void *, i64, i64);
+    static void task(void *c, i64 b, i64 e) {}
+    void run(void **a) { numc_parallel(task, a[0], 64, -1); }
+    """
+    mine = os.sched_getaffinity(0)
+    with LoadedObject(build(tmp_path, source, "-fPIC")) as loaded:
+        assert loaded.call("run", np.zeros(1).ctypes.data, threads=2) == (0, "")
+    assert os.sched_getaffinity(0) == mine
+    others = [os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")]
+    assert any(allowed < mine and len(allowed) == len(mine) - 1 for allowed in others)
 
 
 @needs_cc
