@@ -263,6 +263,7 @@ def _task_text(driver: Driver) -> str:
     per_batch = f.i64("muli", row_blocks, lane_blocks)
     k_blocks = f.i64("maxui", f.i64("ceildivui", depth, t.k_block), 1)
     last_block = f.i64("subi", k_blocks, 1)
+    row_pitch = _ready_words(f, driver, depth) if driver.packed == "rows" else f.number(row_words)
     observed = f.compare("ne", f.op(f"llvm.ptrtoint {probe} : !llvm.ptr to i64"), f.number(0), "i64")
     with f.loop("%begin", "%end") as task:
         batch, in_batch = f.i64("divui", task, per_batch), f.i64("remui", task, per_batch)
@@ -284,7 +285,7 @@ def _task_text(driver: Driver) -> str:
                 with f.loop(i0, i_end, t.rows) as i:
                     panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
                     count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
-                    packed_at = f.at(row_buffer, f.i64("muli", panel, row_words))
+                    packed_at = f.at(row_buffer, f.i64("muli", panel, row_pitch))
                     limits = _pack_rows(f, kernel, f.at(a, a0), i, count, k0, kc, packed_at)
                     if kernel.groups is not None:
                         limits = _quantize(f, driver, "rows", kc, packed_at, batch, i, k0)
@@ -306,7 +307,7 @@ def _task_text(driver: Driver) -> str:
                 panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
                 twice = f.i64("addi", panel, panel)
                 limits = [f.fetch(ranges, twice, "i32"), f.fetch(ranges, f.i64("addi", twice, 1), "i32")]
-                return [f.at(row_buffer, f.i64("muli", panel, row_words)), *limits]
+                return [f.at(row_buffer, f.i64("muli", panel, row_pitch)), *limits]
 
             def in_place(j: str, lane_count: str) -> None:
                 with f.loop(i0, i_end) as i:
@@ -362,9 +363,10 @@ def _task_text(driver: Driver) -> str:
                         watch(i, count, j, lane_count, (tile,))
                     where = [k0] if kernel.needs_k0 else []
                     drawn = _drawn(f, kernel, batch, i, j)
+                    ahead = [f.at(row_data, row_pitch)] if kernel.fetches_ahead else []
                     extra = [kind for _, kind in kernel.extra]
                     types = ", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra])
-                    arguments = (row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn)
+                    arguments = (row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn, *ahead)
                     if kernel.narrow:
                         for predicate, name in (("ugt", kernel.name), ("ule", f"{kernel.name}_one")):
                             with f.when(f.compare(predicate, lane_count, f.number(t.width), "i64")):
@@ -520,22 +522,26 @@ def _pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc:
     return [found + "#0", found + "#1"]
 
 
+def _ready_words(f: Function, driver: Driver, depth: str) -> str:
+    """The size of a panel of the operand packed at compile time, over all of k: `Layout.panel_words`."""
+    to = layout(driver.kernel, driver.packed)
+    if to.side == "rows":
+        return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_words)
+    rest = f.i64("remui", depth, to.k_block)
+    steps = f.i64("addi", rest, f.i64("andi", rest, 1))
+    if to.pairs and to.group:
+        steps = f.i64("addi", steps, f.i64("ceildivui", rest, to.group))
+    steps = f.i64("addi", steps, f.i64("muli", f.i64("divui", depth, to.k_block), to.block_steps(to.k_block)))
+    return f.i64("muli", steps, to.step_words)
+
+
 def _ready(f: Function, driver: Driver, data: str, batch: str, panel: str, k0: str, kb: str) -> list[str]:
     """A panel of the operand packed at compile time, from k0 on, and its range (zeros if nobody asks)."""
     to = layout(driver.kernel, driver.packed)
     depth, ranges = context(f, "depth", "ranges")
+    words = _ready_words(f, driver, depth)
     by_rows = to.side == "rows"
-    if by_rows:
-        steps, before = f.i64("ceildivui", depth, to.width), f.i64("divui", k0, to.width)
-    else:
-        rest = f.i64("remui", depth, to.k_block)
-        steps = f.i64("addi", rest, f.i64("andi", rest, 1))
-        if to.pairs and to.group:
-            steps = f.i64("addi", steps, f.i64("ceildivui", rest, to.group))
-        block = to.block_steps(to.k_block)
-        steps = f.i64("addi", steps, f.i64("muli", f.i64("divui", depth, to.k_block), block))
-        before = f.i64("muli", kb, block)
-    words = f.i64("muli", steps, to.step_words)
+    before = f.i64("divui", k0, to.width) if by_rows else f.i64("muli", kb, to.block_steps(to.k_block))
     offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", before, to.step_words), batch))
     found = [f.at(data, offset)]
     if driver.kernel.limits is None:

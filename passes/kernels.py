@@ -146,7 +146,13 @@ class Kernel:
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
         """Further arguments of the micro-kernels, and their types."""
-        return (*((("%k0", "i64"),) if self.needs_k0 else ()), *self.drawn)
+        ahead = (("%ahead", "!llvm.ptr"),) if self.fetches_ahead else ()
+        return (*((("%k0", "i64"),) if self.needs_k0 else ()), *self.drawn, *ahead)
+
+    @property
+    def fetches_ahead(self) -> bool:
+        """Whether the next panel of rows is fetched on the way: where one begins, the processor learns of it too late."""
+        return self.groups is None and self.tile.rows > 1
 
     @property
     def flushes(self) -> bool:
@@ -159,7 +165,7 @@ def kernel_text(kernel: Kernel) -> str:
 
     Its arguments: packed rows, packed lanes, the tile (rows x lanes, f32), the depth of the block, the number of rows,
     and the smallest and largest magnitudes of rows and lanes, which decide whether the cheap sequence is exact; then
-    where the block begins, if the kernel needs it. ``@<name>_one``, of narrow kernels, updates the tile's first vector only.
+    `Kernel.extra`: where the block begins, what is drawn from, the panel of rows that comes next. ``@<name>_one``, of narrow kernels, updates the tile's first vector only.
     """
     limits = kernel.limits
     widths = (kernel.tile.vectors, 1) if kernel.narrow else (kernel.tile.vectors,)
@@ -432,6 +438,8 @@ def _k_step(
     if kernel.flushes:
         code.lines += ["%one = arith.constant 1 : i64", "%next = arith.addi %i, %one : i64"]
         order = ["%next", "%i"]
+    if kernel.fetches_ahead:  # a step's share of it
+        code.fetch_ahead("%ahead", "%i", t.rows * kernel.parts("rows"))
     current, vectors = list(acc), len(acc) // rows
     drawn = [NOTHING] * len(acc)
     if kernel.drawn:
