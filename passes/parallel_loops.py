@@ -16,8 +16,8 @@ from torch_mlir import ir
 
 from numc.passes import walk
 
-# Loop iterations, weighted by the cost of a body, that are worth a task of their own: some 10 microseconds.
-_TASK_WORK = 32768
+# Loop iterations, weighted by the cost of a body, that are worth a task of their own: a microsecond or more.
+_TASK_WORK = 1 << 17
 # Rows whose sums are computed together.
 _ROWS = 8
 _CHEAP = 1

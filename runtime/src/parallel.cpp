@@ -21,6 +21,15 @@ namespace {
 // Between two loops of a network there are some ten microseconds; waking a thread that sleeps takes longer.
 constexpr int kSpins = 4000;
 
+// A job is cut into a range for each thread. A thread begins with its own: what one loop wrote is in the cache of the
+// core that reads it in the next.
+constexpr int kRanges = 64;
+
+struct alignas(64) Range {
+  std::atomic<int64_t> next;
+  int64_t end;
+};
+
 struct Job {
   void (*task)(void *, int64_t, int64_t);
   void *context;
@@ -29,7 +38,9 @@ struct Job {
   int max_helpers;
   Run *run;
   uint32_t mxcsr;                  // workers compute in the caller's floating-point environment
-  std::atomic<int64_t> next{0};
+  int ranges;
+  Range range[kRanges];
+  std::atomic<int64_t> untaken;    // tasks
   std::atomic<int> active{0};      // helpers that may still touch this job
   std::atomic<int32_t> failure{0};  // first code given to numc_fail
   std::atomic<uint32_t> flags{0};  // sticky exception flags raised by helpers
@@ -38,17 +49,22 @@ struct Job {
   Job *following = nullptr;
 };
 
-// Takes chunks until none is left. A failing task stops the job; the caller of numc_parallel passes the failure on.
-void work(Job &job) {
+// Takes chunks until none is left, of range `own` first. A failing task stops the job; the caller of numc_parallel passes
+// the failure on.
+void work(Job &job, int own) {
   Escape escape;
   escape.outer = current_escape;
   current_escape = &escape;
   if (setjmp(escape.buffer) == 0) {
-    while (job.failure.load(std::memory_order_relaxed) == 0) {
-      const int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
-      if (begin >= job.n) break;
-      const int64_t end = job.n - begin < job.chunk ? job.n : begin + job.chunk;
-      job.task(job.context, begin, end);
+    for (int r = 0; r < job.ranges; ++r) {
+      Range &range = job.range[(own + r) % job.ranges];
+      while (job.failure.load(std::memory_order_relaxed) == 0) {
+        const int64_t begin = range.next.fetch_add(job.chunk, std::memory_order_relaxed);
+        if (begin >= range.end) break;
+        const int64_t end = range.end - begin < job.chunk ? range.end : begin + job.chunk;
+        job.untaken.fetch_sub(end - begin, std::memory_order_relaxed);
+        job.task(job.context, begin, end);
+      }
     }
   } else {
     int32_t none = 0;
@@ -73,7 +89,7 @@ struct Pool {
       pthread_sigmask(SIG_SETMASK, &all, &old);
       bool started = true;
       try {
-        std::thread worker([this] { serve(); });
+        std::thread worker([this, number = static_cast<int>(workers.size()) + 1] { serve(number); });
         workers.push_back(worker.native_handle());
         worker.detach();
         avoided = -1;
@@ -100,7 +116,7 @@ struct Pool {
 
   Job *join() {  // under mutex
     for (Job *job = first; job != nullptr; job = job->following)
-      if (job->joined < job->max_helpers && job->next.load(std::memory_order_relaxed) < job->n) {
+      if (job->joined < job->max_helpers && job->untaken.load(std::memory_order_relaxed) > 0) {
         ++job->joined;
         job->active.fetch_add(1, std::memory_order_relaxed);
         return job;
@@ -108,7 +124,7 @@ struct Pool {
     return nullptr;
   }
 
-  void serve() {
+  void serve(int number) {
     parallel_depth = 1;  // a task that calls numc_parallel runs it inline
     while (true) {
       Job *job = nullptr;
@@ -125,7 +141,7 @@ struct Pool {
       }
       current_run = job->run;
       _mm_setcsr(job->mxcsr);
-      work(*job);
+      work(*job, number % job->ranges);
       job->flags.fetch_or(_mm_getcsr() & 0x3f, std::memory_order_relaxed);
       current_run = nullptr;
       job->active.fetch_sub(1, std::memory_order_release);
@@ -146,7 +162,7 @@ struct Pool {
     else
       wake.notify_all();
     ++parallel_depth;
-    work(job);
+    work(job, 0);
     --parallel_depth;
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -194,6 +210,12 @@ int32_t run_parallel(void (*task)(void *, int64_t, int64_t), void *context, int6
   Pool &workers = pool();
   workers.grow(static_cast<int>(threads) - 1);
   Job job;
+  job.ranges = static_cast<int>(threads < kRanges ? threads : kRanges);
+  for (int64_t r = 0; r < job.ranges; ++r) {
+    job.range[r].next.store(n * r / job.ranges, std::memory_order_relaxed);
+    job.range[r].end = n * (r + 1) / job.ranges;
+  }
+  job.untaken.store(n, std::memory_order_relaxed);
   job.task = task;
   job.context = context;
   job.n = n;
