@@ -66,6 +66,14 @@ class Code:
             return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, f32")
         return self.op(f"llvm.getelementptr {base}[{index}] : (!llvm.ptr, i64) -> !llvm.ptr, f32")
 
+    def fetch_ahead(self, base: str, step: str, words: int) -> None:
+        """Ask for f32 number `step` * `words` from `base` to be in the first cache; it need not exist."""
+        scalar = Code(0, f"{self.prefix}f")
+        place = scalar.binary("muli", step, scalar.int(words, "i64"), "i64")
+        hint = "<{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}>"
+        at = scalar.address(base, place)
+        self.lines += [*scalar.lines, f'"llvm.intr.prefetch"({at}) {hint} : (!llvm.ptr) -> ()']
+
     def int(self, value: int, element: str = "i32") -> str:
         """An integer constant; values above the signed range wrap."""
         bits = int(element[1:])
@@ -114,14 +122,6 @@ class Code:
         """One f32 from memory in every lane."""
         scalar = self.op(f"llvm.load {address} {{alignment = 4 : i64}} : !llvm.ptr -> f32")
         return self.op(f"vector.broadcast {scalar} : f32 to {self.ty('f32')}") if self.width else scalar
-
-    def fetch_ahead(self, base: str, step: str, words: int) -> None:
-        """Ask for f32 number `step` * `words` from `base` to be in the first cache; it need not exist."""
-        scalar = Code(0, f"{self.prefix}f")
-        place = scalar.binary("muli", step, scalar.int(words, "i64"), "i64")
-        hint = "<{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}>"
-        at = scalar.address(base, place)
-        self.lines += [*scalar.lines, f'"llvm.intr.prefetch"({at}) {hint} : (!llvm.ptr) -> ()']
 
     def text(self, indent: str = "    ") -> str:
         """The code, one operation a line."""

@@ -28,6 +28,7 @@ from numc.passes.quantize import quantize_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
 from numc.passes.staging import Padded, Plane, stage_text, unpadded
 from numc.passes.weights import Packing, packing_of
+from numc.passes.whole import whole_text
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
 _FEW = 64
@@ -243,6 +244,8 @@ def _functions_of(driver: Driver) -> str:
     text = driver_text(driver)
     if driver.direct:
         text += direct_text(driver)
+    if driver.joins:
+        text += whole_text(driver)
     return text if driver.plane is None else text + stage_text(driver.kernel, driver.plane)
 
 

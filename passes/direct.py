@@ -121,7 +121,7 @@ class _Edge:
         self.limits = driver.kernel.limits if fast else None
         self.bounds = None if self.limits is None else _bounds(f, driver.kernel, self.limits)
         self.streams = (*driver.first_inputs, *driver.last_inputs, Stream(along=True))
-        self.lines = lines_at(f, driver, "%lane" if driver.plane is None else f.number(0))
+        self.lines = lines_at(f, driver, "%lane" if driver.plane is None else f.number(0), "%row")
         self.watched = f.compare("ne", f.op("llvm.ptrtoint %seen : !llvm.ptr to i64"), f.number(0), "i64")
         self.mask, self.places = "", self.lines
 

@@ -9,7 +9,7 @@ epilogue on their way out (normalisation, activation, residual), so that an outp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from numc.passes.code import APART, Code, Function
@@ -34,6 +34,7 @@ _NUMBERS = (
     *("a_largest", "b_largest", "random"),
 )
 ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS = 1, 2, 4, 8
+_SHORT = 24  # operations on a vector that may be written once for each vector of a tile
 CHANNELS = -1  # in place of a largest magnitude: the runtime finds one for every row or lane
 SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
@@ -65,6 +66,17 @@ class Driver:
     last_inputs: tuple[Stream, ...]
 
 
+    @property
+    def joins(self) -> bool:
+        """Whether whole tiles go from their initial values to the epilogue in registers (whole.py)."""
+        if not self.kernel.joins:
+            return False
+        code = Code(self.kernel.tile.width)
+        self.first(code, ["%x"] * len(self.first_inputs))
+        self.last(code, ["%x"] * (1 + len(self.last_inputs)))
+        return len(code.lines) <= _SHORT and not any(" = math." in line for line in code.lines)
+
+
 def driver_text(driver: Driver) -> str:
     """Return the task function ``@driver(context, begin, end)`` and what it calls: names that begin with ``@driver``."""
     return "\n".join([_first_text(driver), _last_text(driver), _task_text(driver), _ENTRY_TEXT])
@@ -87,15 +99,22 @@ def _base(f: Function, number: int) -> tuple[str, str, str]:
     return f.at(data, f.fetch(batches, "%batch")), rows, lanes
 
 
-def lines_at(f: Function, driver: Driver, lane: str) -> list[str]:
-    """The addresses of `lane` of ``%row`` in all streams, the output last."""
+def lines_at(f: Function, driver: Driver, lane: str, row: str) -> list[str]:
+    """The addresses of `lane` of `row` in all streams, the output last."""
     found = []
     for number, stream in enumerate((*driver.first_inputs, *driver.last_inputs, Stream(along=True))):
         base, rows, lanes = _base(f, number)
-        line = f.at(base, f.fetch(rows, "%row"))
+        line = f.at(base, f.fetch(rows, row))
         found.append(f.at(line, f.fetch(lanes, lane)) if stream.along else line)
     return found
 
+
+# What computes a whole tile in registers takes (whole.py): packed rows and lanes, the panel of rows that comes next; where
+# initial and final accumulators are stored as well, or null; steps of k, and where the tile is.
+WHOLE_ARGUMENTS = {
+    **dict.fromkeys(("%context", "%rows", "%lanes", "%ahead", "%seen"), "!llvm.ptr"),
+    **dict.fromkeys(("%kc", "%batch", "%row", "%lane"), "i64"),
+}
 
 # What computes vectors of a row in place takes (direct.py): the context; the operand of the lanes; the row; where vectors
 # of initial and final accumulators are stored as well, a tile each, or null; the place in the output and how many lanes
@@ -242,8 +261,8 @@ def _task_text(driver: Driver) -> str:
     a, b, probe, a_batch, b_batch = context(f, "a", "b", "probe", "a_batch", "b_batch")
     row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
-    # Lanes read in place need no tile, but an observer does: two.
-    each = 2 if driver.direct else kernel.tile_words // (t.rows * t.lanes)
+    # What stays in registers needs no tile, but an observer does: two.
+    each = 2 if driver.direct or driver.joins else kernel.tile_words // (t.rows * t.lanes)
     sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), each)}
     if driver.packed != "rows":
         sizes |= {"rows": f.i64("muli", row_panels, row_words), "ranges": f.i64("muli", row_panels, 2)}
@@ -265,6 +284,8 @@ def _task_text(driver: Driver) -> str:
     last_block = f.i64("subi", k_blocks, 1)
     row_pitch = _ready_words(f, driver, depth) if driver.packed == "rows" else f.number(row_words)
     observed = f.compare("ne", f.op(f"llvm.ptrtoint {probe} : !llvm.ptr to i64"), f.number(0), "i64")
+    seen = f.select(observed, tiles, f.op("llvm.mlir.zero : !llvm.ptr"), "!llvm.ptr")
+    one_block = f.compare("eq", last_block, f.number(0), "i64")
     with f.loop("%begin", "%end") as task:
         batch, in_batch = f.i64("divui", task, per_batch), f.i64("remui", task, per_batch)
         i0 = f.i64("muli", f.i64("remui", in_batch, row_blocks), row_block)
@@ -312,7 +333,6 @@ def _task_text(driver: Driver) -> str:
             def in_place(j: str, lane_count: str) -> None:
                 with f.loop(i0, i_end) as i:
                     row_data, *row_range = row_panel(i)
-                    seen = f.select(observed, tiles, f.op("llvm.mlir.zero : !llvm.ptr"), "!llvm.ptr")
                     if driver.plane is None:
                         where = [j, lane_count, f.number(0), f.i64("ceildivui", lane_count, t.width)]
                     else:
@@ -337,58 +357,79 @@ def _task_text(driver: Driver) -> str:
                     if kernel.groups is not None:
                         lane_range = _quantize(f, driver, "lanes", kc, lane_buffer, batch, j, k0)
                 column = f.i64("divui", f.i64("subi", j, j0), t.lanes)
+                joins = _joins(f, driver, j, lane_count, lane_run, one_block) if driver.joins else ""
                 with f.loop(i0, i_end, t.rows) as i:
                     count = f.i64("minui", f.i64("subi", i_end, i), t.rows)
                     row_data, *row_range = row_panel(i)
-                    # With one block of k no tile has to be kept.
-                    panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
-                    number = f.i64(
-                        "minui",
-                        f.i64("addi", f.i64("muli", panel, lane_panels), column),
-                        f.i64("muli", last_block, 1 << 40),
-                    )
-                    tile = f.at(tiles, f.i64("muli", number, kernel.tile_words))
-                    edge = ("%context", tile, batch, i, count, j, lane_count)
-                    edge_types = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
-                    with f.when(is_first):
-                        if driver.first_inputs:
-                            # Rows and lanes beyond the output are computed, too: on zeros, not on what happens to be there.
-                            area = f.i64("muli", count, lane_count)
-                            with f.when(f.compare("ne", area, f.number(t.rows * t.lanes), "i64")):
-                                _fill(f, driver, tile)
-                            f.call("driver_first", *edge, types=edge_types)
-                        else:
-                            _fill(f, driver, tile)
-                        _fill_sums(f, kernel, tile)
-                        watch(i, count, j, lane_count, (tile,))
-                    where = [k0] if kernel.needs_k0 else []
-                    drawn = _drawn(f, kernel, batch, i, j)
                     ahead = [f.at(row_data, row_pitch)] if kernel.fetches_ahead else []
-                    extra = [kind for _, kind in kernel.extra]
-                    types = ", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra])
-                    arguments = (row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn, *ahead)
-                    if kernel.narrow:
-                        for predicate, name in (("ugt", kernel.name), ("ule", f"{kernel.name}_one")):
-                            with f.when(f.compare(predicate, lane_count, f.number(t.width), "i64")):
-                                f.call(name, *arguments, types=types)
-                    else:
-                        f.call(kernel.name, *arguments, types=types)
-                    with f.when(is_last):
-                        if kernel.chunks is not None:
-                            short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
-                            more = [depth, *drawn] if drawn else []
-                            kinds = ["i64", *(kind for _, kind in kernel.drawn)] if drawn else []
-                            types = ", ".join(["!llvm.ptr, i1", *kinds])
-                            f.call(f"{kernel.name}_finish", tile, short, *more, types=types)
-                        if kernel.groups is not None and kernel.groups.is_integer:
-                            # Without a step there is nothing to add, not even a zero.
-                            with f.when(f.compare("ne", depth, f.number(0), "i64")):
-                                rows, rows_kind = _largest(f, driver, "rows", batch, i)
-                                lanes, lanes_kind = _largest(f, driver, "lanes", batch, j)
-                                types = f"!llvm.ptr, {rows_kind}, {lanes_kind}"
-                                f.call(f"{kernel.name}_finish", tile, rows, lanes, types=types)
-                        watch(i, count, j, lane_count, ("", tile))
-                        f.call("driver_last", *edge, types=edge_types)
+                    by_parts: AbstractContextManager[None] = nullcontext()
+                    if driver.joins:
+                        whole = f.binary("andi", joins, f.compare("eq", count, f.number(t.rows), "i64"), "i1")
+                        with f.when(whole):
+                            arguments = ("%context", row_data, lane_data, *ahead, seen, kc, batch, i, j)
+                            f.call("driver_whole", *arguments, types=", ".join(WHOLE_ARGUMENTS.values()))
+                            watch(i, count, j, lane_count, (tiles, f.at(tiles, t.rows * t.lanes)))
+                        by_parts = f.when(f.binary("xori", whole, f.int(-1, "i1"), "i1"))
+                    with by_parts:
+                        # With one block of k no tile has to be kept.
+                        panel = f.i64("divui", f.i64("subi", i, i0), t.rows)
+                        number = f.i64(
+                            "minui",
+                            f.i64("addi", f.i64("muli", panel, lane_panels), column),
+                            f.i64("muli", last_block, 1 << 40),
+                        )
+                        tile = f.at(tiles, f.i64("muli", number, kernel.tile_words))
+                        edge = ("%context", tile, batch, i, count, j, lane_count)
+                        edge_types = "!llvm.ptr, !llvm.ptr, i64, i64, i64, i64, i64"
+                        with f.when(is_first):
+                            if driver.first_inputs:
+                                # Rows and lanes beyond the output are computed, too: on zeros, not on what happens to be there.
+                                area = f.i64("muli", count, lane_count)
+                                with f.when(f.compare("ne", area, f.number(t.rows * t.lanes), "i64")):
+                                    _fill(f, driver, tile)
+                                f.call("driver_first", *edge, types=edge_types)
+                            else:
+                                _fill(f, driver, tile)
+                            _fill_sums(f, kernel, tile)
+                            watch(i, count, j, lane_count, (tile,))
+                        where = [k0] if kernel.needs_k0 else []
+                        drawn = _drawn(f, kernel, batch, i, j)
+                        extra = [kind for _, kind in kernel.extra]
+                        types = ", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra])
+                        arguments = (
+                            row_data,
+                            lane_data,
+                            tile,
+                            kc,
+                            count,
+                            *row_range,
+                            *lane_range,
+                            *where,
+                            *drawn,
+                            *ahead,
+                        )
+                        if kernel.narrow:
+                            for predicate, name in (("ugt", kernel.name), ("ule", f"{kernel.name}_one")):
+                                with f.when(f.compare(predicate, lane_count, f.number(t.width), "i64")):
+                                    f.call(name, *arguments, types=types)
+                        else:
+                            f.call(kernel.name, *arguments, types=types)
+                        with f.when(is_last):
+                            if kernel.chunks is not None:
+                                short = f.compare("ne", f.i64("remui", depth, kernel.chunks.size), f.number(0), "i64")
+                                more = [depth, *drawn] if drawn else []
+                                kinds = ["i64", *(kind for _, kind in kernel.drawn)] if drawn else []
+                                types = ", ".join(["!llvm.ptr, i1", *kinds])
+                                f.call(f"{kernel.name}_finish", tile, short, *more, types=types)
+                            if kernel.groups is not None and kernel.groups.is_integer:
+                                # Without a step there is nothing to add, not even a zero.
+                                with f.when(f.compare("ne", depth, f.number(0), "i64")):
+                                    rows, rows_kind = _largest(f, driver, "rows", batch, i)
+                                    lanes, lanes_kind = _largest(f, driver, "lanes", batch, j)
+                                    types = f"!llvm.ptr, {rows_kind}, {lanes_kind}"
+                                    f.call(f"{kernel.name}_finish", tile, rows, lanes, types=types)
+                            watch(i, count, j, lane_count, ("", tile))
+                            f.call("driver_last", *edge, types=edge_types)
 
             def panels(begin: str, end: str, compute: Callable[[str, str], None]) -> None:
                 with f.loop(begin, end, t.lanes) as j:
@@ -408,6 +449,13 @@ def _task_text(driver: Driver) -> str:
                 panels(j0, j_end, by_tiles)
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
+
+
+def _joins(f: Function, driver: Driver, lane: str, lane_count: str, lane_run: str, one_block: str) -> str:
+    """Whether tiles at `lane` can be computed by whole.py, if no row of them is missing."""
+    lanes = f.number(driver.kernel.tile.lanes)
+    adjacent = f.compare("uge", f.i64("minui", _run_from(f, lane_run, lane), lane_count), lanes, "i64")
+    return f.binary("andi", adjacent, one_block, "i1")
 
 
 def _largest(f: Function, driver: Driver, side: str, batch: str, place: str) -> tuple[str, str]:

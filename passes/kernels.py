@@ -19,7 +19,7 @@ from numc.passes.code import APART, Code
 from numc.passes.draws import run_of
 from numc.passes.fast import Guard, emit_fast_fma, emit_noisy_fma, guard, scale_of
 from numc.passes.group_loops import Groups
-from numc.passes.operators import NOTHING, emit_fma
+from numc.passes.operators import NOTHING, emit_fma, is_one_fma
 from numc.passes.random_steps import ARGUMENTS as DRAWN
 from numc.passes.random_steps import RandomSteps
 
@@ -105,6 +105,11 @@ class Kernel:
         """Whether lanes can be converted as they are read (direct.py): for one row, packing is half the work."""
         plain = self.chunks is None and self.groups is None and not self.fma.draws
         return self.tile.rows == 1 and not self.flushes and plain
+
+    @property
+    def joins(self) -> bool:
+        """Whether whole tiles can go from their initial values to the epilogue in registers (whole.py)."""
+        return self.fetches_ahead and is_one_fma(self.fma) and not self.flushes and not self.fma.draws
 
     @property
     def groups(self) -> Groups | None:
@@ -300,7 +305,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     def steps(first: str, end: str) -> str:
         if run and (kernel.chunks is None or kernel.chunks.size % run == 0):
             return _random_loops(kernel, rows, names, vec, first, end)
-        body, results = _k_step(kernel, rows, names, fast=fast)
+        body, results = k_step(kernel, rows, names, fast=fast)
         return f"""    %step = arith.constant {2 if kernel.flushes else 1} : i64
 {_loop(names, vec, (first, end, "%step"), ("_in", "_out"), body, results)}"""
 
@@ -319,7 +324,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     return
 }}"""
         wide = not fast and not (kernel.groups.is_integer and kernel.groups.bits <= _F32_BITS)
-        passes = [_k_step(kernel, rows, names, fast=not wide, term=term) for term in kernel.fma.terms]
+        passes = [k_step(kernel, rows, names, fast=not wide, term=term) for term in kernel.fma.terms]
         return f"""
 {head}) {APART} {{
 {kernel.groups.loop(names, places, passes, wide=wide)}
@@ -387,7 +392,7 @@ def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str, first: 
             a, b = (lane, row) if kernel.swap else (row, lane)
             current[n] = emit_noisy_fma(code, a, b, current[n], kernel.fma, words[n], position)
     whole = _loop(names, vec, (first, "%runs_end", "%run"), ("_in", "_mid"), code.text("      "), current)
-    body, results = _k_step(kernel, rows, names, fast=True)
+    body, results = k_step(kernel, rows, names, fast=True)
     return f"""    %one = arith.constant 1 : i64
     %run = arith.constant {random.run} : i64
     %rest = arith.remui {end}, %run : i64
@@ -428,7 +433,7 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
     return values, lanes
 
 
-def _k_step(
+def k_step(
     kernel: Kernel, rows: int, acc: list[str], *, fast: bool, term: tuple[int, int] = (0, 0)
 ) -> tuple[str, list[str]]:
     """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`."""

@@ -14,7 +14,7 @@ NOTHING: Drawn = ("", "")
 
 def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, drawn: Drawn = NOTHING) -> str:
     """Append one step ``D = round_acc(sum of products + C)`` on the parts of `a` and `b`; returns the name of D."""
-    if fma.datapath == "exact" and not _is_one_fma(fma):
+    if fma.datapath == "exact" and not is_one_fma(fma):
         return _exact(code, a, b, c, fma, drawn)
     return emit_round(code, emit_sum(code, a, b, c, fma, drawn[0]), fma.acc, noise=drawn[1])
 
@@ -32,8 +32,8 @@ def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, n
     return code.binary("addf", product, c)
 
 
-def _is_one_fma(fma: Fma) -> bool:
-    """An f32 FMA rounds once: with a binary32 accumulator it is the exact datapath."""
+def is_one_fma(fma: Fma) -> bool:
+    """Whether a step is an f32 FMA. It rounds once: with a binary32 accumulator it is the exact datapath, too."""
     return fma.product is None and len(fma.terms) == 1 and str(fma.acc) == "fp32"
 
 

@@ -180,7 +180,7 @@ void choose_blocks(const Descriptor &d, Context &c, int64_t threads) {
   c.lane_block = (d.flags & kWholeLanes ? all_lanes : best_lanes) * d.tile_lanes;
 }
 
-void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4], int64_t dims) {
+void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4], int64_t dims, bool watched) {
   const int64_t *stream = d.words + dims;
   const Group &batch = groups[0], &row = groups[1], &lane = groups[2], &k = groups[3];
   const auto next = [&](const float *&data) {
@@ -196,21 +196,8 @@ void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4
     c.a_k = table(arena, k, strides);
     segments(arena, c.a_k, k.count, runs(k, strides), d.width, 1, c.k_first, c.k_segment, c.k_mask);
   }
-  strides = next(c.b);
-  c.b_batch = table(arena, batch, strides);
-  if (!(d.flags & kLanesPacked)) {
-    const Runs run = runs(lane, strides);
-    c.b_lane = table(arena, lane, strides);
-    c.b_k = table(arena, k, strides);
-    segments(arena, c.b_lane, lane.count, run, d.width, d.tile_lanes / d.width, c.lane_first, c.lane_segment,
-             c.lane_mask);
-    int64_t *const dense = arena.take(ceil_div(lane.count, d.tile_lanes));
-    c.lane_dense = dense;
-    for (int64_t p = 0, i = 0; i < lane.count; ++p, i += d.tile_lanes) {
-      const bool whole = run.stride == 1 && i % run.length + d.tile_lanes <= run.length;
-      dense[p] = whole ? c.b_lane[i] : kScattered;
-    }
-  }
+  const int64_t *const of_b = next(c.b);
+  c.b_batch = table(arena, batch, of_b);
   int64_t length = lane.count;
   for (int64_t s = 0; s < d.streams - 2; ++s) {
     Stream &x = c.streams[s];
@@ -227,6 +214,21 @@ void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4
     if (adjacent < length) length = adjacent;
   }
   c.lane_run = length;
+  // Whole planes are read by what the kernel knows of them; an observer looks lanes up.
+  const bool known = d.flags & kWholeLanes && length >= lane.count && !watched;
+  if (!(d.flags & kLanesPacked) && !known) {
+    const Runs run = runs(lane, of_b);
+    c.b_lane = table(arena, lane, of_b);
+    c.b_k = table(arena, k, of_b);
+    segments(arena, c.b_lane, lane.count, run, d.width, d.tile_lanes / d.width, c.lane_first, c.lane_segment,
+             c.lane_mask);
+    int64_t *const dense = arena.take(ceil_div(lane.count, d.tile_lanes));
+    c.lane_dense = dense;
+    for (int64_t p = 0, i = 0; i < lane.count; ++p, i += d.tile_lanes) {
+      const bool whole = run.stride == 1 && i % run.length + d.tile_lanes <= run.length;
+      dense[p] = whole ? c.b_lane[i] : kScattered;
+    }
+  }
   if ((d.flags & kDraws) == 0) return;
   c.random = d.random;
   c.e_batch = whole_table(arena, batch, stream, 1);
@@ -295,7 +297,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   Context &c = *new (memory) Context{};
   Arena arena{memory + head};
-  fill(d, c, arena, groups, dims);
+  fill(d, c, arena, groups, dims, numc::current_run != nullptr && numc::current_run->observer != nullptr);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
   int32_t *a_channels = nullptr, *b_channels = nullptr;
   if (c.a_largest == kChannels) {
