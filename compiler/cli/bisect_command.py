@@ -90,10 +90,9 @@ def bisect_command(
             )  # fmt: skip
     except Interrupted as stopped:
         if stopped.best is not None:
-            where = f"written to {out}" if out is not None else "its policy is"
-            click.echo(
-                f"after {stopped.tries} tries, {_layers(len(stopped.best))} in fp32 are enough: {where}", err=True
-            )
+            where = f", written to {out}" if out is not None else ""
+            enough = _layers(len(stopped.best))
+            click.echo(f"after {stopped.tries} tries: {enough} in fp32 are enough, perhaps fewer{where}", err=True)
             if out is not None:
                 output.write_text(out, stopped.policy)
             else:
@@ -117,8 +116,8 @@ def _print(found: Bisection, out: str | None) -> None:
     unit = {"relative": "relative error", "mse": "mean squared error", "top1": "lost accuracy"}[found.metric]
     if found.layers is None:
         click.echo(
-            f"no set of layers is enough: with every contraction in fp32 the {unit} is {found.every:.4g}, above "
-            f"{found.tolerance:g}: other operations cause it (--ops, rules of `op`)"
+            f"fp32 in every contraction is not enough: the {unit} is {found.every:.4g} then, above "
+            f"{found.tolerance:g}, because of other operations (--ops, or rules of `op`)"
         )
         return
     if not found.layers:
@@ -130,7 +129,7 @@ def _print(found: Bisection, out: str | None) -> None:
         f"{_layers(len(found.layers))} of {found.candidates} in fp32: {unit} {found.error:.4g}, at most "
         f"{found.tolerance:g}; {found.start:.4g} without, {found.every:.4g} with all ({found.tries} tries)"
     )
-    click.echo("none of them can be left out; another set may be smaller", err=not sys.stdout.isatty())
+    click.echo("none of them can be left out; another set may be smaller")
     if out is None:
         click.echo(found.policy, nl=False)
 

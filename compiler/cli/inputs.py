@@ -100,7 +100,7 @@ def read_data(file: str, names: Sequence[str]) -> dict[str, Array]:
         return {names[0]: content}
     missing = [name for name in names if name not in content]
     if missing:
-        near = did_you_mean(missing[0], content)
+        near = did_you_mean(missing[0], [name for name in content if name not in names])
         arrays = ", ".join(f"'{n}'" for n in content) or "nothing"
         raise NumcError(f"{file}: has no array '{missing[0]}'{near}, which is an input: its arrays are {arrays}")
     return {name: content[name] for name in names}
