@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.compile import chosen, load_source
+from numc.compiler.compile import chosen, load_source, signature
 from numc.compiler.ddmin import ddmin
 from numc.compiler.diff import check_data
 from numc.compiler.difference import difference
@@ -87,7 +87,7 @@ class Interrupted(KeyboardInterrupt):
 
 def bisect(
     model: str | os.PathLike[str] | Imported,
-    inputs: Mapping[str, Array],
+    inputs: Mapping[str, Array] | Callable[[Sequence[str]], Mapping[str, Array]],
     *,
     tolerance: float,
     fma: str = "fp32",
@@ -105,9 +105,10 @@ def bisect(
     """Find a smallest set of contractions to be in fp32 for the result to be within `tolerance` of that in fp32.
 
     The set is 1-minimal: it is not enough without any one of them, though another set may be smaller. Every try
-    compiles and runs a program. model, fma, ops, policy, shapes, target, cache: as for numc.compile. metric: a name of
-    METRICS; labels: class numbers, for top1. seed: what stochastic roundings draw from. progress: called after every
-    try. Raises NumcError for bad input, and Interrupted for Ctrl-C.
+    compiles and runs a program. model, fma, ops, policy, shapes, target, cache: as for numc.compile; a model of PyTorch
+    as a file. inputs: by name, or a function that gives them for their names. metric: a name of METRICS; labels: class
+    numbers, for top1. seed: what stochastic roundings draw from. progress: called after every try.
+    Raises NumcError for bad input, and Interrupted for Ctrl-C.
     """
     if not tolerance >= 0 or tolerance == float("inf"):
         raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
@@ -118,24 +119,27 @@ def bisect(
         raise NumcError(f"metric '{metric}': {missing}")
     if not isinstance(model, (str, os.PathLike, Imported)):
         raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
-    check_data(inputs)
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
     imported = model if isinstance(model, Imported) else load_source(model, shapes)
+    data = inputs([spec.name for spec in signature(imported)[0]]) if callable(inputs) else dict(inputs)
+    check_data(data)
     rows = [row for row in table(imported, options).layers if row["position"] is not None]
     candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
 
     def outputs(how: Options) -> list[Array]:
-        program = Program(contents(imported, how, cache=cache)[0])
-        found = program(dict(inputs), threads=threads, seed=seed)
+        program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
+        found = program(data, threads=threads, seed=seed)
         return list(found.values()) if isinstance(found, dict) else [found]
 
     reference = outputs(Options(target=target))
     measure = _measure(metric, reference, labels)
-    search = _Search(
-        given, candidates, lambda p: measure(outputs(replace(options, fma="fp32", ops="fp32", policy=p))),
-        tolerance, progress,
-    )  # fmt: skip
+
+    def error(layers: tuple[int, ...], changed: Policy) -> float:
+        how = replace(options, fma="fp32", ops="fp32", policy=changed) if layers else options
+        return measure(outputs(how))
+
+    search = _Search(given, candidates, error, tolerance, progress)
     try:
         start = search.error(())
         if start <= tolerance:
@@ -150,12 +154,12 @@ def bisect(
         raise Interrupted(best, text, len(search.errors)) from None
     every = search.errors.get(tuple(candidates), start)
     layers = tuple(candidates) if kept is None else tuple(kept)
-    error = search.errors[layers]
+    reached = search.errors[layers]
     found = None
     if kept is not None:
         found = tuple(_kept(candidates[p], search.error(tuple(q for q in kept if q != p))) for p in kept)
     return Bisection(
-        found, search.text(layers), metric, tolerance, start, every, error, len(candidates), len(search.errors)
+        found, search.text(layers), metric, tolerance, start, every, reached, len(candidates), len(search.errors)
     )
 
 
@@ -170,7 +174,7 @@ class _Search:
         self,
         given: Policy,
         rows: Mapping[int, Mapping[str, Any]],
-        run: Callable[[Policy], float],
+        run: Callable[[tuple[int, ...], Policy], float],
         tolerance: float,
         progress: Callable[[Try], None] | None,
     ) -> None:
@@ -189,8 +193,7 @@ class _Search:
         """The error with `layers` in fp32."""
         key = tuple(layers)
         if key not in self.errors:
-            policy = parse_policy(self.text(key)) if key else self._given
-            error = self._run(replace(policy, strict=self._given.strict))
+            error = self._run(key, parse_policy(self.text(key)))
             self.errors[key] = error
             if error <= self._tolerance and (self.best is None or len(key) < len(self.best)):
                 self.best = key

@@ -69,24 +69,21 @@ def bisect_command(
     Every try compiles the model and runs it on the data; what was compiled stays in the cache (`numc cache`).
     """
     check_model(model)
+    fixed = parse_shapes(shapes)
     if out is not None:
         output.check_writable(Path(out))
     if fma is None and ops is None and policy is None:
         raise NumcError("nothing to bisect: give the arithmetic that is not fp32, with --fma, --ops or --policy")
     options = Arithmetic(fma, ops, policy, target).options()
     from numc.compiler.bisect import Interrupted, bisect
-    from numc.compiler.compile import load_source, signature
     from numc.runtime.program import seed_number
 
-    with output.busy(f"reading {model}"):
-        imported = load_source(model, parse_shapes(shapes))
-    data = read_data(file, [spec.name for spec in signature(imported)[0]])
     try:
         with _progress() as progress:
             found = bisect(
-                imported, data, fma=options.fma, ops=options.ops, policy=options.policy, target=options.target,
+                model, lambda names: read_data(file, names), fma=options.fma, ops=options.ops, policy=options.policy,
                 tolerance=tolerance, metric=metric, labels=None if labels is None else read_labels(labels),
-                threads=threads, seed=seed_number(seed), progress=progress,
+                shapes=fixed, target=options.target, threads=threads, seed=seed_number(seed), progress=progress,
             )  # fmt: skip
     except Interrupted as stopped:
         if stopped.best is not None:
