@@ -11,7 +11,7 @@ import pytest
 import numc
 from numc.compiler import bisect as bisecting
 from numc.compiler.cli import main
-from three_products import MLIR, data
+from small_models import THREE, data
 
 MP = ("--fma", "mp", "--data", "x.npz")
 
@@ -20,7 +20,7 @@ MP = ("--fma", "mp", "--data", "x.npz")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """three.mlir, fp32.numc and mp.numc."""
     path = tmp_path_factory.mktemp("three")
-    (path / "three.mlir").write_text(MLIR)
+    (path / "three.mlir").write_text(THREE)
     for fma in ("fp32", "mp"):
         assert main(["compile", str(path / "three.mlir"), "--fma", fma, "-o", str(path / f"{fma}.numc")]) == 0
     return path

@@ -11,16 +11,16 @@ import numc
 from numc.compiler.bisect import Bisection, Interrupted, Try
 from numc.compiler.difference import difference
 from numc.frontends.imported import Imported
-from three_products import MLIR, data
+from small_models import THREE, data
 
 
 def search(**options: object) -> Bisection:
-    return numc.bisect(Imported(mlir=MLIR), data(), **{"fma": "mp", "tolerance": 0, **options})
+    return numc.bisect(Imported(mlir=THREE), data(), **{"fma": "mp", "tolerance": 0, **options})
 
 
 def error(policy: str, measure: str = "relative") -> float:
     """The error of a policy, computed apart."""
-    x, r = (numc.compile(Imported(mlir=MLIR), policy=p)(data()) for p in (policy, "default fp32"))
+    x, r = (numc.compile(Imported(mlir=THREE), policy=p)(data()) for p in (policy, "default fp32"))
     return getattr(difference(r, x), measure)
 
 
@@ -66,7 +66,7 @@ def test_contractions_are_not_enough() -> None:
     linalg.yield %s : f32
   } -> tensor<?x4xf32>
   %o = tensor.empty"""  # noqa: E501
-    text = MLIR.replace("%o = tensor.empty", add).replace("ins(%b, %w", "ins(%m, %w")
+    text = THREE.replace("%o = tensor.empty", add).replace("ins(%b, %w", "ins(%m, %w")
     text = "#id = affine_map<(i, j) -> (i, j)>" + text
     found = numc.bisect(Imported(mlir=text), data(), fma="mp", ops="bf16", tolerance=1e-9)
     assert found.layers is None
@@ -85,10 +85,10 @@ def test_mean_squared_error() -> None:
 
 def test_lost_accuracy() -> None:
     """The labels are what fp32 says, e4m2 loses some of them."""
-    labels = numc.compile(Imported(mlir=MLIR))(data(200)).argmax(-1)
+    labels = numc.compile(Imported(mlir=THREE))(data(200)).argmax(-1)
     given = {"fma": "fma(a=e4m2,acc=fp32)", "metric": "top1", "labels": labels}
-    found = numc.bisect(Imported(mlir=MLIR), data(200), tolerance=0.01, **given)
-    without = numc.compile(Imported(mlir=MLIR), fma="fma(a=e4m2,acc=fp32)")(data(200))
+    found = numc.bisect(Imported(mlir=THREE), data(200), tolerance=0.01, **given)
+    without = numc.compile(Imported(mlir=THREE), fma="fma(a=e4m2,acc=fp32)")(data(200))
     assert found.start == pytest.approx((without.argmax(-1) != labels).mean())
     assert found.layers
     assert all(kept.without > 0.01 >= found.error for kept in found.layers)
@@ -96,7 +96,7 @@ def test_lost_accuracy() -> None:
 
 def test_outputs_that_are_not_a_number_are_wrong() -> None:
     found = numc.bisect(
-        Imported(mlir=MLIR), {**data(), "arg3": np.full((4, 3), 1e6, np.float32)}, policy="layer 2 fma = fmac(e5m2)",
+        Imported(mlir=THREE), {**data(), "arg3": np.full((4, 3), 1e6, np.float32)}, policy="layer 2 fma = fmac(e5m2)",
         tolerance=0.5,
     )  # fmt: skip
     assert not found.start <= 0.5  # infinities, or NaN

@@ -10,7 +10,7 @@ import pytest
 import numc
 from numc.compiler.diff import diff
 from numc.frontends.imported import Imported
-from three_products import MLIR, data
+from small_models import LOOP, THREE, data
 
 # Two products of halves of one matrix, which become one product if their operators are the same.
 HALVES = """
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<3x4xf32>, %w: tensor<4x6xf32>) -> (tensor<3x3xf32>, t
 """  # noqa: E501
 
 
-def program(text: str = MLIR, policy: str = "default fp32") -> numc.Program:
+def program(text: str = THREE, policy: str = "default fp32") -> numc.Program:
     return numc.compile(Imported(mlir=text), policy=policy)
 
 
@@ -92,6 +92,18 @@ def test_products_that_only_one_program_merges() -> None:
     assert not found.same
 
 
+def test_a_layer_in_a_loop() -> None:
+    """The first square is exact in bfloat16, the second one is not."""
+    x = np.random.default_rng(0).integers(-15, 16, (6, 6)).astype(np.float32)
+    found = numc.diff(program(LOOP), program(LOOP, "default fma = mp"), {"arg0": x})
+    (layer,) = found.layers
+    assert (layer.name, layer.executions, layer.difference.elements) == ("square", 3, 3 * 36)
+    first = layer.difference.first
+    assert first is not None
+    assert first.execution == 1
+    assert " of execution 1: " in str(first)
+
+
 def test_layers_that_draw_random_bits(fp32: numc.Program) -> None:
     drawing = program(policy="layer 2 fma = fmac(e8m9:sr8)")
     one, same, other = (numc.diff(fp32, drawing, data(), seed=seed) for seed in (1, 1, 2))
@@ -116,12 +128,12 @@ def test_layers_that_draw_random_bits(fp32: numc.Program) -> None:
 )
 def test_other_models(fp32: numc.Program, change: tuple[str, str], error: str) -> None:
     with pytest.raises(numc.NumcError) as raised:
-        numc.diff(fp32, program(MLIR.replace(*change)), data())
+        numc.diff(fp32, program(THREE.replace(*change)), data())
     assert str(raised.value) == error
 
 
 def test_other_sizes(fp32: numc.Program) -> None:
-    text = MLIR.replace("4x3x", "4x2x").replace("?x3x", "?x2x")
+    text = THREE.replace("4x3x", "4x2x").replace("?x3x", "?x2x")
     with pytest.raises(numc.NumcError) as raised:
         diff(fp32, program(text), data())
     assert str(raised.value) == (
