@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from numc.compiler.fma import HARDWARE_DATAPATHS, Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.grouped import GroupConversion
+from numc.passes import counters
 from numc.passes.chunks import Chunks, finish_text
 from numc.passes.code import APART, Code
 from numc.passes.draws import run_of
@@ -55,7 +56,7 @@ class Kernel:
 
     partial: row counts below `tile.rows` that get a micro-kernel of their own (fewer rows, the same panels). narrow: so
     does one vector of the tile's, for the last lanes.
-    dot: the target has dot products of pairs of 16-bit integers (VNNI).
+    dot: the target has dot products of pairs of 16-bit integers (VNNI). statistics: micro-kernels can count (counters.py).
     """
 
     fma: Fma
@@ -65,6 +66,7 @@ class Kernel:
     partial: tuple[int, ...] = ()
     dot: bool = False
     narrow: bool = False
+    statistics: bool = False
 
     @property
     def name(self) -> str:
@@ -73,6 +75,7 @@ class Kernel:
         t = self.tile
         some = "".join(f"_{n}" for n in self.partial)
         some += "_narrow" if self.narrow else ""
+        some += "_counting" if self.counts else ""
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 
     def parts(self, side: str) -> int:
@@ -91,7 +94,8 @@ class Kernel:
     @property
     def limits(self) -> Guard | None:
         """When the cheap rounding sequence may run, or None if there is none."""
-        if not self.fast:
+        # What draws may compute a tile twice (`_watched_text`), which would be counted twice.
+        if not self.fast or (self.counts and self.fma.draws):
             return None
         return guard(self.fma, self.tile.width) if self.groups is None else self.groups.guard
 
@@ -103,7 +107,7 @@ class Kernel:
     @property
     def reads_directly(self) -> bool:
         """Whether lanes can be converted as they are read (direct.py): for one row, packing is half the work."""
-        plain = self.chunks is None and self.groups is None and not self.fma.draws
+        plain = self.chunks is None and self.groups is None and not self.fma.draws and not self.counts
         return self.tile.rows == 1 and not self.flushes and plain
 
     @property
@@ -141,12 +145,18 @@ class Kernel:
     @property
     def needs_k0(self) -> bool:
         """Whether the kernel must be told where its block of k begins."""
-        return bool(self.drawn) or (self.chunks is not None and self.chunks.carried)
+        return bool(self.drawn) or self.counts > 0 or (self.chunks is not None and self.chunks.carried)
+
+    @property
+    def counts(self) -> int:
+        """How many additions of a multiply-add can be counted."""
+        return counters.additions(self.fma) if self.statistics else 0
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
         """Further arguments of the micro-kernels, and their types."""
-        return (*((("%k0", "i64"),) if self.needs_k0 else ()), *self.drawn)
+        counted = tuple(counters.ARGUMENTS.items()) if self.counts else ()
+        return (*((("%k0", "i64"),) if self.needs_k0 else ()), *self.drawn, *counted)
 
     @property
     def flushes(self) -> bool:
@@ -179,6 +189,8 @@ def kernel_text(kernel: Kernel) -> str:
     if kernel.groups is not None and kernel.groups.is_integer:
         sides = kernel.groups_of("rows"), kernel.groups_of("lanes")
         parts.append(kernel.groups.finish_text(f"{kernel.name}_finish", kernel.tile.vectors, *sides))
+    if kernel.counts:
+        parts.append(counters.merge_text(f"{kernel.name}_merge", kernel.tile.width))
     return "\n".join([*parts, *(_choice_text(kernel, vectors) for vectors in widths)])
 
 
@@ -292,6 +304,8 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     run = run_of(noise) if fast and noise is not None and not noise.lfsr else 0
 
     def steps(first: str, end: str) -> str:
+        if kernel.counts:
+            return _counting_loop(kernel, rows, names, vec, (first, end), fast=fast)
         if run and (kernel.chunks is None or kernel.chunks.size % run == 0):
             return _random_loops(kernel, rows, names, vec, first, end)
         body, results = _k_step(kernel, rows, names, fast=fast)
@@ -356,6 +370,20 @@ def _loop(
 {body}
       scf.yield {", ".join(results)} : {types}
     }}"""
+
+
+def _counting_loop(
+    kernel: Kernel, rows: int, names: list[str], vec: str, bounds: tuple[str, str], *, fast: bool
+) -> str:
+    """Steps of k of which some are counted."""
+    body, results = _k_step(kernel, rows, names, fast=fast)
+    plain = f"""      %step = arith.constant 1 : i64
+{_loop(names, vec, ("%pos_w", "%look", "%step"), ("_w", "_q"), body, results)}"""
+    steps = kernel.tile.k_block if kernel.chunks is None else min(kernel.chunks.size, kernel.tile.k_block)
+    planes = counters.levels(len(names) * kernel.counts * steps)
+    after = [f"%plane{n}_w" for n in range(planes)]
+    counting = _k_step(kernel, rows, [n + "_q" for n in names], fast=fast, planes=after)
+    return counters.loop_text(names, vec, bounds, plain, (*counting, after), f"{kernel.name}_merge")
 
 
 def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str, first: str, end: str) -> str:
@@ -423,9 +451,18 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
 
 
 def _k_step(
-    kernel: Kernel, rows: int, acc: list[str], *, fast: bool, term: tuple[int, int] = (0, 0)
+    kernel: Kernel,
+    rows: int,
+    acc: list[str],
+    *,
+    fast: bool,
+    term: tuple[int, int] = (0, 0),
+    planes: list[str] | None = None,
 ) -> tuple[str, list[str]]:
-    """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`."""
+    """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`.
+
+    planes: where its additions are counted, if they are: the names become those after it.
+    """
     t = kernel.tile
     code = Code(t.width, "s")
     order = ["%i"]
@@ -437,6 +474,7 @@ def _k_step(
     if kernel.drawn:
         code.lines.append("%k = arith.addi %k0, %i : i64")
         drawn = _random(kernel, rows).step(code, "%k")
+    counted = None if planes is None else counters.Planes(code, planes)
     for k in order:
         panel = Code(t.width, code.prefix + k[1])
         row_values, lane_values = _panel_loads(kernel, rows, panel, k)
@@ -446,6 +484,9 @@ def _k_step(
         for n, c in enumerate(current):
             row, lane = row_values[n // vectors], lane_values[n % vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
+            if counted is not None:
+                for word in counters.emit_additions(code, a, b, c, kernel.fma, drawn[n]):
+                    counted.add(word)
             if kernel.groups is not None:
                 current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
             elif kernel.flushes:
@@ -454,6 +495,8 @@ def _k_step(
                 current[n] = emit_fast_fma(code, a, b, c, kernel.fma, drawn[n][1])
             else:
                 current[n] = emit_fma(code, a, b, c, kernel.fma, drawn[n])
+    if planes is not None and counted is not None:
+        planes[:] = counted.finish()
     return code.text("      "), current
 
 

@@ -1,0 +1,268 @@
+# ruff: noqa: E501 - the long lines are MLIR text
+"""Counting in micro-kernels: histograms of exponent differences (swamping), at a few instructions an addition.
+
+The difference d = abs(exponent(p) - exponent(c)) of an addition becomes the word ``1 << min(d, 31)``, or 0 unless both
+are finite and not zero. How often each bit of each lane was set is counted in planes, of which plane n has the bits of
+weight 2^n: three words of weight 2^n are added to one of 2^n and one of 2^(n+1) (a carry-save adder). A micro-kernel counts
+in registers and adds its planes to those of its task, which the runtime adds up (runtime/src/counters.cpp).
+
+Sampled are the steps of k with ``k % stride == (k // stride + offset) % stride``, in all outputs: a choice that depends
+on nothing but k. One step of each run of `stride` is looked at, a place later from run to run, so that no period of the
+reduction is met again and again.
+"""
+
+from __future__ import annotations
+
+from numc.compiler.fma import SOFTWARE_DATAPATHS, Fma
+from numc.passes.code import APART, Code
+from numc.passes.operators import NOTHING, Drawn
+from numc.passes.rounding import F64, emit_round
+
+# The words of arguments that a counting micro-kernel takes besides where its block begins.
+ARGUMENTS = {"%counts": "!llvm.ptr", "%stride": "i64", "%offset": "i64"}
+PLANES = 40  # of a task: it may look at 2^40 additions in a lane
+NEVER = 1 << 62  # a stride so long that no step is looked at
+_AVX512 = 16  # the width that means it
+
+
+def additions(fma: Fma) -> int:
+    """How many additions p + c of one FMA are counted: none of groups and of hardware operators."""
+    if fma.groups is not None or fma.datapath not in SOFTWARE_DATAPATHS:
+        return 0
+    return len(fma.terms) if fma.datapath == "fp32" else 1
+
+
+def emit_additions(code: Code, a: list[str], b: list[str], c: str, fma: Fma, drawn: Drawn = NOTHING) -> list[str]:
+    """Append the words of the additions of one step of `fma`; returns their names.
+
+    p is the product in binary32. What the operator computes as well, LLVM does once.
+    """
+    if fma.datapath == "exact" and (len(fma.terms) > 1 or fma.product is not None):
+        return [_word(code, _exact_product(code, a, b, fma, drawn), c)]
+    (i, j), *rest = fma.terms
+    product = code.binary("mulf", a[i], b[j])
+    words = []
+    for i, j in rest:
+        words.append(_word(code, code.binary("mulf", a[i], b[j]), product))
+        product = code.fma(a[i], b[j], product)
+    if fma.product is not None:
+        product = emit_round(code, product, fma.product, noise=drawn[0])
+    return [*words, _word(code, product, c)]
+
+
+def _exact_product(code: Code, a: list[str], b: list[str], fma: Fma, drawn: Drawn) -> str:
+    """What the exact datapath adds to C, in binary32."""
+    product = ""
+    for i, j in reversed(fma.terms):
+        x, y = (code.cast("extf", v, "f32", "f64") for v in (a[i], b[j]))
+        product = code.fma(x, y, product, "f64") if product else code.binary("mulf", x, y, "f64")
+    if fma.product is not None:
+        product = emit_round(code, product, fma.product, F64, drawn[0])
+    return code.cast("truncf", product, "f64", "f32")
+
+
+def _word(code: Code, p: str, c: str) -> str:
+    return _word_avx512(code, p, c) if code.width == _AVX512 else _word_of(code, p, c)
+
+
+def _word_avx512(code: Code, p: str, c: str) -> str:
+    """VGETEXPPS has infinities for zeros and infinities: a difference of these becomes -2^31, which shifts 1 out."""
+    floats, ints = code.ty("f32"), code.ty("i32")
+    every, current = code.llvm_constant(-1, "i16"), code.llvm_constant(4)
+
+    def intrinsic(name: str, arguments: str, types: str, result: str) -> str:
+        return code.op(f'llvm.call_intrinsic "llvm.x86.avx512.{name}"({arguments}) : ({types}) -> {result}')
+
+    exponents = [
+        intrinsic("mask.getexp.ps.512", f"{x}, {x}, {every}, {current}", f"{floats}, {floats}, i16, i32", floats)
+        for x in (p, c)
+    ]
+    difference = code.binary("subf", *exponents)
+    passed = code.int(0)
+    number = intrinsic(
+        "mask.cvtps2dq.512", f"{difference}, {passed}, {every}, {current}", f"{floats}, {ints}, i16, i32", ints
+    )
+    magnitude = code.op(f'"llvm.intr.abs"({number}) <{{is_int_min_poison = false}}> : ({ints}) -> {ints}')
+    shift = code.binary("minsi", magnitude, code.int(31), "i32")
+    return intrinsic("psllv.d.512", f"{code.int(1)}, {shift}", f"{ints}, {ints}", ints)
+
+
+def _word_of(code: Code, p: str, c: str) -> str:
+    exponents, found = [], []
+    for x in (p, c):
+        magnitude = code.binary("andi", code.cast("bitcast", x, "f32", "i32"), code.int(0x7FFFFFFF), "i32")
+        # A subnormal number is as many units of 2^-149 as its encoding says.
+        units = code.cast("bitcast", code.cast("sitofp", magnitude, "i32", "f32"), "f32", "i32")
+        small = code.binary("subi", code.binary("shrui", units, code.int(23), "i32"), code.int(149), "i32")
+        field = code.binary("shrui", magnitude, code.int(23), "i32")
+        tiny = code.compare("slt", magnitude, code.int(1 << 23))
+        exponents.append(code.select(tiny, small, field, "i32"))
+        less_one = code.binary("subi", magnitude, code.int(1), "i32")
+        found.append(code.compare("ult", less_one, code.int(0x7F7FFFFF)))
+    difference = code.binary("subi", *exponents, "i32")
+    magnitude = code.binary("maxsi", difference, code.binary("subi", code.int(0), difference, "i32"), "i32")
+    word = code.binary("shli", code.int(1), code.binary("minsi", magnitude, code.int(31), "i32"), "i32")
+    return code.select(code.binary("andi", *found, "i1"), word, code.int(0), "i32")
+
+
+class Planes:
+    """The planes of a micro-kernel, while code is appended that adds words to them."""
+
+    def __init__(self, code: Code, planes: list[str]) -> None:
+        self._code, self.names = code, list(planes)
+        self._waiting: list[str] = [""] * len(planes)
+
+    def add(self, word: str, level: int = 0) -> None:
+        """Add a word of weight ``2 ** level``."""
+        other = self._waiting[level]
+        if not other:
+            self._waiting[level] = word
+            return
+        self._waiting[level] = ""
+        self.names[level], carry = _full_adder(self._code, self.names[level], other, word)
+        if level + 1 < len(self.names):
+            self.add(carry, level + 1)
+
+    def finish(self) -> list[str]:
+        """Add what is left over; returns the names of the planes."""
+        for level in range(len(self.names)):
+            if word := self._waiting[level]:
+                carry = self._code.binary("andi", self.names[level], word, "i32")
+                self.names[level] = self._code.binary("xori", self.names[level], word, "i32")
+                self._waiting[level] = ""
+                if level + 1 < len(self.names):
+                    self.add(carry, level + 1)
+        return self.names
+
+
+def _full_adder(code: Code, a: str, b: str, c: str) -> tuple[str, str]:
+    if code.width == _AVX512:
+        kind = code.ty("i32")
+        results = [
+            code.op(
+                f'llvm.call_intrinsic "llvm.x86.avx512.pternlog.d.512"({a}, {b}, {c}, {code.llvm_constant(table)}) : '
+                f"({kind}, {kind}, {kind}, i32) -> {kind}"
+            )
+            for table in (0x96, 0xE8)
+        ]
+        return results[0], results[1]
+    half = code.binary("xori", a, b, "i32")
+    carry = code.binary("ori", code.binary("andi", a, b, "i32"), code.binary("andi", half, c, "i32"), "i32")
+    return code.binary("xori", half, c, "i32"), carry
+
+
+def levels(words: int) -> int:
+    """How many planes count up to that many words."""
+    return words.bit_length()
+
+
+def loop_text(
+    names: list[str],
+    vec: str,
+    bounds: tuple[str, str],
+    plain: str,
+    counting: tuple[str, list[str], list[str]],
+    merge: str,
+) -> str:
+    """The loop over the k between two names that looks at sampled steps, from ``<name>_in`` to ``<name>_out``.
+
+    plain: the loop from ``%pos_w`` to ``%look`` that does not, from ``<name>_w`` to ``<name>_q``. counting: the step at
+    ``%i`` that does, from ``<name>_q`` and ``%plane0_w`` ..., what the accumulators and what the planes become.
+    merge: the function that adds planes to those of the task.
+    """
+    first, end = bounds
+    body, accs, after = counting
+    planes = len(after)
+    plane_names = [f"%plane{n}" for n in range(planes)]
+    width = vec.removeprefix("vector<").partition("x")[0]
+    ivec = f"vector<{width}xi32>"
+    types = ", ".join(["i64"] * 3 + [vec] * len(names) + [ivec] * planes)
+    values = ", ".join([vec] * len(names) + [ivec] * planes)
+
+    def listed(suffix: str, head: tuple[str, ...] = ("%pos", "%base", "%place")) -> list[str]:
+        return [n + suffix for n in (*head, *names, *plane_names)]
+
+    start = [first, "%base_0", "%place_0", *(n + "_in" for n in names), *["%no_words"] * planes]
+    carried = ", ".join(f"{n} = {v}" for n, v in zip(listed("_c"), start, strict=True))
+    arguments = ", ".join(f"{n}: {t}" for n, t in zip(listed("_w"), types.split(", "), strict=True))
+    stores = "\n".join(
+        f"""      {p}_at = llvm.getelementptr %counts[{(PLANES + n) * int(width)}] : (!llvm.ptr) -> !llvm.ptr, f32
+      llvm.store {p}_out, {p}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr"""
+        for n, p in enumerate(plane_names)
+    )
+    return f"""    %k_one = arith.constant 1 : i64
+    %k_zero = arith.constant 0 : i64
+    %no_words = arith.constant dense<0> : {ivec}
+    %k_first = arith.addi %k0, {first} : i64
+    %run_0 = arith.divui %k_first, %stride : i64
+    %shifted_0 = arith.addi %run_0, %offset : i64
+    %place_a = arith.remui %shifted_0, %stride : i64
+    %begin_a = arith.muli %run_0, %stride : i64
+    %look_a = arith.addi %begin_a, %place_a : i64
+    %is_past = arith.cmpi ult, %look_a, %k_first : i64
+    %place_b = arith.addi %place_a, %k_one : i64
+    %wraps_b = arith.cmpi eq, %place_b, %stride : i64
+    %place_f = arith.select %wraps_b, %k_zero, %place_b : i64
+    %begin_f = arith.addi %begin_a, %stride : i64
+    %place_0 = arith.select %is_past, %place_f, %place_a : i64
+    %begin_0 = arith.select %is_past, %begin_f, %begin_a : i64
+    %base_0 = arith.subi %begin_0, %k0 : i64
+    {", ".join(listed("_out"))} = scf.while ({carried}) : ({types}) -> ({types}) {{
+      %goes_on = arith.cmpi slt, %pos_c, {end} : i64
+      scf.condition(%goes_on) {", ".join(listed("_c"))} : {types}
+    }} do {{
+    ^bb0({arguments}):
+      %sampled = arith.addi %base_w, %place_w : i64
+      %look = arith.minsi %sampled, {end} : i64
+{plain}
+      %looks = arith.cmpi slt, %look, {end} : i64
+      {", ".join(listed("_n", ()))} = scf.if %looks -> ({values}) {{
+        %i = arith.addi %look, %k_zero : i64
+{body}
+        scf.yield {", ".join([*accs, *after])} : {values}
+      }} else {{
+        scf.yield {", ".join([*(n + "_q" for n in names), *(n + "_w" for n in plane_names)])} : {values}
+      }}
+      %pos_n = arith.addi %look, %k_one : i64
+      %base_n = arith.addi %base_w, %stride : i64
+      %place_m = arith.addi %place_w, %k_one : i64
+      %wraps = arith.cmpi eq, %place_m, %stride : i64
+      %place_n = arith.select %wraps, %k_zero, %place_m : i64
+      scf.yield {", ".join(listed("_n"))} : {types}
+    }}
+    %never = arith.constant {NEVER} : i64
+    %counted = arith.cmpi slt, %stride, %never : i64
+    scf.if %counted {{
+{stores}
+      func.call @{merge}(%counts) : (!llvm.ptr) -> ()
+    }}"""
+
+
+def merge_text(name: str, width: int) -> str:
+    """The function that adds the planes behind those of a task to them, and clears them."""
+    vec = f"vector<{width}xi32>"
+    code = Code(width, "m")
+
+    def load(at: str) -> str:
+        return code.op(f"llvm.load {at} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}")
+
+    to = code.address("%counts", "%place")
+    other = code.address(to, PLANES * width)
+    a, b = load(to), load(other)
+    total, carry = _full_adder(code, a, b, "%carry")
+    code.lines += [
+        f"llvm.store {total}, {to} {{alignment = 4 : i64}} : {vec}, !llvm.ptr",
+        f"llvm.store %none, {other} {{alignment = 4 : i64}} : {vec}, !llvm.ptr",
+    ]
+    return f"""
+func.func private @{name}(%counts: !llvm.ptr) {APART} {{
+    %c0 = arith.constant 0 : i64
+    %size = arith.constant {PLANES * width} : i64
+    %width = arith.constant {width} : i64
+    %none = arith.constant dense<0> : {vec}
+    %end = scf.for %place = %c0 to %size step %width iter_args(%carry = %none) -> ({vec}) : i64 {{
+{code.text("      ")}
+      scf.yield {carry} : {vec}
+    }}
+    return
+}}"""
