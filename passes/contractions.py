@@ -319,6 +319,6 @@ func.func private @numc_underflow_end(i32) -> i32
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)
-llvm.func @numc_count(!llvm.ptr, !llvm.ptr, i64, i64)
+llvm.func @numc_count(!llvm.ptr, !llvm.ptr, i64)
 llvm.func @numc_largest(!llvm.ptr, i64, !llvm.ptr, i32) -> i32
 """

@@ -3,8 +3,9 @@
 
 The difference d = abs(exponent(p) - exponent(c)) of an addition becomes the word ``1 << min(d, 31)``, or 0 unless both
 are finite and not zero. How often each bit of each lane was set is counted in planes, of which plane n has the bits of
-weight 2^n: three words of weight 2^n are added to one of 2^n and one of 2^(n+1) (a carry-save adder). A micro-kernel counts
-in registers and adds its planes to those of its task, which the runtime adds up (runtime/src/counters.cpp).
+weight 2^n: three words of weight 2^n are added to one of 2^n and one of 2^(n+1) (a carry-save adder). The low planes are in
+registers; their carries are stored, and added to the high planes when there are many. Each task has such counters
+(`task_words`), and the runtime adds them up in the end (runtime/src/counters.cpp).
 
 Sampled are the steps of k with ``k % stride == (k // stride + offset) % stride``, in all outputs: a choice that depends
 on nothing but k. One step of each run of `stride` is looked at, a place later from run to run, so that no period of the
@@ -20,9 +21,14 @@ from numc.passes.rounding import F64, emit_round
 
 # The words of arguments that a counting micro-kernel takes besides where its block begins.
 ARGUMENTS = {"%counts": "!llvm.ptr", "%stride": "i64", "%offset": "i64"}
-PLANES = 40  # of a task: it may look at 2^40 additions in a lane
+LOW, WAITING, PLANES = 4, 64, 40  # low planes, carries that wait, high planes: a task may look at 2^44 additions in a lane
 NEVER = 1 << 62  # a stride so long that no step is looked at
 _AVX512 = 16  # the width that means it
+
+
+def task_words(width: int) -> int:
+    """What a task counts in, in 32-bit words: low planes, waiting carries, high planes, and how many carries wait."""
+    return (LOW + WAITING + PLANES + 1) * width
 
 
 def additions(fma: Fma) -> int:
@@ -106,33 +112,35 @@ def _word_of(code: Code, p: str, c: str) -> str:
 
 
 class Planes:
-    """The planes of a micro-kernel, while code is appended that adds words to them."""
+    """Planes, while code is appended to `code` that adds words to them.
 
-    def __init__(self, code: Code, planes: list[str]) -> None:
-        self._code, self.names = code, list(planes)
-        self._waiting: list[str] = [""] * len(planes)
+    names: the planes. carries: the words that overflow, of twice the weight of the last plane.
+    """
+
+    def __init__(self, names: list[str], code: Code | None = None) -> None:
+        self.names = list(names)
+        self.code = code or Code()
+        self.carries: list[str] = []
+        self._waiting = [""] * len(names)
 
     def add(self, word: str, level: int = 0) -> None:
         """Add a word of weight ``2 ** level``."""
-        other = self._waiting[level]
-        if not other:
+        if level == len(self.names):
+            self.carries.append(word)
+        elif not (other := self._waiting[level]):
             self._waiting[level] = word
-            return
-        self._waiting[level] = ""
-        self.names[level], carry = _full_adder(self._code, self.names[level], other, word)
-        if level + 1 < len(self.names):
+        else:
+            self._waiting[level] = ""
+            self.names[level], carry = _full_adder(self.code, self.names[level], other, word)
             self.add(carry, level + 1)
 
-    def finish(self) -> list[str]:
-        """Add what is left over; returns the names of the planes."""
-        for level in range(len(self.names)):
+    def finish(self) -> None:
+        """Add the words that wait for another one."""
+        for level, plane in enumerate(self.names):
             if word := self._waiting[level]:
-                carry = self._code.binary("andi", self.names[level], word, "i32")
-                self.names[level] = self._code.binary("xori", self.names[level], word, "i32")
                 self._waiting[level] = ""
-                if level + 1 < len(self.names):
-                    self.add(carry, level + 1)
-        return self.names
+                self.names[level] = self.code.binary("xori", plane, word, "i32")
+                self.add(self.code.binary("andi", plane, word, "i32"), level + 1)
 
 
 def _full_adder(code: Code, a: str, b: str, c: str) -> tuple[str, str]:
@@ -151,48 +159,54 @@ def _full_adder(code: Code, a: str, b: str, c: str) -> tuple[str, str]:
     return code.binary("xori", half, c, "i32"), carry
 
 
-def levels(words: int) -> int:
-    """How many planes count up to that many words."""
-    return words.bit_length()
-
-
 def loop_text(
     names: list[str],
     vec: str,
     bounds: tuple[str, str],
     plain: str,
-    counting: tuple[str, list[str], list[str]],
+    counting: tuple[str, list[str]],
+    planes: Planes,
     merge: str,
 ) -> str:
     """The loop over the k between two names that looks at sampled steps, from ``<name>_in`` to ``<name>_out``.
 
     plain: the loop from ``%pos_w`` to ``%look`` that does not, from ``<name>_w`` to ``<name>_q``. counting: the step at
-    ``%i`` that does, from ``<name>_q`` and ``%plane0_w`` ..., what the accumulators and what the planes become.
-    merge: the function that adds planes to those of the task.
+    ``%i`` that does, from ``<name>_q``, and what the accumulators become; planes: after it, from ``%plane0_w`` ... on.
+    merge: the function that makes room for carries.
     """
     first, end = bounds
-    body, accs, after = counting
-    planes = len(after)
-    plane_names = [f"%plane{n}" for n in range(planes)]
-    width = vec.removeprefix("vector<").partition("x")[0]
+    width = int(vec.removeprefix("vector<").partition("x")[0])
     ivec = f"vector<{width}xi32>"
-    types = ", ".join(["i64"] * 3 + [vec] * len(names) + [ivec] * planes)
-    values = ", ".join([vec] * len(names) + [ivec] * planes)
+    carries = len(planes.carries)
 
-    def listed(suffix: str, head: tuple[str, ...] = ("%pos", "%base", "%place")) -> list[str]:
-        return [n + suffix for n in (*head, *names, *plane_names)]
+    def access(place: int) -> str:
+        return f"llvm.getelementptr %counts[{place * width}] : (!llvm.ptr) -> !llvm.ptr, f32"
 
-    start = [first, "%base_0", "%place_0", *(n + "_in" for n in names), *["%no_words"] * planes]
-    carried = ", ".join(f"{n} = {v}" for n, v in zip(listed("_c"), start, strict=True))
-    arguments = ", ".join(f"{n}: {t}" for n, t in zip(listed("_w"), types.split(", "), strict=True))
-    stores = "\n".join(
-        f"""      {p}_at = llvm.getelementptr %counts[{(PLANES + n) * int(width)}] : (!llvm.ptr) -> !llvm.ptr, f32
-      llvm.store {p}_out, {p}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr"""
-        for n, p in enumerate(plane_names)
+    load = "\n".join(
+        f"""    %plane{n}_at = {access(n)}
+    %plane{n}_in = llvm.load %plane{n}_at {{alignment = 4 : i64}} : !llvm.ptr -> {ivec}"""
+        for n in range(LOW)
     )
+    store = "\n".join(f"    llvm.store %plane{n}_out, %plane{n}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr" for n in range(LOW))
+    keep = "\n".join(
+        f"""        %carry{n}_at = llvm.getelementptr %waiting_at[{(LOW + n) * width}] : (!llvm.ptr) -> !llvm.ptr, f32
+        llvm.store {word}, %carry{n}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr"""
+        for n, word in enumerate(planes.carries)
+    )
+    body, accs = counting
+    state = [*names, *(f"%plane{n}" for n in range(LOW)), "%waiting"]
+    kinds = [vec] * len(names) + [ivec] * LOW + ["i64"]
+    values, types = ", ".join(kinds), ", ".join([*["i64"] * 3, *kinds])
+
+    def listed(suffix: str, *head: str) -> str:
+        return ", ".join(n + suffix for n in (*head, *state))
+
+    counters = ("%pos", "%base", "%place")
+    start = [first, "%base_0", "%place_0", *(n + "_in" for n in state)]
+    carried = ", ".join(f"{n}_c = {v}" for n, v in zip((*counters, *state), start, strict=True))
+    arguments = ", ".join(f"{n}_w: {t}" for n, t in zip((*counters, *state), types.split(", "), strict=True))
     return f"""    %k_one = arith.constant 1 : i64
     %k_zero = arith.constant 0 : i64
-    %no_words = arith.constant dense<0> : {ivec}
     %k_first = arith.addi %k0, {first} : i64
     %run_0 = arith.divui %k_first, %stride : i64
     %shifted_0 = arith.addi %run_0, %offset : i64
@@ -207,62 +221,74 @@ def loop_text(
     %place_0 = arith.select %is_past, %place_f, %place_a : i64
     %begin_0 = arith.select %is_past, %begin_f, %begin_a : i64
     %base_0 = arith.subi %begin_0, %k0 : i64
-    {", ".join(listed("_out"))} = scf.while ({carried}) : ({types}) -> ({types}) {{
+{load}
+    %number_at = {access(LOW + WAITING + PLANES)}
+    %waiting_in = llvm.load %number_at : !llvm.ptr -> i64
+    %words = arith.constant {width} : i64
+    %room = arith.constant {WAITING - carries} : i64
+    %more = arith.constant {carries} : i64
+    {listed("_out", *counters)} = scf.while ({carried}) : ({types}) -> ({types}) {{
       %goes_on = arith.cmpi slt, %pos_c, {end} : i64
-      scf.condition(%goes_on) {", ".join(listed("_c"))} : {types}
+      scf.condition(%goes_on) {listed("_c", *counters)} : {types}
     }} do {{
     ^bb0({arguments}):
       %sampled = arith.addi %base_w, %place_w : i64
       %look = arith.minsi %sampled, {end} : i64
 {plain}
       %looks = arith.cmpi slt, %look, {end} : i64
-      {", ".join(listed("_n", ()))} = scf.if %looks -> ({values}) {{
+      {listed("_n")} = scf.if %looks -> ({values}) {{
         %i = arith.addi %look, %k_zero : i64
 {body}
-        scf.yield {", ".join([*accs, *after])} : {values}
+        %waiting_place = arith.muli %waiting_w, %words : i64
+        %waiting_at = llvm.getelementptr %counts[%waiting_place] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+{keep}
+        %waiting_a = arith.addi %waiting_w, %more : i64
+        %full = arith.cmpi sgt, %waiting_a, %room : i64
+        %waiting_b = scf.if %full -> (i64) {{
+          func.call @{merge}(%counts) : (!llvm.ptr) -> ()
+          scf.yield %k_zero : i64
+        }} else {{
+          scf.yield %waiting_a : i64
+        }}
+        scf.yield {", ".join([*accs, *planes.names, "%waiting_b"])} : {values}
       }} else {{
-        scf.yield {", ".join([*(n + "_q" for n in names), *(n + "_w" for n in plane_names)])} : {values}
+        scf.yield {", ".join([*(n + "_q" for n in names), *(n + "_w" for n in state[len(names) :])])} : {values}
       }}
       %pos_n = arith.addi %look, %k_one : i64
       %base_n = arith.addi %base_w, %stride : i64
       %place_m = arith.addi %place_w, %k_one : i64
       %wraps = arith.cmpi eq, %place_m, %stride : i64
       %place_n = arith.select %wraps, %k_zero, %place_m : i64
-      scf.yield {", ".join(listed("_n"))} : {types}
+      scf.yield {listed("_n", *counters)} : {types}
     }}
     %never = arith.constant {NEVER} : i64
     %counted = arith.cmpi slt, %stride, %never : i64
     scf.if %counted {{
-{stores}
-      func.call @{merge}(%counts) : (!llvm.ptr) -> ()
+{store}
+      llvm.store %waiting_out, %number_at : i64, !llvm.ptr
     }}"""
 
 
 def merge_text(name: str, width: int) -> str:
-    """The function that adds the planes behind those of a task to them, and clears them."""
-    vec = f"vector<{width}xi32>"
-    code = Code(width, "m")
-
-    def load(at: str) -> str:
-        return code.op(f"llvm.load {at} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}")
-
-    to = code.address("%counts", "%place")
-    other = code.address(to, PLANES * width)
-    a, b = load(to), load(other)
-    total, carry = _full_adder(code, a, b, "%carry")
-    code.lines += [
-        f"llvm.store {total}, {to} {{alignment = 4 : i64}} : {vec}, !llvm.ptr",
-        f"llvm.store %none, {other} {{alignment = 4 : i64}} : {vec}, !llvm.ptr",
-    ]
+    """The function that adds the waiting words to the high planes."""
+    vec, place_of = f"vector<{width}xi32>", LOW + WAITING
+    size = WAITING.bit_length()
+    words = Code(width, "m")
+    none = words.int(0)
+    low = Planes([none] * size, words)
+    for n in range(WAITING):
+        at = words.address("%counts", (LOW + n) * width)
+        low.add(words.op(f"llvm.load {at} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"))
+        words.lines.append(f"llvm.store {none}, {at} {{alignment = 4 : i64}} : {vec}, !llvm.ptr")
+    low.finish()
+    carry = none
+    for n in range(PLANES):
+        at = words.address("%counts", (place_of + n) * width)
+        plane = words.op(f"llvm.load {at} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}")
+        total, carry = _full_adder(words, plane, low.names[n] if n < size else none, carry)
+        words.lines.append(f"llvm.store {total}, {at} {{alignment = 4 : i64}} : {vec}, !llvm.ptr")
     return f"""
 func.func private @{name}(%counts: !llvm.ptr) {APART} {{
-    %c0 = arith.constant 0 : i64
-    %size = arith.constant {PLANES * width} : i64
-    %width = arith.constant {width} : i64
-    %none = arith.constant dense<0> : {vec}
-    %end = scf.for %place = %c0 to %size step %width iter_args(%carry = %none) -> ({vec}) : i64 {{
-{code.text("      ")}
-      scf.yield {carry} : {vec}
-    }}
+{words.text()}
     return
 }}"""

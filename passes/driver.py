@@ -255,11 +255,11 @@ def _task_text(driver: Driver) -> str:
         # A vector of lanes may begin at the last one.
         sizes["plane"] = f.number(driver.plane.words + driver.plane.lanes[-1][1] * t.width)
     if kernel.counts:
-        sizes["planes"] = f.number(2 * counters.PLANES * t.width)
+        sizes["planes"] = f.number(counters.task_words(t.width))
     memory, buffers = _buffers(f, sizes)
     counted: list[str] = []
     if kernel.counts:
-        counts, counting, counted = _counting(f, buffers["planes"], 2 * counters.PLANES * t.width)
+        counts, counting, counted = _counting(f, buffers["planes"], counters.task_words(t.width))
     plane = buffers.get("plane", "")
     if driver.plane is not None:  # what is padding once stays it
         with f.loop(0, sizes["plane"]) as i:
@@ -413,9 +413,8 @@ def _task_text(driver: Driver) -> str:
                 panels(j0, j_end, by_tiles)
     if kernel.counts:
         with f.when(counting):
-            sizes_of = [f.number(n) for n in (counters.PLANES, t.width)]
-            types = "!llvm.ptr, !llvm.ptr, i64, i64"
-            f.call("numc_count", counts, counted[0], *sizes_of, types=types, dialect="llvm")
+            f.call(f"{kernel.name}_merge", counted[0], types="!llvm.ptr")
+            f.call("numc_count", counts, counted[0], f.number(t.width), types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm")
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
 

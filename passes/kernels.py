@@ -379,11 +379,9 @@ def _counting_loop(
     body, results = _k_step(kernel, rows, names, fast=fast)
     plain = f"""      %step = arith.constant 1 : i64
 {_loop(names, vec, ("%pos_w", "%look", "%step"), ("_w", "_q"), body, results)}"""
-    steps = kernel.tile.k_block if kernel.chunks is None else min(kernel.chunks.size, kernel.tile.k_block)
-    planes = counters.levels(len(names) * kernel.counts * steps)
-    after = [f"%plane{n}_w" for n in range(planes)]
-    counting = _k_step(kernel, rows, [n + "_q" for n in names], fast=fast, planes=after)
-    return counters.loop_text(names, vec, bounds, plain, (*counting, after), f"{kernel.name}_merge")
+    planes = counters.Planes([f"%plane{n}_w" for n in range(counters.LOW)])
+    counting = _k_step(kernel, rows, [n + "_q" for n in names], fast=fast, planes=planes)
+    return counters.loop_text(names, vec, bounds, plain, counting, planes, f"{kernel.name}_merge")
 
 
 def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str, first: str, end: str) -> str:
@@ -457,11 +455,11 @@ def _k_step(
     *,
     fast: bool,
     term: tuple[int, int] = (0, 0),
-    planes: list[str] | None = None,
+    planes: counters.Planes | None = None,
 ) -> tuple[str, list[str]]:
     """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`.
 
-    planes: where its additions are counted, if they are: the names become those after it.
+    planes: where its additions are counted, if they are.
     """
     t = kernel.tile
     code = Code(t.width, "s")
@@ -474,7 +472,8 @@ def _k_step(
     if kernel.drawn:
         code.lines.append("%k = arith.addi %k0, %i : i64")
         drawn = _random(kernel, rows).step(code, "%k")
-    counted = None if planes is None else counters.Planes(code, planes)
+    if planes is not None:
+        planes.code = code
     for k in order:
         panel = Code(t.width, code.prefix + k[1])
         row_values, lane_values = _panel_loads(kernel, rows, panel, k)
@@ -484,9 +483,9 @@ def _k_step(
         for n, c in enumerate(current):
             row, lane = row_values[n // vectors], lane_values[n % vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
-            if counted is not None:
+            if planes is not None:
                 for word in counters.emit_additions(code, a, b, c, kernel.fma, drawn[n]):
-                    counted.add(word)
+                    planes.add(word)
             if kernel.groups is not None:
                 current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
             elif kernel.flushes:
@@ -495,8 +494,8 @@ def _k_step(
                 current[n] = emit_fast_fma(code, a, b, c, kernel.fma, drawn[n][1])
             else:
                 current[n] = emit_fma(code, a, b, c, kernel.fma, drawn[n])
-    if planes is not None and counted is not None:
-        planes[:] = counted.finish()
+    if planes is not None:
+        planes.finish()
     return code.text("      "), current
 
 

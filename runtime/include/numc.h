@@ -122,8 +122,8 @@ NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t e
 /* The encoding of the largest magnitude of `rank` dimensions (sizes, then strides in elements); of the finite ones if
  * `finite`, else a NaN is larger than an infinity. 0 for none. */
 NUMC_API int32_t numc_largest(const float *data, int64_t rank, const int64_t *sizes, int32_t finite);
-/* Adds 32 counters of each of `width` lanes to `counts`; bit n of all of them is in plane n of `levels`. */
-NUMC_API void numc_count(int64_t *counts, const uint32_t *planes, int64_t levels, int64_t width);
+/* Adds what a task counted, in words of `width` lanes (passes/counters.py), to the 32 numbers of `counts`. */
+NUMC_API void numc_count(int64_t *counts, const uint32_t *words, int64_t width);
 NUMC_API void numc_fail(int32_t code) __attribute__((noreturn));
 NUMC_API uint32_t numc_ftz_begin(void);
 NUMC_API void numc_ftz_end(uint32_t saved);

@@ -1,24 +1,28 @@
-// Adds up what kernels counted in planes (passes/counters.py): 32 counters in each lane, of which plane n has bit n.
+// Adds up what the kernels of a task counted (passes/counters.py): each bit of each lane is a counter, of which a plane has
+// the bits of one weight.
 #include "numc.h"
 
 namespace {
 
-constexpr int64_t kBits = 32;
+constexpr int64_t kBits = 32, kLow = 4, kWaiting = 64, kPlanes = 40;
+
+void add(int64_t *counts, const uint32_t *plane, int64_t width, int64_t weight) {
+  uint32_t any = 0;
+  for (int64_t lane = 0; lane < width; ++lane) any |= plane[lane];
+  if (any == 0) return;
+  uint32_t sums[kBits] = {};
+  for (int64_t lane = 0; lane < width; ++lane)
+    for (int64_t bit = 0; bit < kBits; ++bit) sums[bit] += plane[lane] >> bit & 1;
+  for (int64_t bit = 0; bit < kBits; ++bit) counts[bit] += int64_t{sums[bit]} << weight;
+}
 
 }  // namespace
 
-extern "C" void numc_count(int64_t *counts, const uint32_t *planes, int64_t levels, int64_t width) {
+extern "C" void numc_count(int64_t *counts, const uint32_t *words, int64_t width) {
   int64_t found[kBits] = {};
-  for (int64_t level = 0; level < levels; ++level) {
-    const uint32_t *const plane = planes + level * width;
-    uint32_t any = 0;
-    for (int64_t lane = 0; lane < width; ++lane) any |= plane[lane];
-    if (any == 0) continue;
-    uint32_t sums[kBits] = {};
-    for (int64_t lane = 0; lane < width; ++lane)
-      for (int64_t bit = 0; bit < kBits; ++bit) sums[bit] += plane[lane] >> bit & 1;
-    for (int64_t bit = 0; bit < kBits; ++bit) found[bit] += static_cast<int64_t>(sums[bit]) << level;
-  }
+  for (int64_t n = 0; n < kLow; ++n) add(found, words + n * width, width, n);
+  words += (kLow + kWaiting) * width;  // no carry waits
+  for (int64_t n = 0; n < kPlanes; ++n) add(found, words + n * width, width, kLow + n);
   // Sums of integers: in whatever order tasks come, the counts are the same.
   for (int64_t bit = 0; bit < kBits; ++bit)
     if (found[bit] != 0) __atomic_fetch_add(counts + bit, found[bit], __ATOMIC_RELAXED);
