@@ -21,14 +21,25 @@ from numc.passes.rounding import F64, emit_round
 
 # The words of arguments that a counting micro-kernel takes besides where its block begins.
 ARGUMENTS = {"%counts": "!llvm.ptr", "%stride": "i64", "%offset": "i64"}
-LOW, WAITING, PLANES = 4, 64, 40  # low planes, carries that wait, high planes: a task may look at 2^44 additions in a lane
+LOW, PLANES = 4, 40  # low planes and high ones: a task may look at 2^44 additions in a lane
+_MERGED = 64  # waiting carries that are added to the high planes at a time
 NEVER = 1 << 62  # a stride so long that no step is looked at
 _AVX512 = 16  # the width that means it
 
 
-def task_words(width: int) -> int:
-    """What a task counts in, in 32-bit words: low planes, waiting carries, high planes, and how many carries wait."""
-    return (LOW + WAITING + PLANES + 1) * width
+def task_words(width: int, waiting: int) -> int:
+    """What a task counts in, in 32-bit words: low planes, high planes, how many carries wait, and those."""
+    return (LOW + PLANES + 1 + waiting) * width
+
+
+def waiting(fma: Fma, accumulators: int, steps: int) -> int:
+    """How many carries wait at most: those of all `steps` of a block."""
+    return -(-carries(fma, accumulators) * steps // _MERGED) * _MERGED
+
+
+def carries(fma: Fma, accumulators: int) -> int:
+    """How many carries one step of k has."""
+    return -(-accumulators * additions(fma) // (1 << LOW))
 
 
 def additions(fma: Fma) -> int:
@@ -38,13 +49,14 @@ def additions(fma: Fma) -> int:
     return len(fma.terms) if fma.datapath == "fp32" else 1
 
 
-def emit_additions(code: Code, a: list[str], b: list[str], c: str, fma: Fma, drawn: Drawn = NOTHING) -> list[str]:
-    """Append the words of the additions of one step of `fma`; returns their names.
+def emit_additions(code: Code, a: list[str], b: list[str], c: str, fma: Fma, drawn: Drawn = NOTHING) -> tuple[list[str], str]:
+    """Append the words of the additions of one step of `fma`; returns their names, and that of the p that C is added to.
 
     p is the product in binary32. What the operator computes as well, LLVM does once.
     """
     if fma.datapath == "exact" and (len(fma.terms) > 1 or fma.product is not None):
-        return [_word(code, _exact_product(code, a, b, fma, drawn), c)]
+        product = _exact_product(code, a, b, fma, drawn)
+        return [_word(code, product, c)], product
     (i, j), *rest = fma.terms
     product = code.binary("mulf", a[i], b[j])
     words = []
@@ -53,7 +65,7 @@ def emit_additions(code: Code, a: list[str], b: list[str], c: str, fma: Fma, dra
         product = code.fma(a[i], b[j], product)
     if fma.product is not None:
         product = emit_round(code, product, fma.product, noise=drawn[0])
-    return [*words, _word(code, product, c)]
+    return [*words, _word(code, product, c)], product
 
 
 def _exact_product(code: Code, a: list[str], b: list[str], fma: Fma, drawn: Drawn) -> str:
@@ -166,18 +178,15 @@ def loop_text(
     plain: str,
     counting: tuple[str, list[str]],
     planes: Planes,
-    merge: str,
 ) -> str:
     """The loop over the k between two names that looks at sampled steps, from ``<name>_in`` to ``<name>_out``.
 
     plain: the loop from ``%pos_w`` to ``%look`` that does not, from ``<name>_w`` to ``<name>_q``. counting: the step at
     ``%i`` that does, from ``<name>_q``, and what the accumulators become; planes: after it, from ``%plane0_w`` ... on.
-    merge: the function that makes room for carries.
     """
     first, end = bounds
     width = int(vec.removeprefix("vector<").partition("x")[0])
     ivec = f"vector<{width}xi32>"
-    carries = len(planes.carries)
 
     def access(place: int) -> str:
         return f"llvm.getelementptr %counts[{place * width}] : (!llvm.ptr) -> !llvm.ptr, f32"
@@ -189,7 +198,7 @@ def loop_text(
     )
     store = "\n".join(f"    llvm.store %plane{n}_out, %plane{n}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr" for n in range(LOW))
     keep = "\n".join(
-        f"""        %carry{n}_at = llvm.getelementptr %waiting_at[{(LOW + n) * width}] : (!llvm.ptr) -> !llvm.ptr, f32
+        f"""        %carry{n}_at = llvm.getelementptr %waiting_at[{(LOW + PLANES + 1 + n) * width}] : (!llvm.ptr) -> !llvm.ptr, f32
         llvm.store {word}, %carry{n}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr"""
         for n, word in enumerate(planes.carries)
     )
@@ -222,11 +231,10 @@ def loop_text(
     %begin_0 = arith.select %is_past, %begin_f, %begin_a : i64
     %base_0 = arith.subi %begin_0, %k0 : i64
 {load}
-    %number_at = {access(LOW + WAITING + PLANES)}
+    %number_at = {access(LOW + PLANES)}
     %waiting_in = llvm.load %number_at : !llvm.ptr -> i64
     %words = arith.constant {width} : i64
-    %room = arith.constant {WAITING - carries} : i64
-    %more = arith.constant {carries} : i64
+    %more = arith.constant {len(planes.carries)} : i64
     {listed("_out", *counters)} = scf.while ({carried}) : ({types}) -> ({types}) {{
       %goes_on = arith.cmpi slt, %pos_c, {end} : i64
       scf.condition(%goes_on) {listed("_c", *counters)} : {types}
@@ -243,14 +251,7 @@ def loop_text(
         %waiting_at = llvm.getelementptr %counts[%waiting_place] : (!llvm.ptr, i64) -> !llvm.ptr, f32
 {keep}
         %waiting_a = arith.addi %waiting_w, %more : i64
-        %full = arith.cmpi sgt, %waiting_a, %room : i64
-        %waiting_b = scf.if %full -> (i64) {{
-          func.call @{merge}(%counts) : (!llvm.ptr) -> ()
-          scf.yield %k_zero : i64
-        }} else {{
-          scf.yield %waiting_a : i64
-        }}
-        scf.yield {", ".join([*accs, *planes.names, "%waiting_b"])} : {values}
+        scf.yield {", ".join([*accs, *planes.names, "%waiting_a"])} : {values}
       }} else {{
         scf.yield {", ".join([*(n + "_q" for n in names), *(n + "_w" for n in state[len(names) :])])} : {values}
       }}
@@ -269,26 +270,69 @@ def loop_text(
     }}"""
 
 
+def room_text(merge: str, width: int, carries: int, waiting: int) -> str:
+    """What makes room for the carries of a block of k, if there is too little."""
+    return f"""    %room_at = llvm.getelementptr %counts[{(LOW + PLANES) * width}] : (!llvm.ptr) -> !llvm.ptr, f32
+    %room_none = arith.constant 0 : i64
+    %room_taken = llvm.load %room_at : !llvm.ptr -> i64
+    %room_each = arith.constant {carries} : i64
+    %room_needed = arith.muli %kc, %room_each : i64
+    %room_all = arith.constant {waiting} : i64
+    %room_after = arith.addi %room_taken, %room_needed : i64
+    %room_small = arith.cmpi sgt, %room_after, %room_all : i64
+    %room_never = arith.constant {NEVER} : i64
+    %room_counted = arith.cmpi slt, %stride, %room_never : i64
+    %room_wanted = arith.andi %room_small, %room_counted : i1
+    scf.if %room_wanted {{
+      func.call @{merge}(%counts) : (!llvm.ptr) -> ()
+    }}"""
+
+
 def merge_text(name: str, width: int) -> str:
-    """The function that adds the waiting words to the high planes."""
-    vec, place_of = f"vector<{width}xi32>", LOW + WAITING
-    size = WAITING.bit_length()
+    """The function that adds the waiting carries to the high planes: there is none of them afterwards."""
+    vec, first = f"vector<{width}xi32>", LOW + PLANES + 1
+    size = _MERGED.bit_length()
     words = Code(width, "m")
     none = words.int(0)
     low = Planes([none] * size, words)
-    for n in range(WAITING):
-        at = words.address("%counts", (LOW + n) * width)
+    for n in range(_MERGED):
+        at = words.address("%words", n * width)
         low.add(words.op(f"llvm.load {at} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}"))
         words.lines.append(f"llvm.store {none}, {at} {{alignment = 4 : i64}} : {vec}, !llvm.ptr")
     low.finish()
     carry = none
     for n in range(PLANES):
-        at = words.address("%counts", (place_of + n) * width)
+        at = words.address("%counts", (LOW + n) * width)
         plane = words.op(f"llvm.load {at} {{alignment = 4 : i64}} : !llvm.ptr -> {vec}")
         total, carry = _full_adder(words, plane, low.names[n] if n < size else none, carry)
         words.lines.append(f"llvm.store {total}, {at} {{alignment = 4 : i64}} : {vec}, !llvm.ptr")
     return f"""
 func.func private @{name}(%counts: !llvm.ptr) {APART} {{
-{words.text()}
+    %c0 = arith.constant 0 : i64
+    %step = arith.constant {_MERGED} : i64
+    %width = arith.constant {width} : i64
+    %at = llvm.getelementptr %counts[{(LOW + PLANES) * width}] : (!llvm.ptr) -> !llvm.ptr, f32
+    %waiting = llvm.load %at : !llvm.ptr -> i64
+    llvm.store %c0, %at : i64, !llvm.ptr
+    %first = llvm.getelementptr %counts[{first * width}] : (!llvm.ptr) -> !llvm.ptr, f32
+    scf.for %from = %c0 to %waiting step %step : i64 {{
+      %place = arith.muli %from, %width : i64
+      %words = llvm.getelementptr %first[%place] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+{words.text("      ")}
+    }}
     return
 }}"""
+
+
+def in_order(code: Code, values: list[str]) -> list[str]:
+    """Append a barrier: what uses the results is computed after `values`. LLVM spills registers if it is left free."""
+    if code.width != _AVX512:
+        return values
+    kind = code.ty("f32")
+    constraints = ",".join(["=v"] * len(values) + [str(n) for n in range(len(values))])
+    struct = f"!llvm.struct<({', '.join([kind] * len(values))})>"
+    found = code.op(
+        f'llvm.inline_asm has_side_effects asm_dialect = att "", "{constraints}" {", ".join(values)} : '
+        f"({', '.join([kind] * len(values))}) -> {struct}"
+    )
+    return [code.op(f"llvm.extractvalue {found}[{n}] : {struct}") for n in range(len(values))]

@@ -255,11 +255,11 @@ def _task_text(driver: Driver) -> str:
         # A vector of lanes may begin at the last one.
         sizes["plane"] = f.number(driver.plane.words + driver.plane.lanes[-1][1] * t.width)
     if kernel.counts:
-        sizes["planes"] = f.number(counters.task_words(t.width))
+        sizes["planes"] = f.number(counters.task_words(t.width, kernel.waiting))
     memory, buffers = _buffers(f, sizes)
     counted: list[str] = []
     if kernel.counts:
-        counts, counting, counted = _counting(f, buffers["planes"], counters.task_words(t.width))
+        counts, counting, counted = _counting(f, buffers["planes"], counters.task_words(t.width, kernel.waiting))
     plane = buffers.get("plane", "")
     if driver.plane is not None:  # what is padding once stays it
         with f.loop(0, sizes["plane"]) as i:

@@ -18,7 +18,7 @@ from numc.passes import counters
 from numc.passes.chunks import Chunks, finish_text
 from numc.passes.code import APART, Code
 from numc.passes.draws import run_of
-from numc.passes.fast import Guard, emit_fast_fma, emit_noisy_fma, guard, scale_of
+from numc.passes.fast import Guard, emit_fast_fma, emit_noisy_fma, guard, products_are_exact, scale_of
 from numc.passes.group_loops import Groups
 from numc.passes.operators import NOTHING, emit_fma
 from numc.passes.random_steps import ARGUMENTS as DRAWN
@@ -151,6 +151,11 @@ class Kernel:
     def counts(self) -> int:
         """How many additions of a multiply-add can be counted."""
         return counters.additions(self.fma) if self.statistics else 0
+
+    @property
+    def waiting(self) -> int:
+        """How many carries of its counters wait at most."""
+        return counters.waiting(self.fma, self.tile.rows * self.tile.vectors, self.tile.k_block)
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
@@ -299,6 +304,9 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     places = [r * t.lanes + v * t.width for r in range(rows) for v in range(vectors)]
     head = f"func.func private @{_micro_name(kernel, rows, vectors, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
     prologue = _random(kernel, rows).prologue() if kernel.drawn else ""
+    if kernel.counts:
+        carries = counters.carries(kernel.fma, rows * vectors)
+        prologue += counters.room_text(f"{kernel.name}_merge", t.width, carries, kernel.waiting)
     scale = scale_of(kernel.fma) if fast else 1.0
     noise = kernel.fma.acc.noise
     run = run_of(noise) if fast and noise is not None and not noise.lfsr else 0
@@ -381,7 +389,7 @@ def _counting_loop(
 {_loop(names, vec, ("%pos_w", "%look", "%step"), ("_w", "_q"), body, results)}"""
     planes = counters.Planes([f"%plane{n}_w" for n in range(counters.LOW)])
     counting = _k_step(kernel, rows, [n + "_q" for n in names], fast=fast, planes=planes)
-    return counters.loop_text(names, vec, bounds, plain, counting, planes, f"{kernel.name}_merge")
+    return counters.loop_text(names, vec, bounds, plain, counting, planes)
 
 
 def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str, first: str, end: str) -> str:
@@ -483,15 +491,24 @@ def _k_step(
         for n, c in enumerate(current):
             row, lane = row_values[n // vectors], lane_values[n % vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
+            product = ""
             if planes is not None:
-                for word in counters.emit_additions(code, a, b, c, kernel.fma, drawn[n]):
+                words, product = counters.emit_additions(code, a, b, c, kernel.fma, drawn[n])
+                for word in words:
                     planes.add(word)
+                limits = kernel.limits
+                if not (fast and limits is not None and products_are_exact(kernel.fma, limits)):
+                    product = ""
+                if n % vectors == 0 and n:
+                    before = slice(n - vectors, n)
+                    tied = counters.in_order(code, [*current[before], lane_values[0][0]])
+                    *current[before], lane_values[0][0] = tied
             if kernel.groups is not None:
                 current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
             elif kernel.flushes:
                 current[n] = code.fma(a[0], b[0], c)
             elif fast:
-                current[n] = emit_fast_fma(code, a, b, c, kernel.fma, drawn[n][1])
+                current[n] = emit_fast_fma(code, a, b, c, kernel.fma, drawn[n][1], product)
             else:
                 current[n] = emit_fma(code, a, b, c, kernel.fma, drawn[n])
     if planes is not None:
