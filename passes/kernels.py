@@ -432,8 +432,13 @@ def _scaled(kernel: Kernel, code: Code, lanes: list[list[str]]) -> list[list[str
     return [[code.binary("mulf", part, code.f32(scale)) for part in parts] for parts in lanes]
 
 
-def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[list[str]], list[list[str]]]:
-    """Loads of one k: row values (broadcast) [row][part], lane values [vector][part]; the layouts are packing.py's."""
+def _panel_loads(
+    kernel: Kernel, rows: int, code: Code, k: str, *, lanes_only: bool = False
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Loads of one k: row values (broadcast) [row][part], lane values [vector][part]; the layouts are packing.py's.
+
+    lanes_only: of the rows, the addresses.
+    """
     t = kernel.tile
     row_parts, lane_parts = kernel.parts("rows"), kernel.parts("lanes")
     scalar = Code(0, code.prefix + "x")
@@ -449,11 +454,10 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
         [code.load(code.address(lane_base, (v * lane_parts + p) * t.width)) for p in range(lane_parts)]
         for v in range(t.vectors)
     ]
-    values = [
-        [code.splat(code.address(row_base, (r * row_parts + p) * t.width)) for p in range(row_parts)]
-        for r in range(rows)
-    ]
-    return values, lanes
+    places = [[code.address(row_base, (r * row_parts + p) * t.width) for p in range(row_parts)] for r in range(rows)]
+    if lanes_only:
+        return places, lanes
+    return [[code.splat(at) for at in parts] for parts in places], lanes
 
 
 def _k_step(
@@ -484,11 +488,16 @@ def _k_step(
         planes.code = code
     for k in order:
         panel = Code(t.width, code.prefix + k[1])
-        row_values, lane_values = _panel_loads(kernel, rows, panel, k)
+        row_values, lane_values = _panel_loads(kernel, rows, panel, k, lanes_only=planes is not None)
         code.lines += panel.lines
         if fast:
             lane_values = _scaled(kernel, code, lane_values)
         for n, c in enumerate(current):
+            if planes is not None and n % vectors == 0:
+                if n:
+                    before = slice(n - vectors, n)
+                    *current[before], lane_values[0][0] = counters.in_order(code, [*current[before], lane_values[0][0]])
+                row_values[n // vectors] = [code.splat(at) for at in row_values[n // vectors]]
             row, lane = row_values[n // vectors], lane_values[n % vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
             product = ""
@@ -499,10 +508,6 @@ def _k_step(
                 limits = kernel.limits
                 if not (fast and limits is not None and products_are_exact(kernel.fma, limits)):
                     product = ""
-                if n % vectors == 0 and n:
-                    before = slice(n - vectors, n)
-                    tied = counters.in_order(code, [*current[before], lane_values[0][0]])
-                    *current[before], lane_values[0][0] = tied
             if kernel.groups is not None:
                 current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
             elif kernel.flushes:
