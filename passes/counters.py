@@ -49,7 +49,9 @@ def additions(fma: Fma) -> int:
     return len(fma.terms) if fma.datapath == "fp32" else 1
 
 
-def emit_additions(code: Code, a: list[str], b: list[str], c: str, fma: Fma, drawn: Drawn = NOTHING) -> tuple[list[str], str]:
+def emit_additions(
+    code: Code, a: list[str], b: list[str], c: str, fma: Fma, drawn: Drawn = NOTHING
+) -> tuple[list[str], str]:
     """Append the words of the additions of one step of `fma`; returns their names, and that of the p that C is added to.
 
     p is the product in binary32. What the operator computes as well, LLVM does once.
@@ -117,10 +119,10 @@ def _word_of(code: Code, p: str, c: str) -> str:
         exponents.append(code.select(tiny, small, field, "i32"))
         less_one = code.binary("subi", magnitude, code.int(1), "i32")
         found.append(code.compare("ult", less_one, code.int(0x7F7FFFFF)))
-    difference = code.binary("subi", *exponents, "i32")
+    difference = code.binary("subi", exponents[0], exponents[1], "i32")
     magnitude = code.binary("maxsi", difference, code.binary("subi", code.int(0), difference, "i32"), "i32")
     word = code.binary("shli", code.int(1), code.binary("minsi", magnitude, code.int(31), "i32"), "i32")
-    return code.select(code.binary("andi", *found, "i1"), word, code.int(0), "i32")
+    return code.select(code.binary("andi", found[0], found[1], "i1"), word, code.int(0), "i32")
 
 
 class Planes:
@@ -196,7 +198,9 @@ def loop_text(
     %plane{n}_in = llvm.load %plane{n}_at {{alignment = 4 : i64}} : !llvm.ptr -> {ivec}"""
         for n in range(LOW)
     )
-    store = "\n".join(f"    llvm.store %plane{n}_out, %plane{n}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr" for n in range(LOW))
+    store = "\n".join(
+        f"    llvm.store %plane{n}_out, %plane{n}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr" for n in range(LOW)
+    )
     keep = "\n".join(
         f"""        %carry{n}_at = llvm.getelementptr %waiting_at[{(LOW + PLANES + 1 + n) * width}] : (!llvm.ptr) -> !llvm.ptr, f32
         llvm.store {word}, %carry{n}_at {{alignment = 4 : i64}} : {ivec}, !llvm.ptr"""

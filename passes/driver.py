@@ -371,7 +371,18 @@ def _task_text(driver: Driver) -> str:
                     drawn = _drawn(f, kernel, batch, i, j)
                     extra = [kind for _, kind in kernel.extra]
                     types = ", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra])
-                    arguments = (row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn, *counted)
+                    arguments = (
+                        row_data,
+                        lane_data,
+                        tile,
+                        kc,
+                        count,
+                        *row_range,
+                        *lane_range,
+                        *where,
+                        *drawn,
+                        *counted,
+                    )
                     if kernel.narrow:
                         for predicate, name in (("ugt", kernel.name), ("ule", f"{kernel.name}_one")):
                             with f.when(f.compare(predicate, lane_count, f.number(t.width), "i64")):
@@ -414,7 +425,9 @@ def _task_text(driver: Driver) -> str:
     if kernel.counts:
         with f.when(counting):
             f.call(f"{kernel.name}_merge", counted[0], types="!llvm.ptr")
-            f.call("numc_count", counts, counted[0], f.number(t.width), types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm")
+            f.call(
+                "numc_count", counts, counted[0], f.number(t.width), types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm"
+            )
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
 

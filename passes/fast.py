@@ -145,9 +145,7 @@ def products_are_exact(fma: Fma, limits: Guard) -> bool:
     return len(fma.terms) == 1 and grid + 2 <= 24 and max(least, limits.product - grid) >= -149
 
 
-def emit_fast_fma(
-    code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "", product: str = ""
-) -> str:
+def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "", product: str = "") -> str:
     """Append one step of `fma` that is exact under its guard; returns the name of D.
 
     noise: what it draws. product: of `a` and `b`, if it is exact and there already.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
+    from numc.compiler.collect import collect_stats as collect_stats
     from numc.compiler.compile import lower as lower
     from numc.compiler.cost import cost as cost
     from numc.compiler.driver import compile as compile
@@ -62,6 +63,7 @@ _PUBLIC = {
     "explain": ("numc.compiler.explain", "explain"),
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
+    "collect_stats": ("numc.compiler.collect", "collect_stats"),
     "compile": ("numc.compiler.driver", "compile"),
     "cost": ("numc.compiler.cost", "cost"),
     "fma": ("numc.compiler.arrays", "fma"),
