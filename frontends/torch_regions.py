@@ -76,7 +76,7 @@ class Region:
     programs: dict[tuple[Arithmetic, bool], Program] = field(default_factory=dict)
 
     def program(self, chosen: Arithmetic) -> Program:
-        """Return the program for an arithmetic, compiled when first asked for; one that counts where that is collected."""
+        """Return the program for an arithmetic, compiled when first asked for; one that counts if that is asked for."""
         key = chosen, counting()
         found = self.programs.get(key)
         if found is None:
