@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_json_and_a_file(numc_run, counting):
     assert (found.what, str(found.sample), str(row.sampled)) == (("swamping", "fmas"), "1/2", "1/2")
     done = numc_run(*given, "--output", "y.npy", "--stats-output", "stats.json")
     assert (done.status, done.out, done.err) == (0, "", "")
-    assert numc.Statistics.from_json(open("stats.json").read()) == found
+    assert numc.Statistics.from_json(Path("stats.json").read_text()) == found
 
 
 def test_a_model_is_compiled_to_count_if_need_be(numc_run, folder):

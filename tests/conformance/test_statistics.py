@@ -110,7 +110,7 @@ def expected(a: F32, b: F32, c: F32, fma: Fma, stream: int, stride: int) -> list
 )
 def test_every_addition_is_counted(fma: str, target: str) -> None:
     op = parse_fma(fma)
-    a, b, c = operands(op, 9, DEPTH, 35)
+    a, b, c = operands(op, 5 if op.draws else 9, DEPTH, 35)
     program = matmul(fma, target)
     streams = []
 
