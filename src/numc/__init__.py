@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
     from numc.compiler.bisect import bisect as bisect
+    from numc.compiler.collect import collect_stats as collect_stats
     from numc.compiler.compile import lower as lower
     from numc.compiler.cost import cost as cost
     from numc.compiler.diff import diff as diff
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from numc.compiler.packed import pack as pack
     from numc.compiler.packed import unpack as unpack
     from numc.compiler.roles import PRESETS as presets  # noqa: F401, N811
+    from numc.compiler.statistics import Histogram as Histogram
+    from numc.compiler.statistics import LayerStatistics as LayerStatistics
+    from numc.compiler.statistics import Statistics as Statistics
+    from numc.compiler.statistics import TensorStatistics as TensorStatistics
     from numc.compiler.verify import verify as verify
     from numc.frontends.dynamo import arithmetic as arithmetic
     from numc.frontends.dynamo import backend as backend
@@ -48,6 +53,10 @@ _PUBLIC = {
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
     "Packed": ("numc.compiler.packed", "Packed"),
+    "Histogram": ("numc.compiler.statistics", "Histogram"),
+    "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
+    "Statistics": ("numc.compiler.statistics", "Statistics"),
+    "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
     "arithmetic": ("numc.frontends.dynamo", "arithmetic"),
     "backend": ("numc.frontends.dynamo", "backend"),
     "counters": ("numc.frontends.dynamo", "counters"),
@@ -57,6 +66,7 @@ _PUBLIC = {
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
     "bisect": ("numc.compiler.bisect", "bisect"),
+    "collect_stats": ("numc.compiler.collect", "collect_stats"),
     "compile": ("numc.compiler.driver", "compile"),
     "cost": ("numc.compiler.cost", "cost"),
     "diff": ("numc.compiler.diff", "diff"),
