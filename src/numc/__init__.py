@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
+    from numc.compiler.collect import collect_stats as collect_stats
     from numc.compiler.compile import lower as lower
     from numc.compiler.cost import cost as cost
     from numc.compiler.driver import compile as compile
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from numc.compiler.packed import pack as pack
     from numc.compiler.packed import unpack as unpack
     from numc.compiler.roles import PRESETS as presets  # noqa: F401, N811
+    from numc.compiler.statistics import Histogram as Histogram
+    from numc.compiler.statistics import LayerStatistics as LayerStatistics
+    from numc.compiler.statistics import Statistics as Statistics
+    from numc.compiler.statistics import TensorStatistics as TensorStatistics
     from numc.compiler.verify import verify as verify
     from numc.frontends.dynamo import arithmetic as arithmetic
     from numc.frontends.dynamo import backend as backend
@@ -46,6 +51,10 @@ _PUBLIC = {
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
     "Packed": ("numc.compiler.packed", "Packed"),
+    "Histogram": ("numc.compiler.statistics", "Histogram"),
+    "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
+    "Statistics": ("numc.compiler.statistics", "Statistics"),
+    "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
     "arithmetic": ("numc.frontends.dynamo", "arithmetic"),
     "backend": ("numc.frontends.dynamo", "backend"),
     "counters": ("numc.frontends.dynamo", "counters"),
@@ -54,6 +63,7 @@ _PUBLIC = {
     "explain": ("numc.compiler.explain", "explain"),
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
+    "collect_stats": ("numc.compiler.collect", "collect_stats"),
     "compile": ("numc.compiler.driver", "compile"),
     "cost": ("numc.compiler.cost", "cost"),
     "fma": ("numc.compiler.arrays", "fma"),
