@@ -85,9 +85,9 @@ def search(model: str, tolerance: float, limit: int | None) -> Found:
 
     def stage(arithmetic: str, chosen: Mapping[str, int]) -> Stage:
         text = policy(chosen)
-        found = [measure.accuracy(measure.logits(model, part, policy=text), part) for part in (seen, rest)]
+        searched, others = (measure.accuracy(measure.logits(model, x, policy=text), x) for x in (seen, rest))
         mean = sum(fmas[name] * count for name, count in chosen.items()) / sum(fmas.values())
-        return Stage(arithmetic, *found, mean, numc.cost(path, policy=text).iso_area)
+        return Stage(arithmetic, searched, others, mean, numc.cost(path, policy=text).iso_area)
 
     stages = (
         stage("fp32", dict.fromkeys(fmas, MOST)),

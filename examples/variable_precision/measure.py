@@ -45,7 +45,7 @@ def held_out(limit: int | None = None) -> Images:
     return Images(data["images"], data["labels"]).part(slice(limit))
 
 
-def logits(model: str, images: Images, **arithmetic: str) -> npt.NDArray[np.float32]:
+def logits(model: str, images: Images, **arithmetic: Any) -> npt.NDArray[np.float32]:
     """Return the logits, (n, 10), under fma and ops or a policy. Raises numc.NumcError for what does not exist."""
     program: Any = numc.compile(DIGITS / f"{model}.onnx", **arithmetic)
     return np.asarray(program(images.x))
