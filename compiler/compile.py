@@ -127,7 +127,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
 
     Raises NumcError for bad input.
     """
-    inputs, outputs = _signature(imported)
+    inputs, outputs = signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
     module, state = lowered(imported, options, "llvm", dump)
     weights = _weights(imported, state, options)
@@ -222,7 +222,7 @@ def _converted(value: np.ndarray, to: str) -> np.ndarray:
     return round_array(value, to)
 
 
-def _signature(imported: Imported) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:
+def signature(imported: Imported) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:
     """The inputs and outputs: as the frontend named them, or from the types of ``@main``."""
     if imported.inputs or imported.outputs:
         return (
