@@ -6,7 +6,6 @@ checked is the machine code of the program file on its own weights, not another 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +15,10 @@ import numpy.typing as npt
 
 from numc.compiler.fma import Fma
 from numc.compiler.grammar import parse_fma
-from numc.compiler.group_arrays import largest_magnitude
-from numc.compiler.grouped import GroupConversion
-from numc.compiler.reference import Draws, dot
-from numc.compiler.reference.group_operators import PARTS, Source
+from numc.compiler.operands import Operands
+from numc.compiler.reference import dot
+from numc.compiler.reference.group_operators import PARTS
 from numc.compiler.reference.operators import grouped_dot, vector
-from numc.passes.driver import CONTEXT
-from numc.passes.packing import Layout, pair_values
-from numc.passes.staging import Plane
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
@@ -108,13 +103,11 @@ class Watch:
     def observe(self, kernel: int, operands: int, phase: int) -> None:
         """Called before (phase 0) and after (phase 1) each kernel."""
         about = self.table[kernel]
-        view = _View(operands, about)
+        view = Operands(operands, about)
         if phase == 0:
-            # The kernel writes the accumulators of each output here, at entry and at exit: nothing else keeps them.
-            self._probe = np.empty((2, *view.sizes), np.float32)
-            view.set_probe(self._probe.ctypes.data)
+            self._probe = view.watch()
             return
-        view.set_probe(0)
+        view.unwatch()
         # The first execution gets the whole share, later ones (of a loop) one sample each.
         count = 1 if self.checked[kernel] else self._each
         sizes = view.sizes
@@ -136,7 +129,7 @@ class Watch:
 
     @staticmethod
     def _recomputed(
-        view: _View, sides: tuple[str, str], place: tuple[int, int, int], start: np.float32, fma: Fma
+        view: Operands, sides: tuple[str, str], place: tuple[int, int, int], start: np.float32, fma: Fma
     ) -> np.float32:
         """One output by the reference; `sides`: which operand supplies a and b."""
         batch, row, lane = place
@@ -159,90 +152,3 @@ class Watch:
 
 def _bits(x: np.float32) -> int:
     return int(np.float32(x).view(np.uint32))
-
-
-class _View:
-    """The operands of a running kernel, read where they are: the words of driver.CONTEXT."""
-
-    def __init__(self, address: int, about: Mapping[str, Any]) -> None:
-        self._words = dict(zip(CONTEXT, (ctypes.c_int64 * len(CONTEXT)).from_address(address), strict=True))
-        self._probe = ctypes.c_int64.from_address(address + 8 * CONTEXT.index("probe"))
-        self._packed = about["packed"]
-        self._layout = Layout(**about["layout"]) if self._packed else None
-        self._plane = Plane(**about["plane"]) if about["plane"] else None
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Batches, rows and lanes."""
-        return self._words["batches"], self._words["rows"], self._words["lanes"]
-
-    def set_probe(self, address: int) -> None:
-        """Where the kernel writes its accumulators, shape (2, batches, rows, lanes); 0 for nowhere."""
-        self._probe.value = address
-
-    def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
-        address = self._words[name] + 8 * start
-        return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
-
-    def draws(self, place: tuple[int, int, int]) -> Draws:
-        """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
-        element = self._element(dict(zip(("e_batch", "e_row", "e_lane"), place, strict=True)))
-        return Draws(self._words["random"] & (1 << 64) - 1, element)
-
-    def source(self, across: str, batch: int, place: int, part: int) -> Source:
-        """What the conversion of one ``row`` or ``lane`` draws from: nothing that matters, if it does not."""
-        element = self._element({"e_batch": batch, f"e_{across}": place})
-        return Source(self._words["random"] & (1 << 64) - 1, element, part)
-
-    def _element(self, place: Mapping[str, int]) -> int:
-        return sum(int(self._table(name, at, 1)[0]) for name, at in place.items() if self._words[name])
-
-    @property
-    def depth(self) -> int:
-        """Steps of k."""
-        return int(self._words["depth"])
-
-    def is_packed(self, across: str) -> bool:
-        """Whether the operand that supplies the rows (``row``) or the lanes (``lane``) lies packed in the program."""
-        return bool(self._packed == across + "s")
-
-    def largest(self, across: str, to: GroupConversion, batch: int, place: int) -> np.float32:
-        """The largest magnitude of that operand, or of the channel `place`, where its conversion depends on that."""
-        word = self._words["a_largest" if across == "row" else "b_largest"]
-        if to.channel:
-            if not self.is_packed(across):
-                # As the program sees it: a list for every batch would need the tile, which is not written down.
-                values = self.values(across, batch, place)
-                return largest_magnitude(values, to.format)
-            word = ctypes.c_uint32.from_address(word + 4 * place).value
-        most: np.float32 = np.float32(np.array(word, np.uint32).view(np.float32))
-        return most
-
-    def values(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
-        """The values over k of one ``row`` or ``lane``; of a weight packed as intN the integers."""
-        operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
-        depth = self.depth
-        if depth == 0:
-            return np.zeros(0, np.float32)
-        start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
-        if self._layout is not None and self.is_packed(across) and self._layout.pairs:
-            words = self._layout.panel_words(depth)
-            address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
-            panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
-            of_panel = pair_values(panel, self._layout, depth)
-            return np.asarray(of_panel[place % self._layout.extent])
-        if self._layout is not None and self.is_packed(across):
-            to = self._layout
-            offsets = start + to.index(0, place, depth, size)
-            offsets = offsets[:, None] + to.width * np.arange(to.parts)
-        else:
-            offsets = int(self._table(f"{operand}_{across}", place, 1)[0]) + self._table(f"{operand}_k", 0, depth)
-            if self._plane is not None and across == "lane":
-                offsets, inside = self._plane.sources(offsets)
-            offsets = start + offsets[:, None]
-        low = int(offsets.min())  # strides may be negative
-        address = self._words[operand] + 4 * low
-        data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
-        parts = np.where(inside[:, None], data[offsets - low], np.float32(0))
-        # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
-        return np.asarray(np.where(np.isfinite(parts[:, 0]), parts[:, ::-1].sum(axis=1, dtype=np.float32), parts[:, 0]))

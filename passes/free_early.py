@@ -21,7 +21,10 @@ def free_early(module: ir.Operation) -> None:
         for free in frees:
             buffer = free.operands[0]
             if not isinstance(buffer.owner, ir.Block) and buffer.owner.operation in positions:
-                free.move_after(_last_use(free, buffer, positions))
+                last = _last_use(free, buffer, positions)
+                # What a loop returns is not every buffer that it was given, though it could be: a return may come last.
+                if positions[last] < positions[free]:
+                    free.move_after(last)
 
 
 def _last_use(free: ir.Operation, buffer: ir.Value, positions: dict[ir.Operation, int]) -> ir.Operation:

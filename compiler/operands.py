@@ -1,0 +1,114 @@
+"""The operands and accumulators of a running kernel, read where they are: the words of driver.CONTEXT."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.group_arrays import largest_magnitude
+from numc.compiler.grouped import GroupConversion
+from numc.compiler.reference import Draws
+from numc.compiler.reference.group_operators import Source
+from numc.passes.driver import CONTEXT
+from numc.passes.packing import Layout, pair_values
+from numc.passes.staging import Plane
+
+
+class Operands:
+    """The operands of one execution of a kernel; valid while the observer of Program.observe is called."""
+
+    def __init__(self, address: int, about: Mapping[str, Any]) -> None:
+        self._words = dict(zip(CONTEXT, (ctypes.c_int64 * len(CONTEXT)).from_address(address), strict=True))
+        self._probe = ctypes.c_int64.from_address(address + 8 * CONTEXT.index("probe"))
+        self._packed = about["packed"]
+        self._layout = Layout(**about["layout"]) if self._packed else None
+        self._plane = Plane(**about["plane"]) if about["plane"] else None
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Batches, rows and lanes."""
+        return self._words["batches"], self._words["rows"], self._words["lanes"]
+
+    def watch(self) -> npt.NDArray[np.float32]:
+        """Have the kernel write its accumulators to a new array [2, batches, rows, lanes]: at entry, and at exit.
+
+        Nothing else keeps them. Before the kernel runs; `unwatch` after it, as long as there is the array.
+        """
+        probe = np.empty((2, *self.sizes), np.float32)
+        self._probe.value = probe.ctypes.data
+        return probe
+
+    def unwatch(self) -> None:
+        """Have the kernel write its accumulators nowhere."""
+        self._probe.value = 0
+
+    def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
+        address = self._words[name] + 8 * start
+        return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
+
+    def draws(self, place: tuple[int, int, int]) -> Draws:
+        """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
+        element = self._element(dict(zip(("e_batch", "e_row", "e_lane"), place, strict=True)))
+        return Draws(self._words["random"] & (1 << 64) - 1, element)
+
+    def source(self, across: str, batch: int, place: int, part: int) -> Source:
+        """What the conversion of one ``row`` or ``lane`` draws from: nothing that matters, if it does not."""
+        element = self._element({"e_batch": batch, f"e_{across}": place})
+        return Source(self._words["random"] & (1 << 64) - 1, element, part)
+
+    def _element(self, place: Mapping[str, int]) -> int:
+        return sum(int(self._table(name, at, 1)[0]) for name, at in place.items() if self._words[name])
+
+    @property
+    def depth(self) -> int:
+        """Steps of k."""
+        return int(self._words["depth"])
+
+    def is_packed(self, across: str) -> bool:
+        """Whether the operand that supplies the rows (``row``) or the lanes (``lane``) lies packed in the program."""
+        return bool(self._packed == across + "s")
+
+    def largest(self, across: str, to: GroupConversion, batch: int, place: int) -> np.float32:
+        """The largest magnitude of that operand, or of the channel `place`, where its conversion depends on that."""
+        word = self._words["a_largest" if across == "row" else "b_largest"]
+        if to.channel:
+            if not self.is_packed(across):
+                # As the program sees it: a list for every batch would need the tile, which is not written down.
+                values = self.values(across, batch, place)
+                return largest_magnitude(values, to.format)
+            word = ctypes.c_uint32.from_address(word + 4 * place).value
+        most: np.float32 = np.float32(np.array(word, np.uint32).view(np.float32))
+        return most
+
+    def values(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
+        """The values over k of one ``row`` or ``lane``; of a weight packed as intN the integers."""
+        operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
+        depth = self.depth
+        if depth == 0:
+            return np.zeros(0, np.float32)
+        start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
+        if self._layout is not None and self.is_packed(across) and self._layout.pairs:
+            words = self._layout.panel_words(depth)
+            address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
+            panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
+            of_panel = pair_values(panel, self._layout, depth)
+            return np.asarray(of_panel[place % self._layout.extent])
+        if self._layout is not None and self.is_packed(across):
+            to = self._layout
+            offsets = start + to.index(0, place, depth, size)
+            offsets = offsets[:, None] + to.width * np.arange(to.parts)
+        else:
+            offsets = int(self._table(f"{operand}_{across}", place, 1)[0]) + self._table(f"{operand}_k", 0, depth)
+            if self._plane is not None and across == "lane":
+                offsets, inside = self._plane.sources(offsets)
+            offsets = start + offsets[:, None]
+        low = int(offsets.min())  # strides may be negative
+        address = self._words[operand] + 4 * low
+        data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
+        parts = np.where(inside[:, None], data[offsets - low], np.float32(0))
+        # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
+        return np.asarray(np.where(np.isfinite(parts[:, 0]), parts[:, ::-1].sum(axis=1, dtype=np.float32), parts[:, 0]))
