@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from numc.compiler.packed import pack as pack
     from numc.compiler.packed import unpack as unpack
     from numc.compiler.roles import PRESETS as presets  # noqa: F401, N811
+    from numc.compiler.statistics import Histogram as Histogram
+    from numc.compiler.statistics import LayerStatistics as LayerStatistics
+    from numc.compiler.statistics import Statistics as Statistics
+    from numc.compiler.statistics import TensorStatistics as TensorStatistics
     from numc.compiler.verify import verify as verify
     from numc.frontends.dynamo import arithmetic as arithmetic
     from numc.frontends.dynamo import backend as backend
@@ -46,6 +50,10 @@ _PUBLIC = {
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
     "Packed": ("numc.compiler.packed", "Packed"),
+    "Histogram": ("numc.compiler.statistics", "Histogram"),
+    "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
+    "Statistics": ("numc.compiler.statistics", "Statistics"),
+    "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
     "arithmetic": ("numc.frontends.dynamo", "arithmetic"),
     "backend": ("numc.frontends.dynamo", "backend"),
     "counters": ("numc.frontends.dynamo", "counters"),
