@@ -68,6 +68,7 @@ def compare(
     example_inputs: Any = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     dynamic_shapes: Any = None,
+    commands: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Run a model on data in several arithmetics and compare them with fp32, which is always the first of them.
@@ -77,14 +78,18 @@ def compare(
     values of the shape of the output. metrics: names of compare_metrics.METRICS; () are those that suit the labels.
     output: the one that is compared, the first if None. batch: samples that run at once, where the model leaves that
     free. statistics: also count swamping and exponents, which runs everything once more. results: a file that keeps
-    every finished result; those in it are not computed again. progress: see Progress.
+    every finished result; those in it are not computed again. commands: what a report says that reproduces it.
+    progress: see Progress.
     Raises NumcError for bad input, before anything is compiled, and Interrupted for Ctrl-C.
     """
     name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
     columns = [Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))]
     columns += _policies(policies)
     # The same arithmetic in other words is one column, under the first of its names.
-    columns = list({str(column.options.resolved()[0]): column for column in reversed(columns)}.values())[::-1]
+    unique: dict[str, Column] = {}
+    for column in columns:
+        unique.setdefault(str(column.options.resolved()[0]), column)
+    columns = list(unique.values())
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = _output(output, outputs)
@@ -113,7 +118,7 @@ def compare(
     return Comparison(
         name, checked.samples, checked.steps[0][1], threads, names, kind,
         tuple(replace(r, name=c.name) for r, c in zip(found, columns, strict=True) if r is not None),
-        {"model": digest, "data": checked.sha256()}, _versions(), _commands(name, columns),
+        {"model": digest, "data": checked.sha256()}, _versions(), tuple(commands),
     )  # fmt: skip
 
 
@@ -341,7 +346,3 @@ def _processor() -> str:
         return platform.machine()
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     return name or platform.machine()
-
-
-def _commands(model: str, columns: Sequence[Column]) -> tuple[str, ...]:
-    return ()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from numc.compiler.errors import NumcError
@@ -136,6 +138,18 @@ class Comparison:
             if result.name == name:
                 return result
         raise KeyError(name)
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Write one HTML file that needs nothing else. Raises NumcError if it cannot, or without numc[report]."""
+        from numc.compiler.report import write_report
+
+        write_report(self, Path(path))
+
+    def write_plots(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write every plot as .png and .svg; return the files. Raises NumcError, as write_report does."""
+        from numc.compiler.report import write_plots
+
+        return write_plots(self, Path(folder))
 
     def as_json(self) -> dict[str, Any]:
         """Return it in types that JSON has; numbers that are not finite are strings."""

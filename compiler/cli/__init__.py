@@ -13,6 +13,7 @@ import click
 
 import numc
 from numc.compiler.cli.cache_command import cache_command
+from numc.compiler.cli.compare_command import compare_command
 from numc.compiler.cli.compile_command import compile_command
 from numc.compiler.cli.cost_command import cost_command
 from numc.compiler.cli.explain_command import explain_command
@@ -50,6 +51,7 @@ for _command in (
     compile_command,
     explain_command,
     cost_command,
+    compare_command,
     run_command,
     verify_command,
     opt_command,

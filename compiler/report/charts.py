@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from numc.compiler.compare_metrics import METRICS
 from numc.compiler.comparison import BREAKS, Comparison, Result
+from numc.compiler.formats import Format
+from numc.compiler.grammar import parse_any_conversion, parse_fma
+from numc.compiler.statistics import FRACTIONS, TensorStatistics
 
 Point = tuple[float, float]
 Ticks = tuple[tuple[float, str], ...]
@@ -87,14 +90,16 @@ class Histogram:
     fractions: tuple[float, ...]
     format: str
     inside: tuple[int, int] | None
-    below: int = 0
-    outside: float = 0.0
-    told: str = ""
+    below: int
+    told: str
 
 
 @dataclass(frozen=True)
 class Exponents:
-    """The exponent histograms of one arithmetic: rows of a layer and, for a, b and result, its histogram or None."""
+    """The exponent histograms of one arithmetic: rows of a layer and, for a, b and result, its histogram or None.
+
+    open: this one is shown first.
+    """
 
     name: str
     title: str
@@ -102,6 +107,7 @@ class Exponents:
     high: int
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Histogram | None, ...]], ...]
+    open: bool = False
 
 
 def colour_of(comparison: Comparison, result: Result) -> tuple[str, int]:
@@ -118,7 +124,8 @@ def accuracy(comparison: Comparison) -> Chart:
     metric = METRICS[name]
     scale = 100.0 if metric.percent else 1.0
     values = [r.metrics[name] * scale for r in comparison.results]
-    axis = _linear(f"{name}{' (%)' if metric.percent else ''}", values, better="high" if metric.best == "max" else "low")
+    label = f"{name} (%)" if metric.percent else name
+    axis = _linear(label, values, better="high" if metric.best == "max" else "low")
     told = [f"{name} {v:.4g}{'%' if metric.percent else ''}" for v in values]
     return _over_area(comparison, "accuracy", f"{name} over area", axis, values, told, metric.best == "max")
 
@@ -143,13 +150,12 @@ def _over_area(
 ) -> Chart:
     areas = [r.area for r in comparison.results]
     low, top = min(areas) / 1.25, max(areas) * 1.25
-    ticks = [t for t in (4, 9, 16, 36, 64, 121, 192, 256, 384, 576, 1152) if low <= t <= top]
-    kept = [ticks[-1]] if ticks else []
+    ticks = [t for t in (1, 4, 16, 64, 192, 576, 1728) if low <= t <= top]
+    kept: list[int] = []
     for tick in reversed(ticks):  # not so near to each other that their texts touch on a narrow page
-        if math.log(kept[-1] / tick) > math.log(top / low) / 7:
-            kept.insert(0, tick) if tick not in kept else None
-            kept.sort(reverse=True)
-    x = Axis("area units of an FMA", low, top, tuple((t, str(t)) for t in sorted(kept)), True, "low")
+        if not kept or math.log(kept[-1] / tick) > math.log(top / low) / 7:
+            kept.append(tick)
+    x = Axis("area units of an FMA", low, top, tuple((t, str(t)) for t in reversed(kept)), True, "low")
     series = []
     for number, result in enumerate(comparison.results[leave_out:], leave_out):
         colour, shape = colour_of(comparison, result)
@@ -212,18 +218,24 @@ def swamping(comparison: Comparison) -> tuple[Chart, ...]:
             told = tuple(f"{row.layer}: {p:.4g}% without swamping at {k:g} bits" for k, p in points)
             colour = f"q{n / max(1, len(rows) - 1):.3f}"
             series.append(Series(row.layer, points, colour, 0, True, told))
-        bits = accumulator_bits(rows[0].fma)
-        rules = (Rule("x", bits, f"k = {bits}"),) if len({row.fma for row in rows}) == 1 else ()
+        rules: tuple[Rule, ...] = ()
+        if len({row.fma for row in rows}) == 1:
+            bits = accumulator_bits(rows[0].fma)
+            shares = [100 * row.without_swamping(bits) for row in rows]
+            rules = (Rule("x", bits, f"k = {bits}: {_span(min(shares), max(shares))}%"),)
         found.append(Chart(f"swamping-{_slug(result.name)}", result.name, x, y, tuple(series), rules))
     return tuple(found)
 
 
+def _span(low: float, high: float) -> str:
+    one, other = f"{low:.3g}", f"{high:.3g}"
+    return one if one == other else f"{one} to {other}"
+
+
 def accumulator_bits(fma: str) -> int:
     """Significand bits of the accumulator of an operator, those of all of its parts."""
-    from numc.compiler.grammar import parse_fma
-
     fmt = parse_fma(fma).acc.format
-    return min(24, getattr(fmt, "parts", 1) * fmt.precision - 1)
+    return min(24, getattr(fmt, "parts", 1) * fmt.precision - 1)  # parts follow each other without a gap, at least
 
 
 def exponents(comparison: Comparison) -> tuple[Exponents, ...]:
@@ -246,30 +258,31 @@ def exponents(comparison: Comparison) -> tuple[Exponents, ...]:
         high = max([high, *(r[1] + 1 for r in ranges if r[1] < high + 24)])
         found.append(Exponents(f"exponents-{_slug(result.name)}", result.name, low - 1, high + 1,
                                ("operand A", "operand B", "result"), tuple(rows)))  # fmt: skip
+    if found:  # the one with the narrowest range has the most to show
+        best = min(range(len(found)), key=lambda n: _narrowest(found[n]))
+        found[best] = replace(found[best], open=True)
     return tuple(found)
 
 
-def _histogram(tensor: object) -> Histogram | None:
-    from numc.compiler.grammar import parse_any_conversion
+def _narrowest(chart: Exponents) -> int:
+    every = [h.inside for _, three in chart.rows for h in three if h is not None and h.inside is not None]
+    return min((high - low for low, high in every), default=1 << 20)
 
+
+def _histogram(tensor: TensorStatistics | None) -> Histogram | None:
     if tensor is None:
         return None
-    counts, elements = tensor.exponents, max(1, tensor.elements)  # type: ignore[attr-defined]
-    fmt = parse_any_conversion(str(tensor.format)).format  # type: ignore[attr-defined]
-    limits = (fmt.emin, fmt.emax) if hasattr(fmt, "emin") and not hasattr(fmt, "group") else None
-    first = next((n for n, count in enumerate(counts.counts) if count), 0)
-    last = next((n for n in reversed(range(len(counts.counts))) if counts.counts[n]), -1)
-    fractions = tuple(count / elements for count in counts.counts[first : last + 1])
-    low = counts.low + first
-    outside = 0.0
-    if limits is not None:
-        outside = sum(f for n, f in enumerate(fractions) if not limits[0] <= low + n <= limits[1])
-    used = sum(1 for fraction in fractions if fraction)
-    zeros = tensor.zeros / elements  # type: ignore[attr-defined]
-    told = f"{used} exponents" + (f", {low} to {low + len(fractions) - 1}" if fractions else "")
-    told += f", {zeros:.3g} zeros" if zeros else ""
-    below = getattr(fmt, "significand_bits", 0) if getattr(fmt, "subnormals", False) else 0
-    return Histogram(low, fractions, str(tensor.format), limits, below, outside, told)  # type: ignore[attr-defined]
+    counts, elements = tensor.exponents.trimmed(), max(1, tensor.elements)
+    fractions = tuple(count / elements for count in counts.counts)
+    fmt = parse_any_conversion(tensor.format).format
+    told = [f"{tensor.ranges_used} exponents"]
+    if fractions:
+        told = [f"{tensor.ranges_used} exponents from {counts.low} to {counts.low + len(fractions) - 1}"]
+    told += [f"{tensor.fraction(name):.2%} {name}" for name in FRACTIONS if getattr(tensor, name)]
+    inside, below = None, 0
+    if isinstance(fmt, Format):
+        inside, below = (fmt.emin, fmt.emax), fmt.significand_bits if fmt.subnormals else 0
+    return Histogram(counts.low, fractions, tensor.format, inside, below, f"{tensor.format}: {', '.join(told)}")
 
 
 def all_charts(comparison: Comparison) -> list[Chart | Exponents]:
@@ -310,6 +323,3 @@ def _slug(name: str) -> str:
     """A name for files."""
     plain = "".join(c if c.isalnum() or c == "_" else "-" for c in name)
     return "-".join(filter(None, plain.split("-")))
-
-
-Draw = Callable[[Comparison], Chart]

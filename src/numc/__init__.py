@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
+    from numc.compiler.compare import compare as compare
+    from numc.compiler.comparison import Comparison as Comparison
     from numc.compiler.compile import lower as lower
     from numc.compiler.cost import cost as cost
     from numc.compiler.driver import compile as compile
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 # Public name -> the module that has it, and what it is called there ("" is the module itself).
 _PUBLIC = {
+    "Comparison": ("numc.compiler.comparison", "Comparison"),
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
     "Packed": ("numc.compiler.packed", "Packed"),
@@ -62,6 +65,7 @@ _PUBLIC = {
     "explain": ("numc.compiler.explain", "explain"),
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
+    "compare": ("numc.compiler.compare", "compare"),
     "compile": ("numc.compiler.driver", "compile"),
     "cost": ("numc.compiler.cost", "cost"),
     "fma": ("numc.compiler.arrays", "fma"),
