@@ -53,6 +53,7 @@ def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec
         if name not in METRICS:
             near = did_you_mean(name, METRICS)
             raise NumcError(f"unknown metric '{name}'{near}: allowed are {', '.join(METRICS)}")
+    for name in names:
         if METRICS[name].needs and (labels is None or labels.dtype.kind == "f"):
             given = "values" if labels is not None else "none"
             raise NumcError(f"metric '{name}': needs labels that are class numbers, got {given}: give --labels FILE")

@@ -33,7 +33,6 @@ _STYLE: Any = {
     "ytick.color": "#566173",
     "text.color": INK[0],
     "font.size": 9,
-    "svg.hashsalt": "numc",  # equal charts are equal files
     "svg.fonttype": "none",
 }
 _WIDE, _HIGH = 6.4, 3.8
