@@ -14,6 +14,7 @@ from numc.compiler.grammar import parse_any_conversion, parse_fma
 from numc.compiler.group_arrays import round_groups
 from numc.compiler.grouped import GroupConversion
 from numc.compiler.reference.random import draws, stream
+from numc.compiler.statistics import counting
 from numc.frontends.imported import Imported
 from numc.runtime.program import Program, seed_number
 
@@ -50,7 +51,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
         shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
         x, y, z = (np.broadcast_to(f32_array(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
-        return _run_matmul(_batch_dot(str(operator)), x[:, None], y[:, None], np.array(z)).reshape(shape)
+        return _run_matmul(_batch_dot(str(operator), counting()), x[:, None], y[:, None], np.array(z)).reshape(shape)
     text = "".join(
         f'numc.round"(%a{n}) {{to = "{to}"}} : (f32) -> f32\n    %v{n + 1} = "'
         for n, to in enumerate((operator.a, operator.b, operator.acc))
@@ -85,7 +86,9 @@ def matmul(
         raise NumcError(f"matmul: c has shape {start.shape}: want {shape}")
     # Few rows have a micro-kernel of their own.
     rows = len(x) if 0 < len(x) < 8 else None
-    return _run_matmul(_matmul(str(parse_fma(fma)), rows, target, fast), x, y, start, threads=threads, seed=seed)
+    return _run_matmul(
+        _matmul(str(parse_fma(fma)), rows, target, fast, counting()), x, y, start, threads=threads, seed=seed
+    )
 
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
@@ -138,7 +141,7 @@ func.func @main({arguments}) -> {kind} {{
 
 
 @cache
-def _matmul(fma: str, rows: int | None, target: str, fast: bool) -> Program:
+def _matmul(fma: str, rows: int | None, target: str, fast: bool, statistics: bool) -> Program:
     kind = "tensor<?x?xf32>"
     left = f"tensor<{rows or '?'}x?xf32>"
     return _compile(
@@ -150,11 +153,12 @@ func.func @main(%a: {left}, %b: {kind}, %c: {left}) -> {left} {{
         fma=fma,
         target=target,
         fast=fast,
+        statistics=statistics,
     )
 
 
 @cache
-def _batch_dot(fma: str) -> Program:
+def _batch_dot(fma: str, statistics: bool) -> Program:
     kind = "tensor<?x?xf32>"
     return _compile(
         f"""
@@ -170,4 +174,5 @@ func.func @main(%a: {kind}, %b: {kind}, %c: tensor<?xf32>) -> tensor<?xf32> {{
   return %r : tensor<?xf32>
 }}""",
         fma=fma,
+        statistics=statistics,
     )

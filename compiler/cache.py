@@ -129,7 +129,7 @@ def entry(
     made_by = [VERSION, own_sources(), _version("torch-mlir"), _version("onnx")]
     # The program's table names the lines of the rules.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
-    how = [options.fast, options.pack_weights, options.calibration, sorted(switched_off())]
+    how = [options.fast, options.pack_weights, options.statistics, options.calibration, sorted(switched_off())]
     chosen = [arithmetic, target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")

@@ -117,6 +117,7 @@ def lowered(
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
     state = pipeline.State(policy, target, options.fast, frozenset(imported.weights), _runs_here())
     state.nodes, state.roles = imported.nodes, imported.roles
+    state.statistics = options.statistics
     state.calibration = {number: (rows, lanes) for number, rows, lanes in options.calibration}
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module, state
@@ -145,6 +146,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "policy": str(state.policy),
         "layers": rows(state.decisions.values()),
         "target": state.target.name,
+        "statistics": options.statistics,
         "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
         "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},

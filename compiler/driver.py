@@ -34,6 +34,7 @@ def compile(
     fast: bool = True,
     pack_weights: bool = False,
     calibrate: Data | None = None,
+    statistics: bool = False,
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
 ) -> Program:
@@ -47,6 +48,7 @@ def compile(
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
     fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
     weights in the bytes of their format and expands them when it is loaded, to the same bits.
+    statistics: kernels can count their additions (numc.collect_stats), which takes a little time even when they do not.
     calibrate: inputs by name, on which the scales of intN are found once and for all, not in every execution.
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
@@ -63,7 +65,7 @@ def compile(
     elif example_inputs is not None or dynamic_shapes is not None:
         raise NumcError(f"{source}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
     chosen = None if policy is None else load_policy(policy)
-    options = Options(fma, ops, target, fast, chosen, pack_weights)
+    options = Options(fma, ops, target, fast, chosen, pack_weights, statistics)
     if calibrate is not None:
         options = calibrated(source, options, shapes, calibrate, cache=cache)
     return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])

@@ -17,13 +17,17 @@ from numc.passes.driver import CONTEXT
 from numc.passes.packing import Layout, pair_values
 from numc.passes.staging import Plane
 
+IntArray = npt.NDArray[np.int64]
+
 
 class Operands:
     """The operands of one execution of a kernel; valid while the observer of Program.observe is called."""
 
+    _gathered: npt.NDArray[np.float32]
+
     def __init__(self, address: int, about: Mapping[str, Any]) -> None:
         self._words = dict(zip(CONTEXT, (ctypes.c_int64 * len(CONTEXT)).from_address(address), strict=True))
-        self._probe = ctypes.c_int64.from_address(address + 8 * CONTEXT.index("probe"))
+        self._address = address
         self._packed = about["packed"]
         self._layout = Layout(**about["layout"]) if self._packed else None
         self._plane = Plane(**about["plane"]) if about["plane"] else None
@@ -39,12 +43,20 @@ class Operands:
         Nothing else keeps them. Before the kernel runs; `unwatch` after it, as long as there is the array.
         """
         probe = np.empty((2, *self.sizes), np.float32)
-        self._probe.value = probe.ctypes.data
+        self._set("probe", probe.ctypes.data)
         return probe
 
     def unwatch(self) -> None:
         """Have the kernel write its accumulators nowhere."""
-        self._probe.value = 0
+        self._set("probe", 0)
+
+    def set_counts(self, address: int, stride: int, offset: int) -> None:
+        """Where the kernel counts its additions, 32 numbers, and in which steps of k; 0 for nowhere."""
+        for name, value in (("counts", address), ("stride", stride), ("offset", offset)):
+            self._set(name, value)
+
+    def _set(self, name: str, value: int) -> None:
+        ctypes.c_int64.from_address(self._address + 8 * CONTEXT.index(name)).value = value
 
     def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
         address = self._words[name] + 8 * start
@@ -83,6 +95,31 @@ class Operands:
             word = ctypes.c_uint32.from_address(word + 4 * place).value
         most: np.float32 = np.float32(np.array(word, np.uint32).view(np.float32))
         return most
+
+    def elements(self, across: str) -> tuple[int, list[IntArray | None], list[int]]:
+        """Where the elements of an operand are: an address, and tables and their sizes, of which offsets are sums.
+
+        A table of None is 0, 1, 2, ...; an operand that lies packed in the program is gathered first.
+        """
+        operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
+        batches, depth = int(self._words["batches"]), self.depth
+        batch = np.unique(self._table(f"{operand}_batch", 0, batches)) if batches else np.zeros(0, np.int64)
+        if self.is_packed(across):
+            firsts = np.unique(self._table(f"{operand}_batch", 0, batches), return_index=True)[1] if batches else batch
+            lines = [self.values(across, int(b), place) for b in firsts for place in range(size)]
+            self._gathered = np.concatenate(lines) if lines else np.zeros(0, np.float32)
+            return self._gathered.ctypes.data, [None] * 3, [len(self._gathered), 1, 1]
+        if self._plane is not None and across == "lane":
+            inside = np.zeros(1, np.int64)
+            for n, stride in zip(self._plane.inner, self._plane.strides, strict=True):
+                inside = (inside[:, None] + np.arange(n) * stride).reshape(-1)
+            return self._words[operand], [batch, inside, np.zeros(1, np.int64)], [len(batch), len(inside), 1]
+        tables: list[IntArray | None] = [
+            np.ascontiguousarray(batch),
+            self._table(f"{operand}_{across}", 0, size) if size else np.zeros(0, np.int64),
+            self._table(f"{operand}_k", 0, depth) if depth else np.zeros(0, np.int64),
+        ]
+        return self._words[operand], tables, [len(t) for t in tables if t is not None]
 
     def values(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
         """The values over k of one ``row`` or ``lane``; of a weight packed as intN the integers."""

@@ -17,6 +17,7 @@ class Options:
     policy: the arithmetic of every operation, instead of `fma` and `ops`, which are the policy of one default rule.
     `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
     pack_weights: the program holds weights in the bytes of their format, and expands them when it is loaded.
+    statistics: kernels that can count their additions, for statistics of swamping; no bit of a result depends on it.
     calibration: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
     """
 
@@ -26,6 +27,7 @@ class Options:
     fast: bool = True
     policy: Policy | None = None
     pack_weights: bool = False
+    statistics: bool = False
     calibration: tuple[tuple[int, int, int], ...] = ()
 
     def resolved(self) -> tuple[Policy, Target]:

@@ -47,6 +47,7 @@ class State:
     target: Target
     fast: bool = True
     weights: frozenset[int] = frozenset()
+    statistics: bool = False
     fold: bool = True  # only where this machine can run what it compiles
     calibration: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # options.py, by number
     contractions: list[Contraction] = field(default_factory=list)
@@ -153,6 +154,7 @@ def _contractions(module: ir.Module, state: State) -> None:
         state.weights,
         fast=fast,
         dot=state.target.has_dot,
+        statistics=state.statistics,
         calibration=state.calibration,
     )
     state.contractions, state.packings, state.unused_weights = found

@@ -61,8 +61,8 @@ class TensorStatistics:
     """What a tensor holds, over all executions.
 
     subnormals: 0 < abs(x) < 2^Emin of `format`. overflows: finite, beyond the largest number of `format`. exponents:
-    floor(log2(abs(x))) of all finite numbers but zeros. most: the largest fraction that an execution had, by name (zeros,
-    subnormals, infinities, nans, overflows).
+    floor(log2(abs(x))) of all finite numbers but zeros. most: the largest fraction that an execution had, by name
+    (zeros, subnormals, infinities, nans, overflows).
     """
 
     elements: int
@@ -109,8 +109,8 @@ class LayerStatistics:
     """What one contraction did, over all executions.
 
     layer, role, position, fma: as in the table of a policy. fmas: multiply-adds, of which the fraction `sampled` was
-    looked at for `swamping`, the histogram of abs(exponent(p) - exponent(c)) over the additions p + c of two numbers that
-    are finite and not zero, its last bin `LAST_BIN` and more; None if it was not asked for, or if `note` says why not.
+    looked at for `swamping`, the histogram of abs(exponent(p) - exponent(c)) over the additions p + c of two numbers
+    that are finite and not zero, its last bin `LAST_BIN` and more; None if not asked for, or if `note` says why not.
     adds: all additions that were looked at. tensors: ``a`` and ``b`` as the operator names them, and ``result``, the
     accumulators. rounding: the sums of (x - r)^2 and of r^2, r being the same sum in fp32.
     """
@@ -240,7 +240,7 @@ class Statistics:
         from torch.utils.tensorboard import SummaryWriter
 
         try:
-            writer = SummaryWriter(os.fspath(folder))  # type: ignore[no-untyped-call]
+            writer = SummaryWriter(os.fspath(folder))
         except OSError as error:
             raise NumcError(f"{folder}: cannot write there: {error.strerror or error}") from None
         with writer:
@@ -319,3 +319,10 @@ def sampling(text: str | float | Fraction) -> Fraction:
 
 
 MAX_SAMPLE = 1 << 20
+COUNTING: list[None] = []
+"""As long as the blocks of numc.collect_stats that count swamping."""
+
+
+def counting() -> bool:
+    """Whether what is compiled now has to be able to count."""
+    return bool(COUNTING)

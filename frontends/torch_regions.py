@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
@@ -15,6 +15,7 @@ from torch.fx.passes.split_module import split_module
 
 from numc.compiler import driver
 from numc.compiler.roles import Arithmetic
+from numc.compiler.statistics import counting
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
 from numc.frontends.torch_graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
@@ -47,8 +48,6 @@ class Counters:
 
 
 COUNTERS = Counters()
-WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
-"""What surrounds every run of a program."""
 _override: list[Arithmetic] = []
 
 
@@ -74,25 +73,23 @@ class Region:
     single: bool
     operations: int
     strides: Mapping[int, tuple[int, ...]]
-    programs: dict[Arithmetic, Program] = field(default_factory=dict)
+    programs: dict[tuple[Arithmetic, bool], Program] = field(default_factory=dict)
 
     def program(self, chosen: Arithmetic) -> Program:
-        """Return the program for an arithmetic; it is compiled when first asked for."""
-        found = self.programs.get(chosen)
+        """Return the program for an arithmetic, compiled when first asked for; one that counts if that is asked for."""
+        key = chosen, counting()
+        found = self.programs.get(key)
         if found is None:
             COUNTERS.programs += 1
-            contents, cached = driver.contents(self.imported, chosen.options())
+            contents, cached = driver.contents(self.imported, replace(chosen.options(), statistics=key[1]))
             COUNTERS.compilations += not cached
-            found = self.programs[chosen] = Program(contents)
+            found = self.programs[key] = Program(contents)
         return found
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
-        with contextlib.ExitStack() as stack:
-            for watch in WATCHES:
-                stack.enter_context(watch(program))
-            found = program(*tensors)
+        found = program(*tensors)
         results = list(found.values()) if isinstance(found, dict) else [found]
         for number, strides in self.strides.items():
             # Torch makes views of results by the strides that it saw when it traced them.

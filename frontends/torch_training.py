@@ -11,8 +11,7 @@ import torch
 
 from numc.compiler.errors import NumcError
 from numc.compiler.verify import Report, Watch
-from numc.frontends.torch_regions import WATCHES
-from numc.runtime.program import Program
+from numc.runtime.program import WATCHES, Program
 
 
 class Watched:

@@ -38,7 +38,8 @@ class Contraction:
     """What the runtime's observer needs to know about one kernel call: its number, operator, name and orientation.
 
     passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies packed
-    in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory.
+    in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory. counts: how
+    many additions of a multiply-add it can count.
     """
 
     id: int
@@ -49,6 +50,7 @@ class Contraction:
     packed: str
     layout: Layout | None
     plane: Plane | None
+    counts: int = 0
 
 
 def contractions_to_kernels(
@@ -58,17 +60,18 @@ def contractions_to_kernels(
     *,
     fast: bool = True,
     dot: bool = False,
+    statistics: bool = False,
     calibration: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> tuple[list[Contraction], dict[int, Packing], set[int]]:
     """Rewrite `module` in place; returns the contractions in program order, packed weights, and weights without a use.
 
-    dot: the target has VNNI. calibration: of contractions by number, the largest magnitudes of rows and lanes, where they
+    dot: the target has VNNI. statistics: kernels can count their additions. calibration: of contractions by number, the largest magnitudes of rows and lanes, where they
     are not found anew in every execution. weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
     the arguments that nothing uses any more are empty.
     """
     with module.context, ir.Location.unknown():
         found = [f for g in walk.operations(module, "linalg.generic") if (f := find(g)) is not None]
-        lowering = _Lowering(module, tile, fast and not disabled("fast"), dot, set(weights), calibration)
+        lowering = _Lowering(module, tile, fast and not disabled("fast"), dot, statistics, set(weights), calibration)
         # Paddings first: they change what the operations before them write.
         for each, kernel, padding in [(each, *lowering.prepared(each)) for each in found]:
             lowering.lower(each, kernel, padding)
@@ -85,11 +88,12 @@ class _Lowering:
         tile: Tile,
         fast: bool,
         dot: bool,
+        statistics: bool,
         weights: set[int],
         calibration: Mapping[int, tuple[int, int]],
     ) -> None:
         self._calibration = calibration
-        self.module, self.tile, self.fast, self.dot = module, tile, fast, dot
+        self.module, self.tile, self.fast, self.dot, self.statistics = module, tile, fast, dot, statistics
         self._weights = {walk.main(module).regions[0].blocks[0].arguments[n]: n for n in weights}
         self._packed: dict[tuple[object, ...], ir.Value] = {}
         self.table: list[Contraction] = []
@@ -104,7 +108,7 @@ class _Lowering:
         tile = _tile(self.tile, found)
         tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
         partial, narrow = _partial(tile, found), _narrow(tile, found)
-        kernel = Kernel(found.fma, tile, found.swap, self.fast, partial, self.dot, narrow)
+        kernel = Kernel(found.fma, tile, found.swap, self.fast, partial, self.dot, narrow, self.statistics)
         staged = _few_steps(kernel, found) and not disabled("stage-padding")
         return kernel, unpadded(found) if staged else None
 
@@ -143,7 +147,8 @@ class _Lowering:
         callee = self._named(self._calls, text, "contraction", "contraction")
         about = layout(kernel, side) if side else None
         name, passes = _name(generic), found.fma.passes
-        self.table.append(Contraction(number, str(found.fma), passes, name, found.swap, side, about, driver.plane))
+        described = (number, str(found.fma), passes, name, found.swap, side, about, driver.plane, kernel.counts)
+        self.table.append(Contraction(*described))
         place = generic if last is None else last.op
         drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
         with ir.InsertionPoint(place), generic.location:
@@ -314,5 +319,6 @@ func.func private @numc_underflow_end(i32) -> i32
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)
+llvm.func @numc_count(!llvm.ptr, !llvm.ptr, i64)
 llvm.func @numc_largest(!llvm.ptr, i64, !llvm.ptr, i32) -> i32
 """

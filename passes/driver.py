@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from numc.passes import counters
 from numc.passes.code import APART, Code, Function
 from numc.passes.kernels import Kernel
 from numc.passes.packing import layout
@@ -21,17 +22,18 @@ from numc.passes.staging import Plane
 
 # The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
 # ranges: where the guard's data begins in the packed weight, in f32 numbers. a_largest, b_largest: the largest magnitudes
-# of the operands (encodings), where groups are converted by them; of channels, where those of all batches are.
+# of the operands (encodings), where groups are converted by them; of channels, where those of all batches are. counts:
+# where an observer wants additions counted (counters.py), by this stride and offset.
 CONTEXT = (
     *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run"),
-    *("a_largest", "b_largest", "probe"),
+    *("a_largest", "b_largest", "probe", "counts", "stride", "offset"),
     *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
     *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense"),
     *("random", "e_batch", "e_row", "e_lane"),
 )
 _NUMBERS = (
     *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run"),
-    *("a_largest", "b_largest", "random"),
+    *("a_largest", "b_largest", "random", "stride", "offset"),
 )
 ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS = 1, 2, 4, 8
 CHANNELS = -1  # in place of a largest magnitude: the runtime finds one for every row or lane
@@ -252,7 +254,12 @@ def _task_text(driver: Driver) -> str:
     if driver.plane is not None:
         # A vector of lanes may begin at the last one.
         sizes["plane"] = f.number(driver.plane.words + driver.plane.lanes[-1][1] * t.width)
+    if kernel.counts:
+        sizes["planes"] = f.number(counters.task_words(t.width, kernel.waiting))
     memory, buffers = _buffers(f, sizes)
+    counted: list[str] = []
+    if kernel.counts:
+        counts, counting, counted = _counting(f, buffers["planes"], counters.task_words(t.width, kernel.waiting))
     plane = buffers.get("plane", "")
     if driver.plane is not None:  # what is padding once stays it
         with f.loop(0, sizes["plane"]) as i:
@@ -364,7 +371,18 @@ def _task_text(driver: Driver) -> str:
                     drawn = _drawn(f, kernel, batch, i, j)
                     extra = [kind for _, kind in kernel.extra]
                     types = ", ".join(["!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i32, i32, i32, i32", *extra])
-                    arguments = (row_data, lane_data, tile, kc, count, *row_range, *lane_range, *where, *drawn)
+                    arguments = (
+                        row_data,
+                        lane_data,
+                        tile,
+                        kc,
+                        count,
+                        *row_range,
+                        *lane_range,
+                        *where,
+                        *drawn,
+                        *counted,
+                    )
                     if kernel.narrow:
                         for predicate, name in (("ugt", kernel.name), ("ule", f"{kernel.name}_one")):
                             with f.when(f.compare(predicate, lane_count, f.number(t.width), "i64")):
@@ -404,8 +422,25 @@ def _task_text(driver: Driver) -> str:
                     panels(j0, j_end, by_tiles)
             else:
                 panels(j0, j_end, by_tiles)
+    if kernel.counts:
+        with f.when(counting):
+            f.call(f"{kernel.name}_merge", counted[0], types="!llvm.ptr")
+            f.call(
+                "numc_count", counts, counted[0], f.number(t.width), types="!llvm.ptr, !llvm.ptr, i64", dialect="llvm"
+            )
     f.call("numc_free", memory, types="!llvm.ptr", dialect="llvm")
     return f.function()
+
+
+def _counting(f: Function, planes: str, size: int) -> tuple[str, str, list[str]]:
+    """Where counts go, whether there is such a place, and what a counting micro-kernel is told; clears the planes."""
+    counts, stride, offset = context(f, "counts", "stride", "offset")
+    wanted = f.compare("ne", f.op(f"llvm.ptrtoint {counts} : !llvm.ptr to i64"), f.number(0), "i64")
+    with f.when(wanted), f.loop(0, size) as i:
+        f.line(f"llvm.store {f.f32(0.0)}, {f.at(planes, i)} : f32, !llvm.ptr")
+    never = f.number(counters.NEVER), f.number(counters.NEVER // 2)
+    told = [f.select(wanted, *pair, "i64") for pair in zip((stride, offset), never, strict=True)]
+    return counts, wanted, [planes, *told]
 
 
 def _largest(f: Function, driver: Driver, side: str, batch: str, place: str) -> tuple[str, str]:

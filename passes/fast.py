@@ -138,8 +138,18 @@ def emit_noisy_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, wor
     return result
 
 
-def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "") -> str:
-    """Append one step of `fma` that is exact under its guard; returns the name of D. noise: what it draws."""
+def products_are_exact(fma: Fma, limits: Guard) -> bool:
+    """Whether, under its guard, the product of a step is one and a binary32 number."""
+    grid = sum(c.format.significand_bits for c in fma.singles)
+    least = sum(c.format.emin - c.format.significand_bits for c in fma.singles)
+    return len(fma.terms) == 1 and grid + 2 <= 24 and max(least, limits.product - grid) >= -149
+
+
+def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "", product: str = "") -> str:
+    """Append one step of `fma` that is exact under its guard; returns the name of D.
+
+    noise: what it draws. product: of `a` and `b`, if it is exact and there already.
+    """
     if fma.draws:
         return emit_noisy_fma(code, a, b, c, fma, noise, "")
     fmt = fma.acc.format
@@ -151,7 +161,7 @@ def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, nois
         if fmt.exponent_bits == 8 and fmt.precision <= 11:
             return _exact_two_fmas(code, a[0], b[0], c, fmt.precision)
         return _round(code, _sum_to_odd(code, a[0], b[0], c), fmt)
-    x = emit_sum(code, a, b, c, fma)
+    x = code.binary("addf", product, c) if product else emit_sum(code, a, b, c, fma)
     if fmt.parts == 2:
         factor = 2.0**16
         y = code.fma(x, code.f32(-factor), x)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from numc.compiler.fma import HARDWARE_DATAPATHS, Fma
 from numc.compiler.formats import Conversion
 from numc.compiler.grouped import GroupConversion
+from numc.passes import counters
 from numc.passes.chunks import Chunks, finish_text
 from numc.passes.code import APART, Code
 from numc.passes.draws import run_of
-from numc.passes.fast import Guard, emit_fast_fma, emit_noisy_fma, guard, scale_of
+from numc.passes.fast import Guard, emit_fast_fma, emit_noisy_fma, guard, products_are_exact, scale_of
 from numc.passes.group_loops import Groups
 from numc.passes.operators import NOTHING, emit_fma
 from numc.passes.random_steps import ARGUMENTS as DRAWN
@@ -55,7 +56,7 @@ class Kernel:
 
     partial: row counts below `tile.rows` that get a micro-kernel of their own (fewer rows, the same panels). narrow: so
     does one vector of the tile's, for the last lanes.
-    dot: the target has dot products of pairs of 16-bit integers (VNNI).
+    dot: the target has dot products of pairs of 16-bit integers (VNNI). statistics: micro-kernels can count (counters.py).
     """
 
     fma: Fma
@@ -65,6 +66,7 @@ class Kernel:
     partial: tuple[int, ...] = ()
     dot: bool = False
     narrow: bool = False
+    statistics: bool = False
 
     @property
     def name(self) -> str:
@@ -73,6 +75,7 @@ class Kernel:
         t = self.tile
         some = "".join(f"_{n}" for n in self.partial)
         some += "_narrow" if self.narrow else ""
+        some += "_counting" if self.counts else ""
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 
     def parts(self, side: str) -> int:
@@ -91,7 +94,8 @@ class Kernel:
     @property
     def limits(self) -> Guard | None:
         """When the cheap rounding sequence may run, or None if there is none."""
-        if not self.fast:
+        # What draws may compute a tile twice (`_watched_text`), which would be counted twice.
+        if not self.fast or (self.counts and self.fma.draws):
             return None
         return guard(self.fma, self.tile.width) if self.groups is None else self.groups.guard
 
@@ -103,7 +107,7 @@ class Kernel:
     @property
     def reads_directly(self) -> bool:
         """Whether lanes can be converted as they are read (direct.py): for one row, packing is half the work."""
-        plain = self.chunks is None and self.groups is None and not self.fma.draws
+        plain = self.chunks is None and self.groups is None and not self.fma.draws and not self.counts
         return self.tile.rows == 1 and not self.flushes and plain
 
     @property
@@ -141,12 +145,23 @@ class Kernel:
     @property
     def needs_k0(self) -> bool:
         """Whether the kernel must be told where its block of k begins."""
-        return bool(self.drawn) or (self.chunks is not None and self.chunks.carried)
+        return bool(self.drawn) or self.counts > 0 or (self.chunks is not None and self.chunks.carried)
+
+    @property
+    def counts(self) -> int:
+        """How many additions of a multiply-add can be counted."""
+        return counters.additions(self.fma) if self.statistics else 0
+
+    @property
+    def waiting(self) -> int:
+        """How many carries of its counters wait at most."""
+        return counters.waiting(self.fma, self.tile.rows * self.tile.vectors, self.tile.k_block)
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
         """Further arguments of the micro-kernels, and their types."""
-        return (*((("%k0", "i64"),) if self.needs_k0 else ()), *self.drawn)
+        counted = tuple(counters.ARGUMENTS.items()) if self.counts else ()
+        return (*((("%k0", "i64"),) if self.needs_k0 else ()), *self.drawn, *counted)
 
     @property
     def flushes(self) -> bool:
@@ -179,6 +194,8 @@ def kernel_text(kernel: Kernel) -> str:
     if kernel.groups is not None and kernel.groups.is_integer:
         sides = kernel.groups_of("rows"), kernel.groups_of("lanes")
         parts.append(kernel.groups.finish_text(f"{kernel.name}_finish", kernel.tile.vectors, *sides))
+    if kernel.counts:
+        parts.append(counters.merge_text(f"{kernel.name}_merge", kernel.tile.width))
     return "\n".join([*parts, *(_choice_text(kernel, vectors) for vectors in widths)])
 
 
@@ -287,11 +304,16 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     places = [r * t.lanes + v * t.width for r in range(rows) for v in range(vectors)]
     head = f"func.func private @{_micro_name(kernel, rows, vectors, fast=fast)}(%rows: !llvm.ptr, %lanes: !llvm.ptr, %tile: !llvm.ptr, %kc: i64"
     prologue = _random(kernel, rows).prologue() if kernel.drawn else ""
+    if kernel.counts:
+        carries = counters.carries(kernel.fma, rows * vectors)
+        prologue += counters.room_text(f"{kernel.name}_merge", t.width, carries, kernel.waiting)
     scale = scale_of(kernel.fma) if fast else 1.0
     noise = kernel.fma.acc.noise
     run = run_of(noise) if fast and noise is not None and not noise.lfsr else 0
 
     def steps(first: str, end: str) -> str:
+        if kernel.counts:
+            return _counting_loop(kernel, rows, names, vec, (first, end), fast=fast)
         if run and (kernel.chunks is None or kernel.chunks.size % run == 0):
             return _random_loops(kernel, rows, names, vec, first, end)
         body, results = _k_step(kernel, rows, names, fast=fast)
@@ -358,6 +380,18 @@ def _loop(
     }}"""
 
 
+def _counting_loop(
+    kernel: Kernel, rows: int, names: list[str], vec: str, bounds: tuple[str, str], *, fast: bool
+) -> str:
+    """Steps of k of which some are counted."""
+    body, results = _k_step(kernel, rows, names, fast=fast)
+    plain = f"""      %step = arith.constant 1 : i64
+{_loop(names, vec, ("%pos_w", "%look", "%step"), ("_w", "_q"), body, results)}"""
+    planes = counters.Planes([f"%plane{n}_w" for n in range(counters.LOW)])
+    counting = _k_step(kernel, rows, [n + "_q" for n in names], fast=fast, planes=planes)
+    return counters.loop_text(names, vec, bounds, plain, counting, planes)
+
+
 def _random_loops(kernel: Kernel, rows: int, names: list[str], vec: str, first: str, end: str) -> str:
     """Steps of k by the runs that share random words, then those that are left one by one."""
     random, t = _random(kernel, rows), kernel.tile
@@ -398,8 +432,13 @@ def _scaled(kernel: Kernel, code: Code, lanes: list[list[str]]) -> list[list[str
     return [[code.binary("mulf", part, code.f32(scale)) for part in parts] for parts in lanes]
 
 
-def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[list[str]], list[list[str]]]:
-    """Loads of one k: row values (broadcast) [row][part], lane values [vector][part]; the layouts are packing.py's."""
+def _panel_loads(
+    kernel: Kernel, rows: int, code: Code, k: str, *, lanes_only: bool = False
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Loads of one k: row values (broadcast) [row][part], lane values [vector][part]; the layouts are packing.py's.
+
+    lanes_only: of the rows, the addresses.
+    """
     t = kernel.tile
     row_parts, lane_parts = kernel.parts("rows"), kernel.parts("lanes")
     scalar = Code(0, code.prefix + "x")
@@ -415,17 +454,25 @@ def _panel_loads(kernel: Kernel, rows: int, code: Code, k: str) -> tuple[list[li
         [code.load(code.address(lane_base, (v * lane_parts + p) * t.width)) for p in range(lane_parts)]
         for v in range(t.vectors)
     ]
-    values = [
-        [code.splat(code.address(row_base, (r * row_parts + p) * t.width)) for p in range(row_parts)]
-        for r in range(rows)
-    ]
-    return values, lanes
+    places = [[code.address(row_base, (r * row_parts + p) * t.width) for p in range(row_parts)] for r in range(rows)]
+    if lanes_only:
+        return places, lanes
+    return [[code.splat(at) for at in parts] for parts in places], lanes
 
 
 def _k_step(
-    kernel: Kernel, rows: int, acc: list[str], *, fast: bool, term: tuple[int, int] = (0, 0)
+    kernel: Kernel,
+    rows: int,
+    acc: list[str],
+    *,
+    fast: bool,
+    term: tuple[int, int] = (0, 0),
+    planes: counters.Planes | None = None,
 ) -> tuple[str, list[str]]:
-    """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`."""
+    """One step over k (two for VDPBF16PS, whose odd element comes first); of groups, only of the product `term`.
+
+    planes: where its additions are counted, if they are.
+    """
     t = kernel.tile
     code = Code(t.width, "s")
     order = ["%i"]
@@ -437,23 +484,40 @@ def _k_step(
     if kernel.drawn:
         code.lines.append("%k = arith.addi %k0, %i : i64")
         drawn = _random(kernel, rows).step(code, "%k")
+    if planes is not None:
+        planes.code = code
     for k in order:
         panel = Code(t.width, code.prefix + k[1])
-        row_values, lane_values = _panel_loads(kernel, rows, panel, k)
+        row_values, lane_values = _panel_loads(kernel, rows, panel, k, lanes_only=planes is not None)
         code.lines += panel.lines
         if fast:
             lane_values = _scaled(kernel, code, lane_values)
         for n, c in enumerate(current):
+            if planes is not None and n % vectors == 0:
+                if n:
+                    before = slice(n - vectors, n)
+                    *current[before], lane_values[0][0] = counters.in_order(code, [*current[before], lane_values[0][0]])
+                row_values[n // vectors] = [code.splat(at) for at in row_values[n // vectors]]
             row, lane = row_values[n // vectors], lane_values[n % vectors]
             a, b = (lane, row) if kernel.swap else (row, lane)
+            product = ""
+            if planes is not None:
+                words, product = counters.emit_additions(code, a, b, c, kernel.fma, drawn[n])
+                for word in words:
+                    planes.add(word)
+                limits = kernel.limits
+                if not (fast and limits is not None and products_are_exact(kernel.fma, limits)):
+                    product = ""
             if kernel.groups is not None:
                 current[n] = kernel.groups.step(code, a[term[0]], b[term[1]], c, wide=not fast)
             elif kernel.flushes:
                 current[n] = code.fma(a[0], b[0], c)
             elif fast:
-                current[n] = emit_fast_fma(code, a, b, c, kernel.fma, drawn[n][1])
+                current[n] = emit_fast_fma(code, a, b, c, kernel.fma, drawn[n][1], product)
             else:
                 current[n] = emit_fma(code, a, b, c, kernel.fma, drawn[n])
+    if planes is not None:
+        planes.finish()
     return code.text("      "), current
 
 

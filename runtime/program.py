@@ -29,6 +29,10 @@ from numc.runtime.tensors import any_tensor, is_tensor, to_array, to_tensor
 Callback = Callable[[int, int, int], None]
 
 
+#: What surrounds every run of a program while it lasts: verification and statistics of whatever runs.
+WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
+
+
 class _Owner:
     """Holds one result of the runtime; numpy arrays made from it keep it alive, and it frees the memory."""
 
@@ -153,10 +157,13 @@ class Program:
             slot.data, slot.dtype, slot.rank = array.ctypes.data, dtype, array.ndim
             slot.dims[: array.ndim] = array.shape
         error = ErrorText()
-        if chosen is None:
-            code = library().numc_run(self._handle, given, taken, count, error.reference())
+        if WATCHES:
+            with contextlib.ExitStack() as stack:
+                for watch in WATCHES:
+                    stack.enter_context(watch(self))
+                code = self._execute(given, taken, count, chosen, error)
         else:
-            code = library().numc_run_seeded(self._handle, given, taken, count, chosen, error.reference())
+            code = self._execute(given, taken, count, chosen, error)
         if code != 0:
             raise self._failure(code, error.take())
         arrays = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
@@ -165,6 +172,11 @@ class Program:
         if len(arrays) == 1:
             return arrays[0]
         return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
+
+    def _execute(self, given: Any, taken: Any, threads: int, seed: int | None, error: ErrorText) -> int:
+        if seed is None:
+            return int(library().numc_run(self._handle, given, taken, threads, error.reference()))
+        return int(library().numc_run_seeded(self._handle, given, taken, threads, seed, error.reference()))
 
     def _failure(self, code: int, text: str) -> NumcError:
         """Turn a code of numc_fail into the text that the manifest has for it."""

@@ -36,6 +36,7 @@ Examples:
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
 @click.option("--pack-weights", is_flag=True, help="Store weights in the bytes of their format: a smaller file.")
+@click.option("--statistics", is_flag=True, help="Kernels that can count swamping: `numc run --stats swamping`.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing in the cache (`numc cache info`).")
 @click.option("--json", "want_json", is_flag=True, help="Print the summary as JSON.")
 def compile_command(
@@ -50,6 +51,7 @@ def compile_command(
     emit: str | None,
     dump_dir: str | None,
     pack_weights: bool,
+    statistics: bool,
     no_cache: bool,
     want_json: bool,
 ) -> None:
@@ -75,7 +77,8 @@ def compile_command(
 
         if emit not in STAGES:
             raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
-    options = replace(Arithmetic(fma, ops, policy, target).options(), pack_weights=pack_weights)
+    options = Arithmetic(fma, ops, policy, target).options()
+    options = replace(options, pack_weights=pack_weights, statistics=statistics)
     dump = _folder(dump_dir) if dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:

@@ -15,7 +15,10 @@ import numpy.typing as npt
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
+from numc.compiler.cli.statistics import print_statistics, write_statistics
 from numc.compiler.errors import NumcError
+from numc.compiler.statistics import WHAT, Statistics, sampling
+from numc.compiler.statistics import chosen as asked_for
 from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
@@ -28,6 +31,7 @@ Examples:
   numc run model.numc --input ids=ids.npy --input mask=mask.npy --output y.npz
   numc run model.onnx --fma mp --random-input 0 --batch 8
   numc run model.onnx --fma 'fmac(e6m9:sr8)' --seed 7
+  numc run model.onnx --fma bf16_1_1 --input x.npy --stats swamping,exponents --sample 1/16
 """
 
 
@@ -36,6 +40,9 @@ Examples:
 @input_options
 @click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
 @click.option("--seed", "draws", type=int, metavar="N", help="What stochastic roundings draw from; default: 0.")
+@click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
+@click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
+@click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
 @arithmetic_options
 @shape_option
 @click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
@@ -47,6 +54,9 @@ def run_command(
     threads: int | None,
     out: str | None,
     draws: int | None,
+    stats: str | None,
+    sample: str | None,
+    stats_output: str | None,
     fma: str | None,
     ops: str | None,
     policy: str | None,
@@ -60,26 +70,62 @@ def run_command(
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
         output.check_writable(Path(out))
     chosen = seed_number(draws or 0)
-    program = program_from(path, Arithmetic(fma, ops, policy, target, shapes))
+    what = _what(stats, sample, stats_output)
+    arithmetic = Arithmetic(fma, ops, policy, target, shapes)
+    program = program_from(path, arithmetic, statistics="swamping" in what)
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
     inputs = gather(program, files, seed, batch)
+    collected: Statistics | None = None
     start = time.perf_counter()
-    results = run_by_name(program, inputs, threads, chosen)
-    seconds = time.perf_counter() - start
+    if what:
+        from numc.compiler.collect import collect_stats
+
+        with collect_stats(what, sample=sample or 1) as block:
+            results = run_by_name(program, inputs, threads, chosen)
+        seconds = time.perf_counter() - start
+        collected = block.statistics
+    else:
+        results = run_by_name(program, inputs, threads, chosen)
+        seconds = time.perf_counter() - start
+    if collected is not None and stats_output is not None:
+        write_statistics(collected, stats_output)
     if out is not None:
         _save(Path(out), results)
     rows = [(name, value.shape, value.dtype.name, *_statistics(value)) for name, value in results.items()]
     if want_json:
         keys = ("name", "shape", "dtype", "min", "mean", "max")
         listed = [dict(zip(keys, row, strict=True)) for row in rows]
-        output.as_json({"outputs": listed, "seconds": round(seconds, 6), "output": out})
-    elif out is None:
+        found = {} if collected is None else {"statistics": collected.to_json()}
+        output.as_json({"outputs": listed, "seconds": round(seconds, 6), "output": out, **found})
+        return
+    if out is None:
         cells = [(name, output.dims(shape), kind, *(_cell(v) for v in values)) for name, shape, kind, *values in rows]
         output.table(("output", "shape", "dtype", "min", "mean", "max"), cells)
         click.echo(f"{seconds * 1e3:.3f} ms", err=not sys.stdout.isatty())
     elif sys.stderr.isatty():
         click.echo(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
+    if collected is not None and stats_output is None:
+        print_statistics(collected)
+
+
+def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str, ...]:
+    """The statistics that are asked for. Raises NumcError."""
+    if stats is None:
+        for option, given in (("--sample", sample), ("--stats-output", path)):
+            if given is not None:
+                raise NumcError(f"{option} is about statistics: say which with --stats, some of {','.join(WHAT)}")
+        return ()
+    if path is not None:
+        if Path(path).suffix != ".json":
+            raise NumcError(f"--stats-output {path}: want a name that ends in .json")
+        output.check_writable(Path(path))
+    what = WHAT if stats == "all" else asked_for(stats)
+    if sample is not None:
+        if "swamping" not in what:
+            raise NumcError("--sample is about swamping, the other statistics are of everything: leave it out")
+        sampling(sample)
+    return what
 
 
 def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None, seed: int) -> dict[str, Array]:

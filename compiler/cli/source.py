@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,11 +92,11 @@ def check_model(model: str) -> None:
         raise NumcError(f"{model}: {'is a folder' if Path(model).is_dir() else 'no such file'}: want a model")
 
 
-def program_from(path: str, arithmetic: Arithmetic) -> Program:
-    """Load a program, or compile a model in memory. Raises NumcError."""
+def program_from(path: str, arithmetic: Arithmetic, *, statistics: bool = False) -> Program:
+    """Load a program, or compile a model in memory, one that counts for `statistics` if asked to. Raises NumcError."""
     if Path(path).suffix in MODELS:
         check_model(path)
-        shapes, options = parse_shapes(arithmetic.shapes), arithmetic.options()
+        shapes, options = parse_shapes(arithmetic.shapes), replace(arithmetic.options(), statistics=statistics)
         from numc.compiler.cli.output import busy
         from numc.compiler.driver import contents
 

@@ -122,6 +122,15 @@ NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t e
 /* The encoding of the largest magnitude of `rank` dimensions (sizes, then strides in elements); of the finite ones if
  * `finite`, else a NaN is larger than an infinity. 0 for none. */
 NUMC_API int32_t numc_largest(const float *data, int64_t rank, const int64_t *sizes, int32_t finite);
+/* Adds up what an operand holds: numbers by floor(log2(abs(x))) from -149 to 127, zeros, infinities, NaNs, finite numbers
+ * beyond `largest`; 281 counts. Its elements are at all sums of one offset of each of three tables of `counts` offsets, null
+ * for 0, 1, 2, ...; each counts once. Not 0 if memory is short. */
+NUMC_API int32_t numc_count_values(const float *data, const int64_t *const *tables, const int64_t *counts, float largest,
+                                   int64_t *out);
+/* Binary32 FMAs in ascending order: `chains` sums of `depth` products each, from `start`. */
+NUMC_API void numc_fp32_chains(const float *a, const float *b, const float *start, int64_t chains, int64_t depth, float *out);
+/* Adds what a task counted, in words of `width` lanes (passes/counters.py), to the 32 numbers of `counts`. */
+NUMC_API void numc_count(int64_t *counts, const uint32_t *words, int64_t width);
 NUMC_API void numc_fail(int32_t code) __attribute__((noreturn));
 NUMC_API uint32_t numc_ftz_begin(void);
 NUMC_API void numc_ftz_end(uint32_t saved);

@@ -39,6 +39,8 @@ struct Context {
   int64_t lane_run;  // in every further stream, this many lanes are adjacent, or not used, from every multiple of it on
   int64_t a_largest, b_largest;
   float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
+  int64_t *counts;         // where an observer wants additions counted, if it does,
+  int64_t stride, offset;  // in these steps of k (passes/counters.py)
   const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
   const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
   const int64_t *lane_dense;  // where a panel's lanes begin if they are all adjacent, else kScattered

@@ -81,6 +81,7 @@ const std::unordered_map<std::string, void *> &table() {
       {"abort", address(stop)},
       {"numc_parallel", address(numc_parallel)},
       {"numc_contract", address(numc_contract)},
+      {"numc_count", address(numc_count)},
       {"numc_largest", address(numc_largest)},
       {"numc_ftz_begin", address(numc_ftz_begin)},
       {"numc_ftz_end", address(numc_ftz_end)},

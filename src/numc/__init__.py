@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
+    from numc.compiler.collect import collect_stats as collect_stats
     from numc.compiler.compare import compare as compare
     from numc.compiler.comparison import Comparison as Comparison
     from numc.compiler.compile import lower as lower
@@ -65,6 +66,7 @@ _PUBLIC = {
     "explain": ("numc.compiler.explain", "explain"),
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
+    "collect_stats": ("numc.compiler.collect", "collect_stats"),
     "compare": ("numc.compiler.compare", "compare"),
     "compile": ("numc.compiler.driver", "compile"),
     "cost": ("numc.compiler.cost", "cost"),

@@ -1,0 +1,55 @@
+"""How `numc run --stats` prints what it collected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from numc.compiler.cli import output
+from numc.compiler.statistics import LayerStatistics, Statistics
+
+_BITS = (7, 10, 23)  # explicit bits of bf16, of fp16 and tf32, of fp32
+_TENSORS = ("a", "b", "result")
+
+
+def print_statistics(found: Statistics) -> None:
+    """Print a row for each contraction, then what all of it was made of."""
+    columns = ["layer", "role", "fma", "FMAs"]
+    if "swamping" in found.what:
+        columns += [*(f"no swamping at {k} bits" for k in _BITS), "sampled"]
+    for what, title in (("exponents", "exponents of"), ("denormals", "subnormal")):
+        if what in found.what:
+            columns += [f"{title} {name}" for name in _TENSORS]
+    if "rounding" in found.what:
+        columns.append("relative error")
+    output.table(columns, [_cells(row, found.what) for row in found.rows])
+    for note in dict.fromkeys(note for row in found.rows for note in row.note.split("; ") if note):
+        click.echo(note)
+    if "fmas" in found.what:
+        shares = ", ".join(f"{share:.2%} {fma}" for fma, share in found.fma_mix().items())
+        click.echo(f"FMAs: {shares or 'none'}")
+        for name, count in found.instruction_mix().items():
+            click.echo(f"{name}: {count}")
+
+
+def _cells(row: LayerStatistics, what: tuple[str, ...]) -> list[str]:
+    cells = [row.layer or "-", row.role or "-", row.fma, str(row.fmas)]
+    if "swamping" in what:
+        known = row.swamping is not None
+        cells += [f"{row.without_swamping(k):.2%}" if known else "-" for k in _BITS]
+        cells.append(f"{float(row.sampled):.4g}" if known else "-")
+    if "exponents" in what:
+        cells += [str(row.tensors[name].ranges_used) for name in _TENSORS]
+    if "denormals" in what:
+        cells += [f"{row.tensors[name].subnormal_fraction:.2%}" for name in _TENSORS]
+    if "rounding" in what:
+        cells.append("-" if row.relative_error is None else f"{row.relative_error:.3g}")
+    return cells
+
+
+def write_statistics(found: Statistics, path: str) -> None:
+    """Write them as JSON, which `numc.Statistics.from_json` reads. Raises NumcError."""
+    text = json.dumps(found.to_json(), allow_nan=False) + "\n"
+    output.write_whole(Path(path), lambda file: file.write(text.encode()))
