@@ -73,8 +73,8 @@ def compare(
 ) -> Comparison:
     """Run a model on data in several arithmetics and compare them with fp32, which is always the first of them.
 
-    model, example_inputs, shapes, dynamic_shapes: as for numc.compile. data: arrays or torch tensors by input, or the
-    only one. fmas: operators. policies: more arithmetics, by name or not (docs/policies.md). labels: class numbers, or
+    model, example_inputs, shapes, dynamic_shapes: as for numc.compile. data: arrays or torch tensors by input (others
+    are left out), or the only one. fmas: operators. policies: more arithmetics, by name or not (docs/policies.md). labels: class numbers, or
     values of the shape of the output. metrics: names of compare_metrics.METRICS; () are those that suit the labels.
     output: the one that is compared, the first if None. batch: samples that run at once, where the model leaves that
     free. statistics: also count swamping and exponents, which runs everything once more. results: a file that keeps

@@ -64,7 +64,7 @@ def check_data(
 ) -> Data:
     """Return the data, ready to run. Raises NumcError for what does not fit the model or cannot be compared.
 
-    given: arrays by input. A free size that the first input with one has is the number of samples, wherever `symbols`
+    given: arrays by input; others are left out. A free size that the first input with one has is the number of samples, wherever `symbols`
     say that another input has the same; where a model fixes all sizes, data of several times its first size is cut
     into pieces of that size. batch: how many samples run at once, where the model leaves that free.
     """
@@ -112,13 +112,11 @@ def _cut(array: Array, axis: int | None, start: int, end: int) -> Array:
 def _named(given: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Array]:
     names = [spec.name for spec in inputs]
     wanted = ", ".join(f"'{spec.name}' ({spec})" for spec in inputs) or "no inputs"
-    for name in given:
-        if name not in names:
-            near = did_you_mean(str(name), names)
-            raise NumcError(f"data '{name}': the model has no such input{near}: it takes {wanted}")
     missing = [name for name in names if name not in given]
     if missing:
-        raise NumcError(f"data: nothing for {', '.join(map(repr, missing))}: the model takes {wanted}")
+        has = ", ".join(map(repr, given)) or "nothing"
+        near = did_you_mean(missing[0], [name for name in given if name not in names])
+        raise NumcError(f"data: no array '{missing[0]}'{near}: it has {has}, the model takes {wanted}")
     return {name: to_array(name, given[name]) if is_tensor(given[name]) else np.asarray(given[name]) for name in names}
 
 

@@ -100,17 +100,19 @@ def contents(
     *,
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
+    imported: Imported | None = None,
 ) -> tuple[Contents, bool]:
     """Return what the program file holds, without loading its code, and whether that came from the cache.
 
-    Raises NumcError for bad input.
+    imported: the source, if it is a file that has been read already. Raises NumcError for bad input.
     """
     entry = programs.entry(source, options, shapes) if cache and dump_dir is None else None
     if entry is not None and (found := entry.load()) is not None:
         return found, True
     from numc.compiler.compile import build, load_source
 
-    imported = source if isinstance(source, Imported) else load_source(source, shapes)
+    if imported is None:
+        imported = source if isinstance(source, Imported) else load_source(source, shapes)
     built = build(imported, options, dump_dir)
     if entry is not None:
         entry.store(built)

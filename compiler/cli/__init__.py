@@ -12,10 +12,12 @@ from pathlib import Path
 import click
 
 import numc
+from numc.compiler.cli.bisect_command import bisect_command
 from numc.compiler.cli.cache_command import cache_command
 from numc.compiler.cli.compare_command import compare_command
 from numc.compiler.cli.compile_command import compile_command
 from numc.compiler.cli.cost_command import cost_command
+from numc.compiler.cli.diff_command import diff_command
 from numc.compiler.cli.explain_command import explain_command
 from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
@@ -29,6 +31,7 @@ Examples:
   numc explain model.onnx --policy mixed.policy
   numc run model.numc --input x.npy --output y.npy
   numc verify model.numc
+  numc diff fp32.numc bf16.numc --data x.npz
   numc list fmas
 """
 
@@ -54,6 +57,8 @@ for _command in (
     compare_command,
     run_command,
     verify_command,
+    diff_command,
+    bisect_command,
     opt_command,
     list_command,
     cache_command,

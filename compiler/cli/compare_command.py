@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 _EPILOG = """\b
-fp32 is always compared, as the first. FILE:ARRAY is one array of an .npz file.
+fp32 is always compared, as the first. FILE:ARRAY is one array of an .npz file; without
+:ARRAY, --data takes the inputs' names in it, --labels the array called labels.
 Ctrl-C leaves what is finished; the same command goes on from there.
 
 \b
@@ -192,10 +193,10 @@ def _read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
 def _read_labels(text: str) -> Array:
     content = _read(text)
     if isinstance(content, dict):
-        if len(content) != 1:
+        if "labels" not in content:
             listed = ", ".join(content) or "no array"
             raise NumcError(f"--labels {text}: it has {listed}: name one, such as {text}:{next(iter(content), 'NAME')}")
-        return next(iter(content.values()))
+        return content["labels"]
     return content
 
 

@@ -87,6 +87,36 @@ def read_named(file: str) -> dict[str, Array]:
     return content
 
 
+def read_data(file: str, names: Sequence[str]) -> dict[str, Array]:
+    """Return the arrays of an .npz file that are inputs, called `names`; or the one of an .npy, if there is one input.
+
+    Others, such as labels, are left out. Raises NumcError if inputs are missing.
+    """
+    content = read_file(file)
+    if not isinstance(content, dict):
+        if len(names) != 1:
+            wanted = ", ".join(f"'{n}'" for n in names) or "none"
+            raise NumcError(f"{file}: one array, but the inputs are {wanted}: want an .npz file with them by name")
+        return {names[0]: content}
+    missing = [name for name in names if name not in content]
+    if missing:
+        near = did_you_mean(missing[0], [name for name in content if name not in names])
+        arrays = ", ".join(f"'{n}'" for n in content) or "nothing"
+        raise NumcError(f"{file}: has no array '{missing[0]}'{near}, which is an input: its arrays are {arrays}")
+    return {name: content[name] for name in names}
+
+
+def read_labels(file: str) -> Array:
+    """Return the array of an .npy file, or that called labels of an .npz. Raises NumcError."""
+    content = read_file(file)
+    if not isinstance(content, dict):
+        return content
+    if "labels" not in content:
+        arrays = ", ".join(f"'{n}'" for n in content) or "nothing"
+        raise NumcError(f"{file}: has no array 'labels': its arrays are {arrays}")
+    return content["labels"]
+
+
 def read_file(file: str) -> Array | dict[str, Array]:
     """Return the array of an .npy file, or those of an .npz file by name. Raises NumcError."""
     try:

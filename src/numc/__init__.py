@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
+    from numc.compiler.bisect import bisect as bisect
     from numc.compiler.collect import collect_stats as collect_stats
     from numc.compiler.compare import compare as compare
     from numc.compiler.comparison import Comparison as Comparison
     from numc.compiler.compile import lower as lower
     from numc.compiler.cost import cost as cost
+    from numc.compiler.diff import diff as diff
     from numc.compiler.driver import compile as compile
     from numc.compiler.errors import CompilerBug as CompilerBug
     from numc.compiler.errors import NumcError as NumcError
@@ -66,10 +68,12 @@ _PUBLIC = {
     "explain": ("numc.compiler.explain", "explain"),
     "presets": ("numc.compiler.roles", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
+    "bisect": ("numc.compiler.bisect", "bisect"),
     "collect_stats": ("numc.compiler.collect", "collect_stats"),
     "compare": ("numc.compiler.compare", "compare"),
     "compile": ("numc.compiler.driver", "compile"),
     "cost": ("numc.compiler.cost", "cost"),
+    "diff": ("numc.compiler.diff", "diff"),
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.fma", "FMAS"),
     "formats": ("numc.compiler.formats", "FORMATS"),

@@ -147,7 +147,7 @@ def test_bad_input_is_one_line(
     [
         ("nan.npy", "data 'x': has NaN at [1, 3], 1 values in all that are not finite: remove them"),
         ("empty.npy", "data 'x': is empty (float32[0,64]): want at least one sample"),
-        ("two.npz", "data 'xx': the model has no such input (did you mean 'x'?): it takes 'x' (float32[?,64])"),
+        ("two.npz", "data: no array 'x' (did you mean 'xx'?): it has 'xx', the model takes 'x' (float32[?,64])"),
         ("x=two.npz", "--data x=two.npz: it has the arrays xx: name one, such as x=two.npz:xx"),
         ("x=two.npz:xy", "two.npz:xy: there is no array 'xy' in it: it has xx"),
         ("nan.npy:x", "nan.npy:x: nan.npy is one array without a name: leave ':x' out"),

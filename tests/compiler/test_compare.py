@@ -99,8 +99,8 @@ def test_data_is_cut_into_batches() -> None:
 @pytest.mark.parametrize(
     ("given", "labels", "says"),
     [
-        ({"y": 0}, None, "data 'y': the model has no such input: it takes 'x' (float32[?,2])"),
-        ({}, None, "data: nothing for 'x': the model takes 'x' (float32[?,2])"),
+        ({"y": 0}, None, "data: no array 'x': it has 'y', the model takes 'x' (float32[?,2])"),
+        ({}, None, "data: no array 'x': it has nothing, the model takes 'x' (float32[?,2])"),
         ({"x": np.zeros((2, 2))}, None, "data 'x': got float64[2,2], want float32[?,2]"),
         ({"x": np.zeros((2, 3), np.float32)}, None, "data 'x': got float32[2,3], want float32[?,2]"),
         ({"x": np.zeros((0, 2), np.float32)}, None,

@@ -8,6 +8,7 @@ import pytest
 import numc
 from numc.compiler.taps import LayerOutput, layer_outputs, tap
 from numc.frontends.imported import Imported
+from small_models import LOOP
 
 # Two products of which the second has what is transposed: A supplies the lanes of the vectors there.
 TEXT = """
@@ -30,22 +31,6 @@ func.func @main(%a: tensor<2x?x5xf32>, %b: tensor<2x5x7xf32>, %c: tensor<2x7x40x
     linalg.yield %r : f32
   } -> tensor<2x40x?xf32> loc("second")
   return %x, %y : tensor<2x?x7xf32>, tensor<2x40x?xf32>
-}
-"""  # noqa: E501
-# The square of a matrix, three times.
-LOOP = """
-func.func @main(%a: tensor<6x6xf32>) -> tensor<6x6xf32> {
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %c3 = arith.constant 3 : index
-  %zero = arith.constant 0.0 : f32
-  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%x = %a) -> tensor<6x6xf32> {
-    %e = tensor.empty() : tensor<6x6xf32>
-    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<6x6xf32>) -> tensor<6x6xf32>
-    %y = linalg.matmul ins(%x, %x : tensor<6x6xf32>, tensor<6x6xf32>) outs(%f : tensor<6x6xf32>) -> tensor<6x6xf32> loc("square")
-    scf.yield %y : tensor<6x6xf32>
-  }
-  return %r : tensor<6x6xf32>
 }
 """  # noqa: E501
 

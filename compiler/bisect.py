@@ -1,0 +1,243 @@
+"""numc.bisect: the layers that have to be in fp32 for a result within a tolerance, found by delta debugging."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.compile import chosen, load_source, signature
+from numc.compiler.ddmin import ddmin
+from numc.compiler.diff import check_data
+from numc.compiler.difference import difference
+from numc.compiler.driver import contents
+from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.explain import table
+from numc.compiler.options import Options
+from numc.compiler.policy import Policy
+from numc.compiler.policy_text import parse_policy
+from numc.frontends.imported import Imported
+from numc.runtime.program import Program
+
+Array = npt.NDArray[Any]
+
+METRICS: Mapping[str, str] = {
+    "relative": "sum (x - r)^2 / sum r^2 of the worst output x, r: in fp32",
+    "mse": "mean of (x - r)^2 of the worst output x, r: in fp32",
+    "top1": "part of the samples whose label is the largest value of the first output: how much less than in fp32",
+}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A layer that has to be in fp32. without: the error if it alone is not; fma: what it computes in then."""
+
+    position: int
+    name: str
+    shape: str
+    fma: str
+    without: float
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What has to be in fp32.
+
+    layers: a 1-minimal set, none of which can be left out; None if all of them are not enough. policy: that of the
+    result, as text. start: the error without any layer in fp32; every: with all; error: with the set. candidates: how
+    many layers are not in fp32 to begin with. tries: how many programs were run.
+    """
+
+    layers: tuple[Kept, ...] | None
+    policy: str
+    metric: str
+    tolerance: float
+    start: float
+    every: float
+    error: float
+    candidates: int
+    tries: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers; floats may be NaN or infinite."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Try:
+    """One program that was run. size: how many layers it has in fp32; best: the smallest number that was enough."""
+
+    number: int
+    size: int
+    error: float
+    best: int | None
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C. best: positions of the fewest layers found so far that are enough, None for none; policy: theirs."""
+
+    def __init__(self, best: tuple[int, ...] | None, policy: str, tries: int) -> None:
+        super().__init__(f"interrupted after {tries} tries")
+        self.best, self.policy, self.tries = best, policy, tries
+
+
+def bisect(
+    model: str | os.PathLike[str] | Imported,
+    inputs: Mapping[str, Array] | Callable[[Sequence[str]], Mapping[str, Array]],
+    *,
+    tolerance: float,
+    fma: str = "fp32",
+    ops: str = "fp32",
+    policy: str | os.PathLike[str] | Policy | None = None,
+    metric: str = "relative",
+    labels: Any = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    target: str = "host",
+    threads: int | None = None,
+    seed: int = 0,
+    cache: bool = True,
+    progress: Callable[[Try], None] | None = None,
+) -> Bisection:
+    """Find a smallest set of contractions to be in fp32 for the result to be within `tolerance` of that in fp32.
+
+    The set is 1-minimal: it is not enough without any one of them, though another set may be smaller. Every try
+    compiles and runs a program. model, fma, ops, policy, shapes, target, cache: as for numc.compile; a model of PyTorch
+    as a file. inputs: by name, or a function that gives them for their names. metric: a name of METRICS; labels: class
+    numbers, for top1. seed: what stochastic roundings draw from. progress: called after every try.
+    Raises NumcError for bad input, and Interrupted for Ctrl-C.
+    """
+    if not tolerance >= 0 or tolerance == float("inf"):
+        raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
+    if metric not in METRICS:
+        raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
+    if (labels is None) == (metric == "top1"):
+        missing = "needs labels, class numbers of the samples" if labels is None else "needs no labels, leave them out"
+        raise NumcError(f"metric '{metric}': {missing}")
+    if not isinstance(model, (str, os.PathLike, Imported)):
+        raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
+    options = Options(fma, ops, target, policy=chosen(policy))
+    given, _ = options.resolved()
+    imported = model if isinstance(model, Imported) else load_source(model, shapes)
+    data = inputs([spec.name for spec in signature(imported)[0]]) if callable(inputs) else dict(inputs)
+    check_data(data)
+    rows = [row for row in table(imported, options).layers if row["position"] is not None]
+    candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
+
+    def outputs(how: Options) -> list[Array]:
+        program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
+        found = program(data, threads=threads, seed=seed)
+        return list(found.values()) if isinstance(found, dict) else [found]
+
+    reference = outputs(Options(target=target))
+    measure = _measure(metric, reference, labels)
+
+    def error(layers: tuple[int, ...], changed: Policy) -> float:
+        how = replace(options, fma="fp32", ops="fp32", policy=changed) if layers else options
+        return measure(outputs(how))
+
+    search = _Search(given, candidates, error, tolerance, progress)
+    try:
+        start = search.error(())
+        if start <= tolerance:
+            kept: list[int] | None = []
+        elif not candidates or not search.enough(tuple(candidates)):
+            kept = None
+        else:
+            kept = ddmin(list(candidates), search.enough)
+    except KeyboardInterrupt:
+        best = search.best
+        text = "" if best is None else search.text(best)
+        raise Interrupted(best, text, len(search.errors)) from None
+    every = search.errors.get(tuple(candidates), start)
+    layers = tuple(candidates) if kept is None else tuple(kept)
+    reached = search.errors[layers]
+    found = None
+    if kept is not None:
+        found = tuple(_kept(candidates[p], search.error(tuple(q for q in kept if q != p))) for p in kept)
+    return Bisection(
+        found, search.text(layers), metric, tolerance, start, every, reached, len(candidates), len(search.errors)
+    )
+
+
+def _kept(row: Mapping[str, Any], without: float) -> Kept:
+    return Kept(row["position"], row["layer"], row["shape"], row["fma"], without)
+
+
+class _Search:
+    """The errors of all sets of layers that were tried."""
+
+    def __init__(
+        self,
+        given: Policy,
+        rows: Mapping[int, Mapping[str, Any]],
+        run: Callable[[tuple[int, ...], Policy], float],
+        tolerance: float,
+        progress: Callable[[Try], None] | None,
+    ) -> None:
+        self._given, self._rows, self._run, self._tolerance, self._progress = given, rows, run, tolerance, progress
+        self.errors: dict[tuple[int, ...], float] = {}
+        self.best: tuple[int, ...] | None = None
+
+    def text(self, layers: Sequence[int]) -> str:
+        """The policy with `layers` in fp32."""
+        if not layers:
+            return str(self._given)
+        names = " ".join(", ".join(dict.fromkeys(self._rows[p]["layer"] for p in layers)).split())
+        return f"{self._given}layer {', '.join(map(str, layers))} fma = fp32  # {names}\n"
+
+    def error(self, layers: Sequence[int]) -> float:
+        """The error with `layers` in fp32."""
+        key = tuple(layers)
+        if key not in self.errors:
+            error = self._run(key, parse_policy(self.text(key)))
+            self.errors[key] = error
+            if error <= self._tolerance and (self.best is None or len(key) < len(self.best)):
+                self.best = key
+            if self._progress:
+                best = None if self.best is None else len(self.best)
+                self._progress(Try(len(self.errors), len(key), error, best))
+        return self.errors[key]
+
+    def enough(self, layers: Sequence[int]) -> bool:
+        """Whether the result is within the tolerance."""
+        return self.error(layers) <= self._tolerance
+
+
+def _measure(metric: str, reference: Sequence[Array], labels: Any) -> Callable[[Sequence[Array]], float]:
+    """Return what gives the error of outputs. Raises NumcError for labels that do not fit."""
+    if metric == "top1":
+        classes = _checked_labels(labels, reference[0])
+        right = float(np.mean(reference[0].argmax(-1) == classes))
+
+        def lost(outputs: Sequence[Array]) -> float:
+            # NaN is the largest for argmax, but no answer.
+            hits = (outputs[0].argmax(-1) == classes) & ~np.isnan(outputs[0]).any(-1)
+            return right - float(np.mean(hits))
+
+        return lost
+    floats = [n for n, r in enumerate(reference) if r.dtype.kind == "f"]
+    if not floats:
+        raise NumcError(f"metric '{metric}': the model has no output of floats: want top1 and labels")
+
+    def one(r: Array, x: Array) -> float:
+        found = difference(r, x)
+        return found.relative if metric == "relative" else found.mse
+
+    return lambda outputs: float(np.max([one(reference[n], outputs[n]) for n in floats]))
+
+
+def _checked_labels(labels: Any, output: Array) -> Array:
+    classes = np.asarray(labels)
+    if output.ndim < 1 or classes.dtype.kind not in "iu" or classes.shape != output.shape[:-1]:
+        got = f"{classes.dtype.name} of shape {list(classes.shape)}"
+        want = f"whole numbers of shape {list(output.shape[:-1])}"
+        raise NumcError(f"labels: got {got}, want {want}, one for each sample")
+    if classes.min() < 0 or classes.max() >= output.shape[-1]:
+        raise NumcError(
+            f"labels: class numbers from {classes.min()} to {classes.max()}, want 0 to {output.shape[-1] - 1}"
+        )
+    return classes

@@ -1,0 +1,138 @@
+"""How two arrays of equal shape differ: in bits, in units in the last place, and relatively."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_LENGTHS = 33  # of distances in ulp: at most 2^n, more than 2^(n - 1)
+_BLOCK = 1 << 20  # elements that are looked at together: float64 copies of a whole layer would not fit
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element of which the bits differ: where, and both values. execution: of a layer in a loop, from 0."""
+
+    index: tuple[int, ...]
+    shape: tuple[int, ...]
+    a: float
+    b: float
+    a_hex: str
+    b_hex: str
+    execution: int = 0
+
+    def __str__(self) -> str:
+        again = f" of execution {self.execution}" if self.execution else ""
+        return (
+            f"element {list(self.index)} of {' x '.join(map(str, self.shape)) or 'a scalar'}{again}: "
+            f"{self.a_hex} ({self.a:.9g}) | {self.b_hex} ({self.b:.9g})"
+        )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What b makes of the values r of a.
+
+    differ: elements of `elements` of which the bits differ; all NaN are equal. largest: of abs(b - r). relative:
+    sum((b - r)^2) / sum(r^2), mse: sum((b - r)^2) / elements; all three NaN where only one of them is. ulp: the largest
+    number of steps from one float32 to the next between two elements, 2^32 to a NaN; ulp_half: so many have half of the
+    elements at most, rounded up to a power of two (0 is 0); None where nothing is float32. first: in the order of the
+    model.
+    """
+
+    elements: int
+    differ: int
+    largest: float
+    relative: float
+    mse: float
+    ulp: int | None
+    ulp_half: int | None
+    first: Element | None
+
+
+class Differences:
+    """Sums up how arrays differ: the executions of a layer, or one output."""
+
+    def __init__(self) -> None:
+        self._elements = self._differ = self._float32 = 0
+        self._largest = self._error = self._norm = 0.0
+        self._ulp = 0
+        self._steps = np.zeros(_LENGTHS, np.int64)  # elements by the length of their distance
+        self._first: Element | None = None
+
+    def add(self, a: Array, b: Array, execution: int = 0) -> None:
+        """Add two arrays of equal shape and type."""
+        x, r = b.reshape(-1), a.reshape(-1)
+        for start in range(0, r.size, _BLOCK):
+            self._add(x[start : start + _BLOCK], r[start : start + _BLOCK], start, a.shape, execution)
+        self._elements += r.size
+        self._float32 += r.size if r.dtype == np.float32 else 0
+
+    def _add(self, x: Array, r: Array, start: int, shape: tuple[int, ...], execution: int) -> None:
+        with np.errstate(all="ignore"):
+            wide = r.astype(np.float64)
+            self._norm += float(np.square(wide).sum())
+            differs = _bits(x) != _bits(r)
+            if r.dtype.kind == "f":
+                differs &= ~(np.isnan(x) & np.isnan(r))
+            places = np.flatnonzero(differs)
+            if places.size == 0:
+                return
+            first = int(places[0])
+            if self._first is None:
+                index = tuple(int(n) for n in np.unravel_index(start + first, shape)) if shape else ()
+                values = (float(r[first]), float(x[first]))
+                self._first = Element(index, shape, *values, _hex(r[first]), _hex(x[first]), execution)
+            self._differ += places.size
+            x, r, wide = x[places], r[places], wide[places]
+            errors = np.abs(x.astype(np.float64) - wide)
+            self._error += float(np.square(errors).sum())
+            self._largest = float(np.maximum(self._largest, errors.max()))
+            if r.dtype == np.float32:
+                # From a NaN to a number it is as far as from one end of them to the other.
+                steps = np.where(np.isnan(x) | np.isnan(r), 1 << 32, np.abs(_ordered(x) - _ordered(r)))
+                self._ulp = max(self._ulp, int(steps.max()))
+                lengths = np.ceil(np.log2(np.maximum(steps, 1))).astype(np.int64)
+                self._steps += np.bincount(lengths[steps > 0], minlength=_LENGTHS)
+
+    def result(self) -> Difference:
+        """What was found so far."""
+        relative = self._error
+        if relative > 0:
+            relative = self._error / self._norm if self._norm else math.inf
+        mse = self._error / self._elements if self._elements else 0.0
+        ulp, half = (self._ulp, self._half()) if self._float32 else (None, None)
+        return Difference(self._elements, self._differ, self._largest, relative, mse, ulp, half, self._first)
+
+    def _half(self) -> int:
+        zero = self._float32 - int(self._steps.sum())
+        within = zero + np.cumsum(self._steps)
+        return 0 if 2 * zero >= self._float32 else 1 << int(np.argmax(2 * within >= self._float32))
+
+
+def difference(a: Array, b: Array) -> Difference:
+    """Return how two arrays of equal shape and type differ."""
+    found = Differences()
+    found.add(a, b)
+    return found.result()
+
+
+def _bits(x: Array) -> Array:
+    return np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
+
+
+def _hex(x: Any) -> str:
+    bits = _bits(np.asarray(x).reshape(1))
+    return f"0x{int(bits[0]):0{2 * bits.itemsize}x}"
+
+
+def _ordered(x: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """Integers in the order of the numbers, one apart for neighbours; both zeros are 0."""
+    bits = np.ascontiguousarray(x).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
