@@ -9,6 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 import numc
 from numc.compiler.cache import own_sources
+from numc.compiler.collect import Collector
 from numc.compiler.compare_data import Data, check_data
 from numc.compiler.compare_metrics import RelativeError, Sums, check_metrics
 from numc.compiler.compare_peer import Peer
@@ -31,6 +33,7 @@ from numc.compiler.explain import PolicyTable, table
 from numc.compiler.options import Options
 from numc.compiler.policy import Policy
 from numc.compiler.policy_text import load_policy
+from numc.compiler.statistics import Statistics, sampling
 from numc.compiler.taps import LayerOutput, layer_outputs, tap
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents, TensorSpec, Weight
@@ -41,6 +44,7 @@ Array = npt.NDArray[Any]
 Progress = Callable[[str, float], None]
 FMAS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}")
 
+_COUNTED = ("swamping", "exponents", "denormals", "fmas")
 _ROUNDS, _SECONDS = 7, 0.5  # runs of a batch that are timed, fewer when they take long
 
 
@@ -64,6 +68,7 @@ def compare(
     batch: int = 64,
     threads: int | None = None,
     statistics: bool = True,
+    sample: str | float | Fraction = 1,
     results: str | os.PathLike[str] | None = None,
     example_inputs: Any = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -74,12 +79,12 @@ def compare(
     """Run a model on data in several arithmetics and compare them with fp32, which is always the first of them.
 
     model, example_inputs, shapes, dynamic_shapes: as for numc.compile. data: arrays or torch tensors by input (others
-    are left out), or the only one. fmas: operators. policies: more arithmetics, by name or not (docs/policies.md). labels: class numbers, or
-    values of the shape of the output. metrics: names of compare_metrics.METRICS; () are those that suit the labels.
-    output: the one that is compared, the first if None. batch: samples that run at once, where the model leaves that
-    free. statistics: also count swamping and exponents, which runs everything once more. results: a file that keeps
-    every finished result; those in it are not computed again. commands: what a report says that reproduces it.
-    progress: see Progress.
+    are left out), or the only one. fmas: operators. policies: more arithmetics, by name or not (docs/policies.md).
+    labels: class numbers, or values of the shape of the output. metrics: names of compare_metrics.METRICS; () are those
+    that suit the labels. output: the one that is compared, the first if None. batch: samples that run at once, where
+    the model leaves that free. statistics: also count swamping and exponents, which compiles and runs everything once
+    more; sample: of the fraction 1/n of all additions. results: a file that keeps every finished result; those in it
+    are not computed again. commands: what a report says that reproduces it. progress: see Progress.
     Raises NumcError for bad input, before anything is compiled, and Interrupted for Ctrl-C.
     """
     name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
@@ -101,9 +106,10 @@ def compare(
     names = check_metrics(metrics, checked.labels, chosen)
     digest = _digest(imported)
     store = Store(Path(results) if results is not None else None, name, digest)
-    work = _Work(imported, checked, names, chosen, len(outputs), threads, statistics, columns, tables)
+    fraction = sampling(sample) if statistics else None
+    work = _Work(imported, checked, names, chosen, threads, fraction, columns, tables)
     peer = Peer.find(model, imported.sources, threads)
-    about = [checked.sha256(), names, chosen.name, threads, statistics, numc.__version__, own_sources()]
+    about = [checked.sha256(), names, chosen.name, threads, str(fraction), numc.__version__, own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
     found = [store.get(key) for key in keys]
     for number, key in enumerate(keys):
@@ -167,15 +173,13 @@ class _Work:
         data: Data,
         metrics: tuple[str, ...],
         output: TensorSpec,
-        outputs: int,
         threads: int | None,
-        statistics: bool,
+        sample: Fraction | None,
         columns: Sequence[Column],
         tables: Sequence[PolicyTable],
     ) -> None:
         self.imported, self.data, self.metrics, self.threads = imported, data, metrics, threads
-        self.output, self.outputs = output, outputs
-        self.statistics, self.columns, self.tables = statistics, columns, tables
+        self.output, self.sample, self.columns, self.tables = output, sample, columns, tables
         self._reference: Program | None = None
 
     def run(self, number: int, peer: Peer | None, progress: Progress | None) -> Result:
@@ -196,7 +200,7 @@ class _Work:
         say("timing", 0.6)
         seconds, fp32 = self._time(program)
         say("counting", 0.65)
-        statistics = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
+        counted = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
         costs = report(found.decisions, free=1)
         weights, packed = _weights(made)
         return Result(
@@ -214,7 +218,7 @@ class _Work:
             layers,
             tuple(row for row in found.layers if row["position"] is not None),
             peer.agreement() if peer is not None else None,
-            statistics,
+            counted,
         )
 
     def _outputs(
@@ -268,8 +272,17 @@ class _Work:
                 break
         return float(best[program]), float(best[self._reference])
 
-    def _statistics(self, column: Column, progress: Callable[[float], None]) -> Any:
-        return None
+    def _statistics(self, column: Column, progress: Callable[[float], None]) -> Statistics | None:
+        """Run a program whose kernels count on all data."""
+        if self.sample is None:
+            return None
+        program = Program(contents(self.imported, replace(column.options, statistics=True))[0])
+        collector = Collector(program, _COUNTED, self.sample)
+        for step, (inputs, _) in enumerate(self.data):
+            progress((step + 1) / (len(self.data.steps) + 1))
+            with program.observe(collector.observe):
+                program(inputs, threads=self.threads, seed=step)
+        return Statistics(collector.rows(), _COUNTED, self.sample)
 
 
 def _different() -> RelativeError:

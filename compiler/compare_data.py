@@ -64,9 +64,9 @@ def check_data(
 ) -> Data:
     """Return the data, ready to run. Raises NumcError for what does not fit the model or cannot be compared.
 
-    given: arrays by input; others are left out. A free size that the first input with one has is the number of samples, wherever `symbols`
-    say that another input has the same; where a model fixes all sizes, data of several times its first size is cut
-    into pieces of that size. batch: how many samples run at once, where the model leaves that free.
+    given: arrays by input; others are left out. A free size that the first input with one has is the number of samples,
+    wherever `symbols` say that another input has the same; where a model fixes all sizes, data of several times its
+    first size is cut into pieces of that size. batch: how many samples run at once, where the model leaves that free.
     """
     arrays = _named(given, inputs)
     axis = _axes(inputs, symbols)

@@ -47,6 +47,7 @@ Examples:
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
 @click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run.")
+@click.option("--sample", metavar="1/N", help="Count additions of that fraction of the steps of k.")
 @click.option("--report", metavar="FILE.html", help="Write a page.")
 @click.option("--plots", metavar="FOLDER", help="Write every plot as .png and .svg.")
 @click.option("--results", metavar="FILE", help="Keep finished results there, not beside the report.")
@@ -65,6 +66,7 @@ def compare_command(
     batch: int,
     threads: int | None,
     stats: bool,
+    sample: str | None,
     report: str | None,
     plots: str | None,
     results: str | None,
@@ -73,6 +75,8 @@ def compare_command(
 ) -> None:
     """Run a model in several arithmetics on the same data, and say how far each is from fp32 and what it costs."""
     check_model(model)
+    if sample is not None and not stats:
+        raise NumcError("--sample is about statistics: leave it or --no-stats out")
     fixed = parse_shapes(shapes)
     _check_places(report, plots, results)
     kept = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
@@ -101,6 +105,7 @@ def compare_command(
                 batch=batch,
                 threads=threads,
                 statistics=stats,
+                sample=sample or 1,
                 results=kept,
                 shapes=fixed,
                 commands=(command,),

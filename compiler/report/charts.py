@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +11,14 @@ from numc.compiler.compare_metrics import METRICS
 from numc.compiler.comparison import BREAKS, Comparison, Result
 from numc.compiler.formats import Format
 from numc.compiler.grammar import parse_any_conversion, parse_fma
+from numc.compiler.report.colours import CATEGORICAL
 from numc.compiler.statistics import FRACTIONS, TensorStatistics
 
 Point = tuple[float, float]
 Ticks = tuple[tuple[float, str], ...]
 
 REFERENCE = "ink"  # the colour of fp32; the others are c0, c1, ...; layers are q0.000 to q1.000
-COLOURS = 7
+COLOURS = len(CATEGORICAL)
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,8 @@ def layers(comparison: Comparison) -> Chart:
     """The error of every layer, a line for an arithmetic."""
     others = comparison.results[1:]
     count = len(layer_names(comparison))
-    every = max(1, math.ceil(count / 12))
+    every = next(step for power in itertools.count() for step in (10**power, 2 * 10**power, 5 * 10**power)
+                 if count / step <= 7 or count <= 10)  # fmt: skip
     x = Axis("contraction, in program order", -0.4, max(count - 0.6, 0.6),
              tuple((n, str(n)) for n in range(0, count, every)))  # fmt: skip
     values = [layer.error for r in others for layer in r.layers]
@@ -311,9 +314,14 @@ def _step(size: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= size)
 
 
+_LEAST, _MOST = -18, 2
+
+
 def _decades(label: str, values: Sequence[float], better: str = "") -> Axis:
     known = [v for v in values if math.isfinite(v) and v > 0] or [1.0]
-    low, high = math.floor(math.log10(min(known)) - 0.15), math.ceil(math.log10(max(known)) + 0.15)
+    # An error far above 1 is as bad as one above that: it is at the end of the axis.
+    low = max(_LEAST, math.floor(math.log10(min(known)) - 0.15))
+    high = max(low + 1, min(_MOST, math.ceil(math.log10(max(known)) + 0.15)))
     every = max(1, math.ceil((high - low) / 6))
     ticks = tuple((10.0**n, f"1e{n}" if n else "1") for n in range(low, high + 1) if (n - high) % every == 0)
     return Axis(label, 10.0**low, 10.0**high, ticks, True, better)

@@ -12,6 +12,7 @@ CATEGORICAL = (
     ("#7a5cc9", "#b9a3ff"),  # violet
     ("#8a6a00", "#e8c547"),  # ochre
     ("#0c7f96", "#5fd3e8"),  # cyan
+    ("#84492b", "#dba58c"),  # brown
 )
 # From matplotlib's plasma, without what is too pale, or too dark.
 _LIGHT = ("#0d0887", "#4c02a1", "#7e03a8", "#aa2395", "#cc4778", "#e0633f")
@@ -19,7 +20,7 @@ _DARK = ("#b04fd0", "#cc4778", "#e66c5c", "#f89540", "#fdc527", "#f0f921")
 
 
 def colour(name: str) -> tuple[str, str]:
-    """Return the colour on white and that on black: of ``ink``, ``c0`` to ``c6``, or ``q0.5`` from 0 to 1 in order."""
+    """Return the colour on white and that on black: of ``ink``, ``c0`` to ``c7``, or ``q0.5`` from 0 to 1 in order."""
     if name == "ink":
         return INK
     if name[0] == "c":

@@ -19,6 +19,8 @@ from numc.compiler.report.place import aside, place_texts, short, spread
 
 HEIGHT = 300.0
 WIDTHS = (230.0, 420.0, 860.0)  # of the drawing area, from a phone to a wide window
+CROWDED = 16
+"""More points of a line than that have no markers; more layers than that have no texts or rows of their height."""
 KEEPS = 0.005
 """How much worse than fp32 the first metric may be to be called kept."""
 
@@ -45,6 +47,7 @@ def render(comparison: Comparison) -> str:
         scatter=[drawn(chart, labels="points") for chart in _scatters(comparison)],
         layers=drawn(charts.layers(comparison), labels="ends") if len(comparison.results) > 1 else None,
         layer_names=charts.layer_names(comparison),
+        crowded=CROWDED,
         layer_rows=_layer_rows(comparison),
         swamping=[drawn(chart, labels="") for chart in charts.swamping(comparison)],
         exponents=[ridge(chart) for chart in charts.exponents(comparison)],
@@ -66,7 +69,7 @@ def number(value: float, digits: int = 3) -> str:
     if 1e-3 <= abs(value) < 1e5:
         return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:.0f}"
     mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent)}"
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
 def percent(value: float) -> str:
@@ -167,8 +170,9 @@ def drawn(chart: Chart, labels: str, height: float = HEIGHT) -> dict[str, Any]:
     labels: points have their texts beside them, or lines at their ends, or neither.
     """
     series = [_series(chart, one) for one in chart.series]
-    for n, one in enumerate(series):  # a line that later ones cover is wider than they are, so that it is seen
-        one["wide"] = 2 + 2.5 * sum(_covers(other, one, height) for other in series[n + 1 :])
+    crowded = any(len(one["points"]) > CROWDED for one in series)
+    for n, one in enumerate(series):  # a line on top of others has gaps, so that they are seen
+        one["gaps"] = sum(_covers(one, other, height) for other in series[:n])
     texts = _beside(series, height) if labels == "points" else []
     ends: list[dict[str, Any]] = []
     if labels == "ends":
@@ -185,6 +189,7 @@ def drawn(chart: Chart, labels: str, height: float = HEIGHT) -> dict[str, Any]:
         "series": series,
         "ends": ends,
         "texts": texts,
+        "crowded": crowded,
         "rules": [
             {"axis": r.axis, "at": chart.x.place(r.value) if r.axis == "x" else 1 - chart.y.place(r.value),
              "label": r.label}
