@@ -27,10 +27,11 @@ Array = npt.NDArray[Any]
 class LayerDifference:
     """A contraction in both programs.
 
-    position: among the contractions of the first one. executions: more than one in a loop. fma_a, fma_b: its operators.
+    positions: among the contractions of the model, as policies count them; several where products are merged, as the
+    name is what is left of them. executions: more than one in a loop. fma_a, fma_b: what both programs compute in.
     """
 
-    position: int
+    positions: tuple[int, ...]
     name: str
     fma_a: str
     fma_b: str
@@ -98,7 +99,7 @@ def diff(
     counts = [Counter(name for name, _ in table.values()) for table in tables]
     apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
     sums: dict[tuple[str, int], Differences] = {}
-    positions: dict[tuple[str, int], tuple[int, int]] = {}
+    numbers: dict[tuple[str, int], tuple[int, int]] = {}
     executions: Counter[tuple[str, int]] = Counter()
     total = sum(count for name, count in counts[0].items() if name not in apart)
 
@@ -107,7 +108,7 @@ def diff(
             apart.add(key[0])
             return
         sums.setdefault(key, Differences()).add(of_a.values, of_b.values, of_a.execution)
-        positions[key] = of_a.position, of_b.position
+        numbers[key] = of_a.position, of_b.position
         executions[key] += 1
         if progress:
             progress(len(sums), total)
@@ -117,10 +118,18 @@ def diff(
         [{n: key for n, key in table.items() if key[0] not in apart} for table in tables],
         add,
     )
-    names = [c["fma"] for c in first.manifest["contractions"]], [c["fma"] for c in second.manifest["contractions"]]
+    fmas = [{c["id"]: c["fma"] for c in p.manifest["contractions"]} for p in (first, second)]
+    rows = first.manifest["layers"]
     layers = [
-        LayerDifference(p, key[0], names[0][p], names[1][q], executions[key], sums[key].result())
-        for key, (p, q) in positions.items()
+        LayerDifference(
+            _positions(rows, key, counts[0][key[0]]),
+            key[0],
+            fmas[0][a],
+            fmas[1][b],
+            executions[key],
+            sums[key].result(),
+        )
+        for key, (a, b) in numbers.items()
         if key[0] not in apart
     ]
     return Diff(tuple(layers), tuple(_output(spec.name, *outputs) for spec in first.outputs), tuple(sorted(apart)))
@@ -141,6 +150,13 @@ def _keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int
         keys[contraction["id"]] = contraction["name"], seen[contraction["name"]]
         seen[contraction["name"]] += 1
     return keys
+
+
+def _positions(rows: Sequence[Mapping[str, Any]], key: tuple[str, int], count: int) -> tuple[int, ...]:
+    """The positions in the model of one of `count` contractions of a name."""
+    name, number = key
+    found = tuple(row["position"] for row in rows if row["layer"] == name and row["position"] is not None)
+    return found[number : number + 1] if len(found) == count else found
 
 
 def _side_by_side(

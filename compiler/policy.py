@@ -45,8 +45,16 @@ class Span:
 
     def has(self, position: int, count: int) -> bool:
         """Whether the contraction at `position` of `count` is one of these."""
-        first, last = (n + count if n < 0 else n for n in (self.first, self.last))
+        first, last = self._ends(count)
         return first <= position <= last
+
+    def reaches_beyond(self, count: int) -> bool:
+        """Whether one of its ends is none of `count` contractions."""
+        return not all(0 <= end < count for end in self._ends(count))
+
+    def _ends(self, count: int) -> tuple[int, int]:
+        first, last = (n + count if n < 0 else n for n in (self.first, self.last))
+        return first, last
 
     def __str__(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
@@ -253,7 +261,8 @@ class Policy:
             if rule.subject == "role" and not trains:
                 continue  # one policy for training and inference: only training has every role
             for selector in rule.selectors:
-                if not any(rule.selects(selector, layer, count) for layer in layers):
+                beyond = isinstance(selector, Span) and selector.reaches_beyond(count)
+                if beyond or not any(rule.selects(selector, layer, count) for layer in layers):
                     raise NumcError(f"{self.name}:{rule.line}: {_nothing(rule, selector, layers, count)}")
             if number not in matched and rule.subject != "default":
                 kinds = ", ".join(map(str, rule.selectors))
@@ -341,6 +350,8 @@ def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: i
     """Say that a selector matches nothing, and what there is."""
     if isinstance(selector, Span):
         there = f"has contractions 0 to {count - 1}" if count else "has no contractions"
+        if any(selector.has(n, count) for n in range(count)):
+            return f"layer {selector} reaches beyond the model, which {there}"
         return f"layer {selector} matches nothing: the model {there}"
     if rule.subject == "layer":
         names = list(dict.fromkeys(layer.name for layer in layers if layer.name))
@@ -349,7 +360,7 @@ def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: i
         return f'layer "{selector}" matches nothing in this model{near}: {there}'
     kinds = list(dict.fromkeys(kind for layer in layers for kind in layer.kinds))
     if rule.subject == "op":
-        near = did_you_mean(selector, [*kinds, *KINDS])
+        near = did_you_mean(selector, [kind for kind in (*kinds, *KINDS) if kind != selector])
         return f"op {selector} matches nothing in this model{near}: it has {_some(kinds)}"
     roles = list(dict.fromkeys(layer.role for layer in layers if layer.role))
     return f"role {selector} matches nothing in this model: it has {_some(roles)}"

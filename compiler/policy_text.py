@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -46,15 +47,27 @@ def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
         return parse_policy(given)
     if isinstance(given, str) and given in PRESETS and not os.path.isfile(given):
         return arithmetic(given).policy()
+    name = os.fspath(given)
     try:
-        return parse_policy(Path(given).read_text(encoding="utf-8"), os.fspath(given))
+        text = Path(given).read_text(encoding="utf-8-sig") if name.strip() else ""
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text"
-        near = did_you_mean(str(given), PRESETS)
-        raise NumcError(
-            f"policy {os.fspath(given)!r}: {reason}{near}: want a file, the text of a policy, or a preset: "
-            f"{', '.join(PRESETS)}"
-        ) from None
+        raise _no_policy(name, f"{reason}{_meant(name)}") from None
+    policy = parse_policy(text, name)
+    if not policy.definitions and not policy.rules:
+        raise _no_policy(name, "has no rule in it")
+    return policy
+
+
+def _no_policy(name: str, reason: str) -> NumcError:
+    return NumcError(f"policy {name!r}: {reason}: want a file, the text of a policy, or a preset: {', '.join(PRESETS)}")
+
+
+def _meant(name: str) -> str:
+    """What somebody may have meant by the name of a file that cannot be read."""
+    with contextlib.suppress(NumcError):
+        return f" (the operator would be 'default fma = {parse_fma(name)}')"
+    return did_you_mean(name, PRESETS)
 
 
 def _is_text(given: str) -> bool:

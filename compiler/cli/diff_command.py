@@ -48,7 +48,7 @@ def diff_command(a: str, b: str, file: str, seed: int, threads: int | None, want
     rows: list[list[object]] = []
     for layer in found.layers:
         d, runs = layer.difference, f" ({layer.executions} times)" if layer.executions > 1 else ""
-        rows.append([layer.position, f"{layer.name}{runs}", layer.fma_a, layer.fma_b, *_cells(d)])
+        rows.append([_place(layer.positions), f"{layer.name}{runs}", layer.fma_a, layer.fma_b, *_cells(d)])
     for result in found.outputs:
         if result.difference is None:
             shapes = [output.dims(shape) for shape in (result.shape_a, result.shape_b)]
@@ -61,13 +61,20 @@ def diff_command(a: str, b: str, file: str, seed: int, threads: int | None, want
         click.echo(f"not compared, as the programs compute their products differently: {names}")
     if found.first is not None:
         layer = found.first
-        click.echo(f"first difference: layer {layer.position} '{layer.name}', {layer.difference.first}")
+        click.echo(f"first difference: layer {_place(layer.positions)} '{layer.name}', {layer.difference.first}")
     elif found.same:
         click.echo("no difference: every bit that was compared is the same")
     else:
         first = next(o for o in found.outputs if o.difference is None or o.difference.differ)
         where = "" if first.difference is None else f", {first.difference.first}"
         click.echo(f"first difference: after the last layer, in output '{first.name}'{where}")
+
+
+def _place(positions: tuple[int, ...]) -> str:
+    """Positions as in a policy: 3, or 0..7 for several."""
+    if not positions:
+        return "-"
+    return str(positions[0]) if len(positions) == 1 else f"{positions[0]}..{positions[-1]}"
 
 
 def _cells(d: Difference) -> list[object]:

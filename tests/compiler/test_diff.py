@@ -48,8 +48,8 @@ def test_the_first_difference_is_that_of_the_layers(fp32: numc.Program, mp: numc
     seen: list[tuple[int, int]] = []
     found = numc.diff(fp32, mp, data(), threads=threads, progress=lambda *done: seen.append(done))
     assert seen == [(1, 3), (2, 3), (3, 3)]
-    assert [(d.position, d.name, d.fma_a, d.fma_b, d.executions) for d in found.layers] == [
-        (n, name, "fp32", "mp", 1) for n, name in enumerate(("first", "second", "third"))
+    assert [(d.positions, d.name, d.fma_a, d.fma_b, d.executions) for d in found.layers] == [
+        ((n,), name, "fp32", "mp", 1) for n, name in enumerate(("first", "second", "third"))
     ]
     layers.append(numc.matmul(layers[0], v, fma="fp32"))
     others = [layers[0], numc.matmul(layers[0], v, fma="mp")]
@@ -85,6 +85,7 @@ def test_products_that_only_one_program_merges() -> None:
     given = {"arg0": rng.standard_normal((3, 4)), "arg1": rng.standard_normal((4, 6))}
     given = {name: array.astype(np.float32) for name, array in given.items()}
     merged, apart = program(HALVES), program(HALVES, "default fp32; layer 1 fma = mp")
+    assert numc.diff(merged, program(HALVES, "default mp"), given).layers[0].positions == (0, 1)
     assert [len(p.manifest["contractions"]) for p in (merged, apart)] == [1, 2]
     found = numc.diff(merged, apart, given)
     assert (found.layers, found.apart) == ((), ("gates",))

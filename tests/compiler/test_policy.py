@@ -130,6 +130,9 @@ def test_a_free_size_is_an_error_only_where_it_matters() -> None:
         ('layer "fc", "x*" mp', 'layer "x*" matches nothing in this model: its layers are conv1, fc, act'),
         ("layer 2 mp", "layer 2 matches nothing: the model has contractions 0 to 1"),
         ("layer -3 mp", "layer -3 matches nothing: the model has contractions 0 to 1"),
+        ("layer 0..2 mp", "layer 0..2 reaches beyond the model, which has contractions 0 to 1"),
+        ("layer -3..1 mp", "layer -3..1 reaches beyond the model, which has contractions 0 to 1"),
+        ("op softmax mp", "op softmax matches nothing in this model: it has conv, matmul, gemm, relu"),
         ("op sofmax mp", "op sofmax matches nothing in this model (did you mean 'softmax'?): it has conv, matmul, "
          "gemm, relu"),
         ("op matmul where k > 4096 mp", "'op matmul where k > 4096' matches nothing: no matmul has such sizes"),
@@ -273,6 +276,17 @@ def test_where_policies_come_from(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(NumcError, match="not a text: want a file"):
         load_policy(tmp_path / "binary")
+    (tmp_path / "marked").write_text("default mp\n", encoding="utf-8-sig")  # as editors on Windows do
+    assert load_policy(tmp_path / "marked") == parse_policy("default mp")
+    for text in ("", "# nothing\n"):
+        (tmp_path / "empty").write_text(text)
+        with pytest.raises(NumcError, match="empty': has no rule in it: want a file, the text of a policy"):
+            load_policy(tmp_path / "empty")
+    for text in ("", " "):
+        with pytest.raises(NumcError, match=f"^policy '{text}': has no rule in it"):
+            load_policy(text)
+    with pytest.raises(NumcError, match="^policy 'bf16_1_1': .*the operator would be 'default fma = bf16_1_1'"):
+        load_policy("bf16_1_1")
 
 
 def test_options_are_policies() -> None:
