@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,6 +28,7 @@ from numc.compiler.compare_store import Store
 from numc.compiler.comparison import Comparison, LayerError, Result
 from numc.compiler.compile import load_source, pytorch, signature
 from numc.compiler.cost import FP32_AREA, report
+from numc.compiler.diff import layer_keys, side_by_side
 from numc.compiler.driver import contents
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.explain import PolicyTable, table
@@ -34,7 +36,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy import Policy
 from numc.compiler.policy_text import load_policy
 from numc.compiler.statistics import Statistics, sampling
-from numc.compiler.taps import LayerOutput, layer_outputs, tap
+from numc.compiler.taps import LayerOutput, layer_outputs
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents, TensorSpec, Weight
 from numc.runtime.program import Program
@@ -196,7 +198,7 @@ class _Work:
         made = contents(self.imported, column.options)[0]
         program = self._reference if number == 0 else Program(made)
         say("running", 0.3)
-        sums, layers = self._outputs(program, peer, lambda done: say("running", 0.3 + 0.3 * done))
+        sums, layers, apart = self._outputs(program, peer, lambda done: say("running", 0.3 + 0.3 * done))
         say("timing", 0.6)
         seconds, fp32 = self._time(program)
         say("counting", 0.65)
@@ -219,43 +221,37 @@ class _Work:
             tuple(row for row in found.layers if row["position"] is not None),
             peer.agreement() if peer is not None else None,
             counted,
+            apart,
         )
 
     def _outputs(
         self, program: Program, peer: Peer | None, progress: Callable[[float], None]
-    ) -> tuple[Sums, tuple[LayerError, ...]]:
-        """Run both programs side by side on all data; return sums over the outputs, and the errors of the layers."""
+    ) -> tuple[Sums, tuple[LayerError, ...], tuple[str, ...]]:
+        """Run both programs side by side on all data: sums over outputs, errors of layers, and those in one only."""
         assert self._reference is not None
+        pair = (program, self._reference)
+        tables = [layer_keys(one.manifest["contractions"]) for one in pair]
+        counts = [Counter(name for name, _ in table.values()) for table in tables]
+        apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
+        keys = [{n: key for n, key in table.items() if key[0] not in apart} for table in tables]
         sums = Sums(self.metrics)
         errors: dict[tuple[int, str], RelativeError] = {}
+
+        def add(key: tuple[str, int], x: LayerOutput, r: LayerOutput) -> None:
+            if x.values.shape == r.values.shape:
+                errors.setdefault((r.position, r.name), RelativeError()).add(x.values, r.values)
+            else:
+                apart.add(key[0])
+
         for step, (inputs, labels) in enumerate(self.data):
-            side = layer_outputs(self._reference, inputs, threads=self.threads, seed=step)
-            wanted: dict[str, Array] = {}
-
-            def following(side: Any = side, wanted: dict[str, Array] = wanted) -> LayerOutput | None:
-                try:
-                    return next(side)  # type: ignore[no-any-return]
-                except StopIteration as end:
-                    wanted.update(end.value)
-                    return None
-
-            def each(layer: LayerOutput, following: Any = following) -> None:
-                reference = following()
-                key = layer.position, layer.name
-                same = reference is not None and (reference.position, reference.name) == key
-                if reference is not None and same and reference.values.shape == layer.values.shape:
-                    errors.setdefault(key, RelativeError()).add(layer.values, reference.values)
-                else:
-                    errors[key] = _different()
-
-            outputs = tap(program, inputs, each, threads=self.threads, seed=step)
-            while following() is not None:
-                pass
+            streams = [layer_outputs(one, inputs, threads=self.threads, seed=step) for one in pair]
+            outputs, wanted = side_by_side(streams, keys, add)
             sums.add(outputs[self.output.name], wanted[self.output.name], labels)
             if peer is not None:
                 peer.add(inputs, self.output.name, wanted[self.output.name])
             progress((step + 1) / len(self.data.steps))
-        return sums, tuple(LayerError(*key, error.value) for key, error in sorted(errors.items()))
+        layers = (LayerError(*key, error.value) for key, error in sorted(errors.items()) if key[1] not in apart)
+        return sums, tuple(layers), tuple(sorted(apart))
 
     def _time(self, program: Program) -> tuple[float, float]:
         """The fastest of several runs of the first batch, and of fp32 in turns with it, in seconds."""
@@ -283,13 +279,6 @@ class _Work:
             with program.observe(collector.observe):
                 program(inputs, threads=self.threads, seed=step)
         return Statistics(collector.rows(), _COUNTED, self.sample)
-
-
-def _different() -> RelativeError:
-    """The error of a layer that fp32 has not got."""
-    error = RelativeError()
-    error.add(np.full(1, np.nan), np.zeros(1))
-    return error
 
 
 def _weights(made: Contents) -> tuple[int, int]:

@@ -30,6 +30,12 @@ class Metric:
     percent: bool = False
     best: str = "max"
 
+    def text(self, value: float) -> str:
+        """Return a value as it is read."""
+        if self.percent and math.isfinite(value):
+            return f"{100 * value:.2f}%"
+        return f"{value:.7f}" if self.name == "cosine" else f"{value:.5g}"
+
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {

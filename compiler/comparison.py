@@ -54,7 +54,8 @@ class Result:
     error: Σ(x - r)² / Σr² of the outputs x against those of fp32, r. seconds: the fastest run of one batch; time: its
     ratio to that of fp32, which took turns with it. area: area units of an FMA, the mean over the FMAs of the model.
     iso_area: how many times more of them fit into the area of fp32. fmas: of one sample. weights, packed: bytes of the
-    weights in memory and in a file made with --pack-weights. statistics: None where none were collected.
+    weights in memory and in a file made with --pack-weights. statistics: None where none were collected. apart: names
+    of layers that are not the same contractions as in fp32, because products of them are merged or computed before.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Result:
     table: tuple[Mapping[str, Any], ...] = ()
     onnxruntime: Agreement | None = None
     statistics: Statistics | None = None
+    apart: tuple[str, ...] = ()
 
     @property
     def breaks(self) -> LayerError | None:
@@ -98,7 +100,7 @@ class Result:
             values[name] = float(values[name])
         values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
         values["layers"] = tuple(LayerError(r["position"], r["name"], float(r["error"])) for r in values["layers"])
-        values["table"] = tuple(values["table"])
+        values["table"], values["apart"] = tuple(values["table"]), tuple(values["apart"])
         if (peer := values["onnxruntime"]) is not None:
             values["onnxruntime"] = Agreement(
                 peer["version"], float(peer["error"]), float(peer["largest"]), peer["note"]

@@ -262,7 +262,7 @@ def _show(found: Comparison) -> None:
     rows = [
         [
             result.name,
-            *(f"{100 * v:.2f}%" if METRICS[n].percent else f"{v:.5g}" for n, v in result.metrics.items()),
+            *(METRICS[name].text(value) for name, value in result.metrics.items()),
             f"{result.error:.1e}" if result.error else "0",
             "-" if result.breaks is None else result.breaks.name or result.breaks.position,
             f"{result.time:.2f}",

@@ -181,8 +181,7 @@ def _steps(front: Sequence[Point]) -> Iterable[Point]:
 
 def layer_names(comparison: Comparison) -> list[str]:
     """The contractions in program order."""
-    longest = max((r.layers for r in comparison.results), key=len)
-    return [layer.name or f"contraction {layer.position}" for layer in longest]
+    return [layer.name or f"contraction {layer.position}" for layer in comparison.results[0].layers]
 
 
 def layers(comparison: Comparison) -> Chart:

@@ -52,6 +52,7 @@ def render(comparison: Comparison) -> str:
         swamping=[drawn(chart, labels="") for chart in charts.swamping(comparison)],
         exponents=[ridge(chart) for chart in charts.exponents(comparison)],
         notes=_notes(comparison),
+        apart=[(r.name, ", ".join(r.apart)) for r in comparison.results if r.apart],
         tables=_tables(comparison),
         agrees=AGREES,
         breaks=BREAKS,
@@ -86,11 +87,6 @@ def size(value: float) -> str:
     return f"{value:.3g} GB"
 
 
-def metric_text(name: str, value: float) -> str:
-    """Return the value of a metric."""
-    return percent(value) if METRICS[name].percent else number(value, 4)
-
-
 @dataclass(frozen=True)
 class Finding:
     """One thing to know: what it is about, the answer, and a sentence."""
@@ -121,8 +117,8 @@ def findings(comparison: Comparison) -> list[Finding]:
     good = [r for r in others if keeps(comparison, r)]
     if good:
         best = min(good, key=lambda r: (r.area, r.error))
-        value, times = metric_text(name, best.metrics[name]), number(best.iso_area)
-        text = f"{value} {name}, within {how} of fp32, with {times} times the FMAs in the area of fp32’s multipliers."
+        value, times = metric.text(best.metrics[name]), number(best.iso_area)
+        text = f"{name} {value}: within {how} of fp32, with {times} times the FMAs in the area of fp32’s multipliers."
         found.append(Finding(f"Cheapest that keeps {name}", best.name, text, _look(comparison, best)))
     elif others:
         found.append(Finding(f"Cheapest that keeps {name}", "none", f"None is within {how} of fp32.", bad=True))
@@ -190,6 +186,7 @@ def drawn(chart: Chart, labels: str, height: float = HEIGHT) -> dict[str, Any]:
         "ends": ends,
         "texts": texts,
         "crowded": crowded,
+        "gutter": 11 + 7 * max([len(text) for _, text in chart.y.ticks], default=3),
         "rules": [
             {"axis": r.axis, "at": chart.x.place(r.value) if r.axis == "x" else 1 - chart.y.place(r.value),
              "label": r.label}
@@ -201,7 +198,7 @@ def drawn(chart: Chart, labels: str, height: float = HEIGHT) -> dict[str, Any]:
 
 def _covers(one: dict[str, Any], other: dict[str, Any], height: float) -> bool:
     pairs = list(zip(one["points"], other["points"], strict=False))
-    near = sum(abs(a["y"] - b["y"]) * height < 2 and a["x"] == b["x"] for a, b in pairs)
+    near = sum(abs(a["y"] - b["y"]) * height < 2 and a["x"] == b["x"] and 0 < a["y"] < 1 for a, b in pairs)
     return len(pairs) > 1 and 2 * near >= len(pairs)
 
 

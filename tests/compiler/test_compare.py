@@ -19,7 +19,8 @@ from numc.compiler.errors import NumcError
 from numc.compiler.taps import layer_outputs
 from numc.runtime.container import Input, TensorSpec
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+DIGITS = MODELS.parent / "digits"
 MLP = DIGITS / "mlp.onnx"
 FMAS = ("fp32", "bf16_1_1", "fmac(e4m3)")
 OUTPUT = TensorSpec("y", "float32", (None, 3))
@@ -155,10 +156,10 @@ def test_metrics_that_do_not_fit() -> None:
 def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digits: dict[str, Any]) -> None:
     comparison, _ = found
     assert [r.name for r in comparison.results] == ["fp32", "bf16_1_1", "fmac(e4m3)", "mixed"]
-    reference = numc.compile(MLP)(digits["data"])
+    reference = numc.compile(MLP, pack_weights=True)(digits["data"])
     for result in comparison.results:
         given = {"policy": result.policy} if result.name == "mixed" else {"fma": result.name}
-        program = numc.compile(MLP, **given)
+        program = numc.compile(MLP, **given, pack_weights=True)  # from the cache
         outputs = program(digits["data"]).astype(np.float64)
         assert result.metrics["top1"] == np.mean(outputs.argmax(1) == digits["labels"])
         assert result.error == pytest.approx(((outputs - reference) ** 2).sum() / (reference.astype(float) ** 2).sum())
@@ -169,7 +170,7 @@ def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digit
         assert result.time > 0
         assert len(result.layers) == 3
     bf16 = comparison["bf16_1_1"]
-    pair = (numc.compile(MLP, fma=fma) for fma in ("bf16_1_1", "fp32"))
+    pair = (numc.compile(MLP, fma=fma, pack_weights=True) for fma in ("bf16_1_1", "fp32"))
     both = zip(*(layer_outputs(program, digits["data"]) for program in pair), strict=True)
     for x, r in both:  # all at once, in no batches
         wide = r.values.astype(np.float64)
@@ -182,6 +183,39 @@ def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digit
     assert comparison["fmac(e4m3)"].packed < bf16.packed < comparison["fp32"].packed
     assert comparison.samples == 50
     assert comparison.batch == 20
+
+
+def test_statistics_are_of_all_data(digits: dict[str, Any], tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    found = numc.compare(MLP, **digits, fmas=("bf16_1_1", "highbfp"), batch=20, results=kept)
+    program = numc.compile(MLP, fma="bf16_1_1", statistics=True, pack_weights=True)
+    with numc.collect_stats(("swamping", "exponents")) as collected:
+        program(digits["data"])  # in one batch
+    mine = found["bf16_1_1"].statistics
+    for row, whole in zip(mine.rows, collected.statistics.rows, strict=True):
+        assert (row.layer, row.fmas, row.executions) == (whole.layer, whole.fmas, 3)
+        assert row.swamping == whole.swamping
+        assert row.tensors["a"].exponents == whole.tensors["a"].exponents
+    assert sum(row.fmas for row in mine.rows) == 50 * found["bf16_1_1"].fmas
+    assert "not counted" in found["highbfp"].statistics.rows[0].note
+    again = numc.compare(MLP, **digits, fmas=("bf16_1_1",), batch=20, results=kept)
+    assert again["bf16_1_1"].statistics == mine
+    with pytest.raises(NumcError, match="sample '2': want 1 or a fraction 1/n"):
+        numc.compare(MLP, **digits, fmas=(), sample="2")
+
+
+def test_layers_that_only_one_program_has() -> None:
+    """Products of one operand with parts of a weight, the gates of an LSTM, are one where their operators are."""
+    lstm = MODELS / "lstm.npz"
+    with np.load(lstm) as given:
+        found = numc.compare(lstm.with_suffix(".onnx"), given["input"], fmas=(), policies={"one": "layer 0 mp"},
+                             statistics=False)  # fmt: skip
+    (apart,) = found["one"].apart
+    assert [(layer.position, layer.name == apart) for layer in found["fp32"].layers] == [
+        (0, True), (1, True), (2, False), (3, False), (4, False)
+    ]  # fmt: skip
+    assert [layer.position for layer in found["one"].layers] == [2, 3, 4]
+    assert all(0 < layer.error < 1e-5 for layer in found["one"].layers)
 
 
 def test_fp32_is_checked_with_onnxruntime(found: tuple[Comparison, Path]) -> None:
@@ -287,7 +321,7 @@ def test_what_else_is_wrong_is_said_before_anything_is_compiled(
         ({"example_inputs": 1}, f"{MLP}: example_inputs and dynamic_shapes are for PyTorch modules: leave them out"),
     ):
         with pytest.raises(NumcError) as error:
-            numc.compare(MLP, **digits, **given)
+            numc.compare(MLP, **digits, **{"fmas": (), **given})
         assert str(error.value).startswith(says), str(error.value)
 
 
