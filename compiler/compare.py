@@ -22,7 +22,7 @@ import numc
 from numc.compiler.cache import own_sources
 from numc.compiler.collect import Collector
 from numc.compiler.compare_data import Data, check_data
-from numc.compiler.compare_metrics import RelativeError, Sums, check_metrics
+from numc.compiler.compare_metrics import RelativeError, Sums, check_metrics, check_names
 from numc.compiler.compare_peer import Peer
 from numc.compiler.compare_store import Store
 from numc.compiler.comparison import Comparison, LayerError, Result
@@ -89,7 +89,11 @@ def compare(
     are not computed again. commands: what a report says that reproduces it. progress: see Progress.
     Raises NumcError for bad input, before anything is compiled, and Interrupted for Ctrl-C.
     """
-    name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
+    # What takes no model is said first: reading one takes a while.
+    check_names(metrics)
+    if batch < 1:
+        raise NumcError(f"batch: got {batch}, want at least 1")
+    fraction = sampling(sample) if statistics else None
     columns = [Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))]
     columns += _policies(policies)
     # The same arithmetic in other words is one column, under the first of its names.
@@ -97,18 +101,16 @@ def compare(
     for column in columns:
         unique.setdefault(str(column.options.resolved()[0]), column)
     columns = list(unique.values())
+    name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = _output(output, outputs)
     given = data if isinstance(data, Mapping) else dict(zip([spec.name for spec in inputs], [data], strict=False))
-    if batch < 1:
-        raise NumcError(f"batch: got {batch}, want at least 1")
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
     checked = check_data(given, labels, inputs, chosen, symbols, batch)
     names = check_metrics(metrics, checked.labels, chosen)
     digest = _digest(imported)
     store = Store(Path(results) if results is not None else None, name, digest)
-    fraction = sampling(sample) if statistics else None
     work = _Work(imported, checked, names, chosen, threads, fraction, columns, tables)
     peer = Peer.find(model, imported.sources, threads)
     about = [checked.sha256(), names, chosen.name, threads, str(fraction), numc.__version__, own_sources()]

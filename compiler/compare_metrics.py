@@ -51,14 +51,19 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 
 
-def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec) -> tuple[str, ...]:
-    """Return the metrics, or those that suit the labels if none is named. Raises NumcError."""
-    if not names:
-        return ("top1",) if labels is not None and labels.dtype.kind in "iu" else ("cosine",)
+def check_names(names: Sequence[str]) -> None:
+    """Raise NumcError for a metric that does not exist."""
     for name in names:
         if name not in METRICS:
             near = did_you_mean(name, METRICS)
             raise NumcError(f"unknown metric '{name}'{near}: allowed are {', '.join(METRICS)}")
+
+
+def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec) -> tuple[str, ...]:
+    """Return the metrics, or those that suit the labels if none is named. Raises NumcError."""
+    if not names:
+        return ("top1",) if labels is not None and labels.dtype.kind in "iu" else ("cosine",)
+    check_names(names)
     for name in names:
         if METRICS[name].needs and (labels is None or labels.dtype.kind == "f"):
             given = "values" if labels is not None else "none"

@@ -14,6 +14,7 @@ import numc
 from numc.compiler import compare as module
 from numc.compiler.compare_data import check_data
 from numc.compiler.compare_metrics import METRICS, RelativeError, Sums, check_metrics
+from numc.compiler.compare_store import Store
 from numc.compiler.comparison import BREAKS, Comparison
 from numc.compiler.errors import NumcError
 from numc.compiler.taps import layer_outputs
@@ -297,10 +298,10 @@ def test_results_files_of_something_else(
     for text in ("{}", "nothing", '{"kind": "numc compare 1"}'):
         other.write_text(text)
         with pytest.raises(NumcError) as error:
-            numc.compare(MLP, **digits, fmas=(), results=other)
+            Store(other, "model", "0")
         assert str(error.value) == f"{other}: not results of numc compare: choose another file, or remove this one"
     with pytest.raises(NumcError, match="cannot read: Is a directory: name another file"):
-        numc.compare(MLP, **digits, fmas=(), results=tmp_path)
+        Store(tmp_path, "model", "0")
 
 
 def test_what_else_is_wrong_is_said_before_anything_is_compiled(
