@@ -76,9 +76,11 @@ class Collector:
                 "swamping: the program was compiled without statistics, its kernels do not count: compile it with "
                 "`numc compile --statistics`, or numc.compile(..., statistics=True)"
             )
-        self._layers = {
-            row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["position"] is not None
-        }
+        layers = [row for row in manifest.get("layers", ()) if row["position"] is not None]
+        by_name = {row["layer"]: row for row in reversed(layers)}
+        # In MLIR text operations have no names: contractions are in the order of the program then.
+        ordered = dict(enumerate(layers)) if len(layers) == len(self._table) else {}
+        self._layers = {n: by_name.get(c["name"]) or ordered.get(n, {}) for n, c in self._table.items()}
         self._found = {number: _Row() for number in self._table}
         self._running: dict[int, _Execution] = {}
         self._weights: dict[tuple[int, str], TensorStatistics] = {}
@@ -153,7 +155,7 @@ class Collector:
 
     def _row(self, number: int, row: _Row) -> LayerStatistics:
         about = self._table[number]
-        layer = self._layers.get(about["name"], {})
+        layer = self._layers[number]
         counts, notes = about.get("counts", 0), []
         swamping, adds, sampled = None, 0, Fraction(1)
         if "swamping" in self._what:

@@ -12,7 +12,6 @@ from typing import Any
 
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.formats import Conversion
-from numc.compiler.grammar import parse_fma
 
 WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
 """What there is to ask for."""
@@ -152,6 +151,8 @@ class LayerStatistics:
     @property
     def instructions(self) -> Mapping[str, int]:
         """Multiplications, additions and roundings, by the definition of the operator."""
+        from numc.compiler.grammar import parse_fma  # not needed to run a program
+
         fma = parse_fma(self.fma)
         found: dict[str, int] = {}
         products = self.fmas * fma.products

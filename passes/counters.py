@@ -240,8 +240,8 @@ def loop_text(
     %words = arith.constant {width} : i64
     %more = arith.constant {len(planes.carries)} : i64
     {listed("_out", *counters)} = scf.while ({carried}) : ({types}) -> ({types}) {{
-      %goes_on = arith.cmpi slt, %pos_c, {end} : i64
-      scf.condition(%goes_on) {listed("_c", *counters)} : {types}
+      %k_goes_on = arith.cmpi slt, %pos_c, {end} : i64
+      scf.condition(%k_goes_on) {listed("_c", *counters)} : {types}
     }} do {{
     ^bb0({arguments}):
       %sampled = arith.addi %base_w, %place_w : i64

@@ -1,0 +1,43 @@
+"""numc.collect_stats around training steps."""
+
+from __future__ import annotations
+
+import pytest
+
+import numc
+
+torch = pytest.importorskip("torch")
+
+
+def test_every_contraction_of_a_training_step_is_counted() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    compiled = torch.compile(model, backend=numc.backend("bf16_1_2", wgrad="bf16_2_2{3}"))
+    x = torch.randn(5, 8)
+
+    def step() -> list[torch.Tensor]:
+        model.zero_grad()
+        compiled(x).square().sum().backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    plain, before = step(), numc.counters().graphs
+    with numc.collect_stats("swamping,exponents,fmas") as collected:
+        for _ in range(2):
+            counted = step()
+    found = collected.statistics
+    assert all(torch.equal(a, b) for a, b in zip(plain, counted, strict=True))
+    assert numc.counters().graphs == before  # nothing is traced again
+    assert {(row.layer, row.role, row.fma, row.fmas, row.executions) for row in found.rows} == {
+        ("0", "forward", "bf16_1_2", 2 * 5 * 16 * 8, 2),
+        ("2", "forward", "bf16_1_2", 2 * 5 * 4 * 16, 2),
+        ("2/dgrad", "dgrad", "bf16_1_2", 2 * 5 * 16 * 4, 2),
+        ("2/wgrad", "wgrad", "bf16_2_2{3}", 2 * 4 * 16 * 5, 2),
+        ("0/wgrad", "wgrad", "bf16_2_2{3}", 2 * 16 * 8 * 5, 2),
+    }
+    assert all(row.swamping is not None and row.swamping.total > 0 for row in found.rows)
+    (gradient,) = (row.tensors for row in found.rows if row.layer == "0/wgrad")
+    # Gradients are zero where the activation was: of 80 of them, in each step.
+    assert gradient["a"].elements == 160
+    assert gradient["a"].most["zeros"] == gradient["a"].zeros / 160 > 0
+    after = step()
+    assert all(torch.equal(a, b) for a, b in zip(plain, after, strict=True))
