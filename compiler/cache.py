@@ -126,7 +126,7 @@ def entry(
         except OSError:
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
-    made_by = [VERSION, _own_sources(), _version("torch-mlir"), _version("onnx")]
+    made_by = [VERSION, own_sources(), _version("torch-mlir"), _version("onnx")]
     # The program's table names the lines of the rules.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
     how = [options.fast, options.pack_weights, options.statistics, options.calibration, sorted(switched_off())]
@@ -143,7 +143,7 @@ def _version(package: str) -> str:
 
 
 @functools.cache
-def _own_sources() -> str:
+def own_sources() -> str:
     """A hash of numc's own Python files: an edited pass makes another compiler."""
     hashed = hashlib.sha256()
     root = os.path.dirname(os.path.abspath(numc.__file__))

@@ -103,7 +103,7 @@ class Collector:
 
     def _begin(self, about: Mapping[str, Any], view: Operands, operands: int) -> None:
         counts = np.zeros(LAST_BIN + 1, np.int64)
-        probe = view.watch() if self._probes else np.zeros(0, np.float32)
+        probe = view.watch() if self._probes else np.empty(0, np.float32)
         if "swamping" in self._what and about["counts"]:
             view.set_counts(counts.ctypes.data, self._stride, _offset(self._stride, view.depth))
         self._running[operands] = _Execution(counts, probe)

@@ -95,7 +95,7 @@ def diff(
     first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
     check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
     check_data(inputs)
-    tables = [_keys(p.manifest["contractions"]) for p in (first, second)]
+    tables = [layer_keys(p.manifest["contractions"]) for p in (first, second)]
     counts = [Counter(name for name, _ in table.values()) for table in tables]
     apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
     # What runs as plain loops, or at compile time, has no kernel to be watched in.
@@ -115,7 +115,7 @@ def diff(
         if progress:
             progress(len(sums), total)
 
-    outputs = _side_by_side(
+    outputs = side_by_side(
         [layer_outputs(p, inputs, threads=threads, seed=seed) for p in (first, second)],
         [{n: key for n, key in table.items() if key[0] not in apart} for table in tables],
         add,
@@ -144,7 +144,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     return load(path)
 
 
-def _keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
+def layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
     """The names of contractions by number, each with how many of that name came before."""
     seen: Counter[str] = Counter()
     keys = {}
@@ -161,7 +161,7 @@ def _positions(rows: Sequence[Mapping[str, Any]], key: tuple[str, int], count: i
     return found[number : number + 1] if len(found) == count else found
 
 
-def _side_by_side(
+def side_by_side(
     streams: Sequence[Generator[LayerOutput, None, dict[str, Array]]],
     keys: Sequence[Mapping[int, tuple[str, int]]],
     add: Callable[[tuple[str, int], LayerOutput, LayerOutput], None],

@@ -22,7 +22,6 @@ from numc.compiler.reference.operators import grouped_dot, vector
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import click
 import numc
 from numc.compiler.cli.bisect_command import bisect_command
 from numc.compiler.cli.cache_command import cache_command
+from numc.compiler.cli.compare_command import compare_command
 from numc.compiler.cli.compile_command import compile_command
 from numc.compiler.cli.cost_command import cost_command
 from numc.compiler.cli.diff_command import diff_command
@@ -53,6 +54,7 @@ for _command in (
     compile_command,
     explain_command,
     cost_command,
+    compare_command,
     run_command,
     verify_command,
     diff_command,

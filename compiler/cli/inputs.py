@@ -45,7 +45,7 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
         name, equals, file = text.partition("=")
         if not equals or Path(text).exists():
             name, file = "", text
-        content = _read(file)
+        content = read_file(file)
         if isinstance(content, dict):
             if len(files) > 1 or name:
                 raise NumcError(f"--input {text}: an .npz names its arrays: want it alone, without a name")
@@ -81,7 +81,7 @@ def _put(given: dict[str, Array], names: Sequence[str], name: str, array: Array,
 
 def read_named(file: str) -> dict[str, Array]:
     """Return the arrays of an .npz file by name. Raises NumcError for any other file."""
-    content = _read(file)
+    content = read_file(file)
     if not isinstance(content, dict):
         raise NumcError(f"{file}: one array without a name: want an .npz file with the inputs by name")
     return content
@@ -92,7 +92,7 @@ def read_data(file: str, names: Sequence[str]) -> dict[str, Array]:
 
     Others, such as labels, are left out. Raises NumcError if inputs are missing.
     """
-    content = _read(file)
+    content = read_file(file)
     if not isinstance(content, dict):
         if len(names) != 1:
             wanted = ", ".join(f"'{n}'" for n in names) or "none"
@@ -108,7 +108,7 @@ def read_data(file: str, names: Sequence[str]) -> dict[str, Array]:
 
 def read_labels(file: str) -> Array:
     """Return the array of an .npy file, or that called labels of an .npz. Raises NumcError."""
-    content = _read(file)
+    content = read_file(file)
     if not isinstance(content, dict):
         return content
     if "labels" not in content:
@@ -117,7 +117,8 @@ def read_labels(file: str) -> Array:
     return content["labels"]
 
 
-def _read(file: str) -> Array | dict[str, Array]:
+def read_file(file: str) -> Array | dict[str, Array]:
+    """Return the array of an .npy file, or those of an .npz file by name. Raises NumcError."""
     try:
         content = np.load(file, allow_pickle=False)
         return dict(content) if isinstance(content, np.lib.npyio.NpzFile) else np.asarray(content)

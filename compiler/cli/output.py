@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
-from numc.compiler.errors import NumcError
+from numc.compiler.files import check_writable as check_writable
+from numc.compiler.files import write_whole as write_whole
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -75,43 +74,6 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def check_writable(path: Path) -> None:
-    """Raise NumcError if a file cannot be created at `path`: said before the work, not after it."""
-    folder = path.parent
-    if path.is_dir():
-        raise NumcError(f"{path}: is a folder: name a file for the output")
-    if not folder.is_dir():
-        raise NumcError(f"{path}: cannot write: there is no folder {folder}: create it first")
-    if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise NumcError(f"{path}: cannot write: permission denied: choose another place for the output")
-
-
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Call `write` on a new file that takes the place of `path` when it is complete. Raises NumcError."""
-    temporary: str | None = None
-    try:
-        if path.exists() and not path.is_file():  # /dev/null and the like cannot be replaced
-            with open(path, "wb") as stream:
-                write(stream)
-            return
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes files that only their owner reads
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
 
 
 def write_text(path: str, text: str) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import round as round
     from numc.compiler.bisect import bisect as bisect
     from numc.compiler.collect import collect_stats as collect_stats
+    from numc.compiler.compare import compare as compare
+    from numc.compiler.comparison import Comparison as Comparison
     from numc.compiler.compile import lower as lower
     from numc.compiler.cost import cost as cost
     from numc.compiler.diff import diff as diff
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 # Public name -> the module that has it, and what it is called there ("" is the module itself).
 _PUBLIC = {
+    "Comparison": ("numc.compiler.comparison", "Comparison"),
     "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
     "NumcError": ("numc.compiler.errors", "NumcError"),
     "Packed": ("numc.compiler.packed", "Packed"),
@@ -67,6 +70,7 @@ _PUBLIC = {
     "Program": ("numc.runtime.program", "Program"),
     "bisect": ("numc.compiler.bisect", "bisect"),
     "collect_stats": ("numc.compiler.collect", "collect_stats"),
+    "compare": ("numc.compiler.compare", "compare"),
     "compile": ("numc.compiler.driver", "compile"),
     "cost": ("numc.compiler.cost", "cost"),
     "diff": ("numc.compiler.diff", "diff"),

@@ -77,14 +77,14 @@ def test_the_models_bytes_its_shapes_and_numc_itself_change_the_key(place, monke
     keys.add(cache.entry("model.mlir", Options(), None))
     package = shutil.copytree(Path(numc.__file__).parent, "other", symlinks=False)
     monkeypatch.setattr(numc, "__file__", str(Path(package, "__init__.py").resolve()))
-    cache._own_sources.cache_clear()
+    cache.own_sources.cache_clear()
     same = cache.entry("model.mlir", Options(), None)
     assert same in keys
     with open(Path(package, "passes", "outline.py"), "a") as file:
         file.write("# edited\n")
-    cache._own_sources.cache_clear()
+    cache.own_sources.cache_clear()
     keys.add(cache.entry("model.mlir", Options(), None))
-    cache._own_sources.cache_clear()
+    cache.own_sources.cache_clear()
     assert len(keys) == 4
 
 

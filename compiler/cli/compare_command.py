@@ -1,0 +1,283 @@
+"""``numc compare``: arithmetics of a model on the same data, as a table and as a page."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy.typing as npt
+
+from numc.compiler.cli import output
+from numc.compiler.cli.inputs import read_file
+from numc.compiler.cli.source import check_model, parse_shapes, shape_option
+from numc.compiler.errors import NumcError, did_you_mean
+
+if TYPE_CHECKING:
+    from numc.compiler.comparison import Comparison
+
+Array = npt.NDArray[Any]
+
+_EPILOG = """\b
+fp32 is always compared, as the first. FILE:ARRAY is one array of an .npz file; without
+:ARRAY, --data takes the inputs' names in it, --labels the array called labels.
+Ctrl-C leaves what is finished; the same command goes on from there.
+
+\b
+Examples:
+  numc compare model.onnx --data inputs.npz --report out.html
+  numc compare model.onnx --data x=test.npz:images --labels test.npz:labels --metric top1,top5
+  numc compare model.onnx --fma 'mp,bf16_2_2{3},fma(a=bf16,acc=e8m10)' --policy mixed.policy --data x.npy --json
+"""
+
+
+@click.command("compare", epilog=_EPILOG)
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@click.option("--fma", "fmas", multiple=True, metavar="FMA,...", help="FMA operators. Repeatable.")
+@click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable.")
+@click.option("--data", multiple=True, required=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
+@click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
+@click.option("--output", "output_name", metavar="NAME", help="The output that is compared; the first.")
+@click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
+@click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
+@click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run.")
+@click.option("--sample", metavar="1/N", help="Count additions of that fraction of the steps of k.")
+@click.option("--report", metavar="FILE.html", help="Write a page.")
+@click.option("--plots", metavar="FOLDER", help="Write every plot as .png and .svg.")
+@click.option("--results", metavar="FILE", help="Keep finished results there, not beside the report.")
+@shape_option
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def compare_command(
+    context: click.Context,
+    model: str,
+    fmas: tuple[str, ...],
+    policies: tuple[str, ...],
+    data: tuple[str, ...],
+    labels: str | None,
+    metrics: tuple[str, ...],
+    output_name: str | None,
+    batch: int,
+    threads: int | None,
+    stats: bool,
+    sample: str | None,
+    report: str | None,
+    plots: str | None,
+    results: str | None,
+    shapes: tuple[str, ...],
+    want_json: bool,
+) -> None:
+    """Run a model in several arithmetics on the same data, and say how far each is from fp32 and what it costs."""
+    check_model(model)
+    if sample is not None and not stats:
+        raise NumcError("--sample is about statistics: leave it or --no-stats out")
+    fixed = parse_shapes(shapes)
+    _check_places(report, plots, results)
+    kept = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
+    if kept is not None:
+        output.check_writable(Path(kept))
+    operators = [operator for text in fmas for operator in split_list("--fma", text)]
+    names = [name for text in metrics for name in split_list("--metric", text)]
+    given = _read_data(data)
+    of_labels = None if labels is None else _read_labels(labels)
+
+    from numc.compiler.compare import FMAS, Interrupted, compare
+
+    if not operators and not policies:
+        operators = list(FMAS)
+    command = _command(context, model)
+    try:
+        with _bar() as progress:
+            found = compare(
+                model,
+                given,
+                fmas=operators,
+                policies=policies,
+                labels=of_labels,
+                metrics=names,
+                output=output_name,
+                batch=batch,
+                threads=threads,
+                statistics=stats,
+                sample=sample or 1,
+                results=kept,
+                shapes=fixed,
+                commands=(command,),
+                progress=progress,
+            )
+    except Interrupted as stopped:
+        where = f"kept in {stopped.path}: the same command goes on from there"
+        lost = "not kept: --report or --results FILE keeps them"
+        click.echo(
+            f"numc: interrupted: {stopped.finished} of {stopped.total} arithmetics are finished and "
+            f"{where if stopped.path else lost}",
+            err=True,
+        )
+        context.exit(130)
+    if report is not None:
+        found.write_report(report)
+    if plots is not None:
+        found.write_plots(plots)
+    if want_json:
+        output.as_json(found.as_json())
+    else:
+        _show(found)
+        for path in filter(None, (report, plots)):
+            click.echo(f"wrote {path}", err=not sys.stdout.isatty())
+    peer = found.onnxruntime
+    if peer is not None and not peer.holds:
+        click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
+        context.exit(1)
+
+
+def split_list(option: str, text: str) -> list[str]:
+    """Split at commas that are in no brackets. Raises NumcError for an empty part."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    if not all(part.strip() for part in parts):
+        raise NumcError(f"{option} {text!r}: has an empty part: want names with one comma between them")
+    return [part.strip() for part in parts]
+
+
+def _check_places(report: str | None, plots: str | None, results: str | None) -> None:
+    """Raise NumcError for what could not be written after all the work."""
+    from numc.compiler.report import check_installed
+
+    if report is not None:
+        check_installed("jinja2")
+        output.check_writable(Path(report))
+    if plots is not None:
+        check_installed("matplotlib")
+        folder = Path(plots)
+        if folder.is_dir():
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise NumcError(f"{folder}: cannot write: permission denied: choose another folder for plots")
+        else:
+            output.check_writable(folder)
+            if folder.exists():
+                raise NumcError(f"{folder}: is a file: name a folder for plots")
+    if results is not None:
+        output.check_writable(Path(results))
+
+
+def _read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
+    """The arrays by input, or one without a name. Raises NumcError."""
+    given: dict[str, Array] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or Path(text).exists():
+            name, file = "", text
+        content = _read(file)
+        if isinstance(content, dict) and name:
+            listed = ", ".join(content)
+            raise NumcError(
+                f"--data {text}: it has the arrays {listed}: name one, such as {text}:{next(iter(content), '')}"
+            )
+        if not isinstance(content, dict) and not name:
+            if len(texts) > 1:
+                raise NumcError(f"--data {text}: an array without a name beside others: write NAME={text}")
+            return content
+        for key, array in content.items() if isinstance(content, dict) else [(name, content)]:
+            if key in given:
+                raise NumcError(f"--data {text}: '{key}' is given twice")
+            given[key] = array
+    return given
+
+
+def _read_labels(text: str) -> Array:
+    content = _read(text)
+    if isinstance(content, dict):
+        if "labels" not in content:
+            listed = ", ".join(content) or "no array"
+            raise NumcError(f"--labels {text}: it has {listed}: name one, such as {text}:{next(iter(content), 'NAME')}")
+        return content["labels"]
+    return content
+
+
+def _read(text: str) -> Array | dict[str, Array]:
+    """A numpy file, or FILE:ARRAY. Raises NumcError."""
+    file, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return read_file(text)
+    content = read_file(file)
+    if not isinstance(content, dict):
+        raise NumcError(f"{text}: {file} is one array without a name: leave ':{name}' out")
+    if name not in content:
+        raise NumcError(
+            f"{text}: there is no array '{name}' in it{did_you_mean(name, content)}: it has {', '.join(content)}"
+        )
+    return content[name]
+
+
+def _command(context: click.Context, model: str) -> str:
+    """The command line that does the same again."""
+    words = ["numc", "compare", model]
+    for option in context.command.params:
+        value = context.params[option.name or ""]
+        if not isinstance(option, click.Option) or value == option.default or value in (None, ()):
+            continue
+        if option.is_flag:
+            words.append(option.secondary_opts[0] if option.secondary_opts and not value else option.opts[0])
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0], str(one)]
+    return shlex.join(words)
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[str, float], None] | None]:
+    """A bar on stderr with what is being done and how long it will take, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, done: bar.update(task, completed=done, description=what)
+
+
+def _show(found: Comparison) -> None:
+    from numc.compiler.compare_metrics import METRICS
+
+    columns = ["arithmetic", *found.metrics, "error", "breaks at", "time", "weights", "area", "iso-area", "packed"]
+    rows = [
+        [
+            result.name,
+            *(METRICS[name].text(value) for name, value in result.metrics.items()),
+            f"{result.error:.1e}" if result.error else "0",
+            "-" if result.breaks is None else result.breaks.name or result.breaks.position,
+            f"{result.time:.2f}",
+            result.weights,
+            f"{result.area:.4g}",
+            f"{result.iso_area:.4g}",
+            result.packed,
+        ]
+        for result in found.results
+    ]
+    output.table(columns, rows)
+    peer = found.onnxruntime
+    if peer is not None:
+        from numc.compiler.comparison import AGREES
+
+        text = f"relative error {peer.error:.1e}, allowed {AGREES:g}; largest difference {peer.largest:.1e}"
+        said = peer.note or f"fp32 against onnxruntime {peer.version}: {text}"
+        click.echo(said, err=not sys.stdout.isatty())

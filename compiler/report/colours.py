@@ -1,0 +1,37 @@
+"""The colours of a report: told apart by readers who see red and green alike, and by their lightness."""
+
+from __future__ import annotations
+
+# (on white, on black): Each has a contrast of at least 3 to its ground.
+INK = ("#1b2430", "#e8edf3")
+CATEGORICAL = (
+    ("#0b62b8", "#6cb6ff"),  # blue
+    ("#c2530a", "#ffa057"),  # orange
+    ("#0a7d5c", "#42d6a4"),  # green
+    ("#a8327f", "#ff8fc8"),  # magenta
+    ("#7a5cc9", "#b9a3ff"),  # violet
+    ("#8a6a00", "#e8c547"),  # ochre
+    ("#0c7f96", "#5fd3e8"),  # cyan
+    ("#84492b", "#dba58c"),  # brown
+)
+# From matplotlib's plasma, without what is too pale, or too dark.
+_LIGHT = ("#0d0887", "#4c02a1", "#7e03a8", "#aa2395", "#cc4778", "#e0633f")
+_DARK = ("#b04fd0", "#cc4778", "#e66c5c", "#f89540", "#fdc527", "#f0f921")
+
+
+def colour(name: str) -> tuple[str, str]:
+    """Return the colour on white and that on black: of ``ink``, ``c0`` to ``c7``, or ``q0.5`` from 0 to 1 in order."""
+    if name == "ink":
+        return INK
+    if name[0] == "c":
+        return CATEGORICAL[int(name[1:])]
+    place = float(name[1:])
+    return _between(_LIGHT, place), _between(_DARK, place)
+
+
+def _between(stops: tuple[str, ...], place: float) -> str:
+    at = min(place, 1.0) * (len(stops) - 1)
+    first = min(int(at), len(stops) - 2)
+    one, two = ([int(stop[n : n + 2], 16) for n in (1, 3, 5)] for stop in stops[first : first + 2])
+    mixed = (round(a + (b - a) * (at - first)) for a, b in zip(one, two, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
