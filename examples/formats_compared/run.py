@@ -17,7 +17,7 @@ from pathlib import Path
 
 import report
 import torch
-from results import ResultsError, Results
+from results import Results, ResultsError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tasks import FULL, QUICK, Language, Task

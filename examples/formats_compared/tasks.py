@@ -152,5 +152,5 @@ class Language:
 
 
 Task = Digits | Language
-QUICK: tuple[Task, ...] = (Digits(4, (1,), batch=32, steps=8, rate=0.05), Language(8, 4, 8, 16, steps=8))
+QUICK: tuple[Task, ...] = (Digits(4, (1,), batch=32, steps=8, rate=0.05), Language(8, 2, 8, 16, steps=8))
 FULL: tuple[Task, ...] = (Digits(), Language())
