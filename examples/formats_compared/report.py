@@ -1,0 +1,118 @@
+"""The table and the picture of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from results import Results
+from tasks import Task
+from training import Outcome
+
+BASE = "fp32"
+Runs = Mapping[str, Sequence[Outcome]]
+"""Arithmetic -> the outcomes, a seed each."""
+
+
+def collect(results: Results, task: Task, arithmetics: Sequence[str], seeds: Sequence[int]) -> Runs:
+    """Return the runs of a task; arithmetics that miss a seed are left out."""
+    found = {name: results.runs(task, name, seeds) for name in arithmetics}
+    return {name: runs for name, runs in found.items() if runs}
+
+
+def spread(values: Sequence[float], digits: int, sign: str = "") -> str:
+    """Return mean ± sample standard deviation."""
+    mean = f"{np.mean(values):{sign}.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def table(tasks: Sequence[Task], runs: Sequence[Runs], arithmetics: Sequence[str]) -> str:
+    """Return the Markdown table, arithmetic by network.
+
+    For each network: its quality, the difference to fp32, taken seed by seed, and the mean of |loss - loss of fp32|.
+    """
+    heads = ["arithmetic"]
+    for task in tasks:
+        heads += [f"{task.title}: {task.quality}", "minus fp32", "abs(Δ loss)"]
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    for name in arithmetics:
+        line = [f"`{name}`"]
+        for task, mine in zip(tasks, runs, strict=True):
+            line += _cells(task, mine, name)
+        lines.append(line)
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cells(task: Task, runs: Runs, name: str) -> list[str]:
+    if name not in runs:
+        return ["not run", "", ""]
+    digits = 2 if task.name == "resnet" else 3
+    cells = [spread([run.quality for run in runs[name]], digits)]
+    if name == BASE or BASE not in runs:
+        return [*cells, "", ""]
+    differences = [mine.quality - base.quality for mine, base in zip(runs[name], runs[BASE], strict=True)]
+    return [*cells, spread(differences, digits, "+"), f"{np.mean(_deviations(runs, name)):.1e}"]
+
+
+def _deviations(runs: Runs, name: str) -> np.ndarray:
+    """Return |loss - loss of fp32|, [seed, point]."""
+    mine, base = ([run.losses for run in runs[which]] for which in (name, BASE))
+    return np.abs(np.subtract(mine, base))
+
+
+def plot(path: Path, tasks: Sequence[Task], runs: Sequence[Runs]) -> None:
+    """Draw losses over steps, above, and their distance from those of fp32, below. The bands reach over all seeds.
+
+    Needs matplotlib.
+    """
+    import matplotlib as mpl  # type: ignore[import-not-found, unused-ignore]
+
+    mpl.use("Agg")
+    from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
+
+    figure, grid = pyplot.subplots(
+        2, len(tasks), figsize=(4.6 * len(tasks) + 1, 6.4), layout="constrained", squeeze=False, sharex="col"
+    )
+    names = list(dict.fromkeys(name for mine in runs for name in mine))
+    for (above, below), task, mine in zip(grid.T, tasks, runs, strict=True):
+        for name, outcomes in mine.items():
+            color, dashed = f"C{names.index(name)}", "--" if " with " in name else "-"
+            losses = np.array([run.losses for run in outcomes])
+            steps = (np.arange(losses.shape[1]) + 0.5) * task.steps / losses.shape[1]
+            _band(above, steps, losses, color, dashed, name)
+            if name != BASE and BASE in mine:
+                _band(below, steps, _deviations(mine, name), color, dashed, name)
+        above.set_title(f"{task.title}, {len(next(iter(mine.values()), []))} seeds")
+        above.set_ylabel("training loss")
+        below.set_ylabel("abs(loss − loss of fp32)")
+        below.set_yscale("log")
+        below.set_xlabel("step")
+        for axes in (above, below):
+            axes.grid(color="#e4e4e4")
+            axes.set_axisbelow(True)
+    figure.legend(*_legend(grid[0]), loc="outside lower center", ncols=4)
+    figure.savefig(path, dpi=90)
+    pyplot.close(figure)
+    if path.suffix == ".png":
+        _in_256_colours(path)
+
+
+def _in_256_colours(path: Path) -> None:
+    """Make a picture a third of its size: the bands have thousands of shades."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+    small.save(path, optimize=True)
+
+
+def _band(axes: Any, steps: np.ndarray, values: np.ndarray, color: str, dashed: str, name: str) -> None:
+    axes.plot(steps, values.mean(0), dashed, color=color, label=name, linewidth=1.3)
+    axes.fill_between(steps, values.min(0), values.max(0), color=color, alpha=0.18, linewidth=0)
+
+
+def _legend(row: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    found = {label: handle for axes in row for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    return list(found.values()), list(found)

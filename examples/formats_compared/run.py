@@ -1,0 +1,131 @@
+"""Train a small ResNet and a small LSTM in several arithmetics, from several seeds; print a table, draw the losses.
+
+Run from anywhere: ``python examples/formats_compared/run.py``. Needs torch, scikit-learn (for the digits) and
+matplotlib (for the picture). All arithmetics of a seed start from the same weights and see the same batches. Every
+finished run is kept in a file: stop it with Ctrl-C, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import report
+import torch
+from results import Results, ResultsError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tasks import FULL, QUICK, Language, Task
+from training import Trainer, arithmetic
+
+import numc
+
+ARITHMETICS = ("fp32", "mp", "bf16_1_1", "bf16_1_1 with update=fp32", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", choices=("resnet", "lstm"), action="append", help="instead of both")
+    parser.add_argument(
+        "--arithmetic",
+        action="append",
+        metavar="NAME",
+        help="a preset or an operator, instead of the default list; fp32 is always there; repeatable. "
+        "'bf16_1_1 with update=fp32 wgrad=mp' gives roles their own",
+    )
+    parser.add_argument("--seeds", type=_positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--steps", type=_positive, metavar="N", help="of every run, instead of the task's own number")
+    parser.add_argument("--quick", action="store_true", help="tiny networks, 8 steps: seconds, and other numbers")
+    parser.add_argument("--results", type=Path, default=Path("formats_compared.jsonl"), metavar="FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the losses (needs matplotlib): .png, .svg")
+    return parser.parse_args(argv)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"got {text!r}, want a whole number from 1")
+    return int(text)
+
+
+def train(tasks: Sequence[Task], arithmetics: Sequence[str], seeds: Sequence[int], results: Results) -> None:
+    """Do the runs that are missing, seed by seed."""
+    missing = [
+        (task, seed, name)
+        for seed in seeds
+        for task in tasks
+        for name in arithmetics
+        if results.find(task, name, seed) is None
+    ]
+    trainers: dict[Task, Trainer] = {}
+    with _progress(sum(task.steps for task, _, _ in missing)) as progress:
+        (bar,) = progress.task_ids
+        for task, seed, name in missing:
+            progress.update(bar, description=f"{task.title}, seed {seed}, {name}")
+            if task not in trainers:
+                trainers[task] = Trainer(task)
+            with arithmetic(name):
+                outcome = trainers[task].run(seed, lambda: progress.advance(bar))
+            results.add(task, name, seed, outcome)
+
+
+def _progress(steps: int) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress.add_task("", total=steps)
+    return progress
+
+
+def _chosen(args: argparse.Namespace) -> Iterator[Task]:
+    for task in QUICK if args.quick else FULL:
+        if not args.network or task.name in args.network:
+            yield replace(task, steps=args.steps) if args.steps else task
+
+
+def _lacking(args: argparse.Namespace, tasks: Sequence[Task]) -> str:
+    """Return what is missing here, or nothing."""
+    if any(task.name == "resnet" for task in tasks) and importlib.util.find_spec("sklearn") is None:
+        return "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or --network lstm"
+    if args.plot and importlib.util.find_spec("matplotlib") is None:
+        return "--plot needs matplotlib, which is not installed: pip install matplotlib"
+    return ""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train what is missing, report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    args = arguments(argv)
+    tasks, seeds = list(_chosen(args)), range(args.seeds)
+    names = list(dict.fromkeys((report.BASE, *(args.arithmetic or ARITHMETICS))))
+    if why := _lacking(args, tasks):
+        print(f"run.py: {why}", file=sys.stderr)
+        return 2
+    torch.set_num_threads(1)  # what torch itself computes, a letter's gradient for example, adds in one order
+    torch._logging.set_logs(dynamo=logging.ERROR)
+    try:
+        for name in names:
+            arithmetic(name)  # a wrong one is told before hours of training
+        results = Results(args.results)
+        train(tasks, names, seeds, results)
+    except (numc.NumcError, ResultsError, OSError) as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
+        return 130
+    runs = [report.collect(results, task, names, seeds) for task in tasks]
+    print(report.table(tasks, runs, names))
+    for task in tasks:
+        if isinstance(task, Language):
+            print(f"\nThe lowest perplexity that this language allows is {task.floor():.3f}.")
+    if args.plot:
+        report.plot(args.plot, tasks, runs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

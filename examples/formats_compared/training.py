@@ -1,0 +1,90 @@
+"""One training run in one arithmetic, from one seed."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from tasks import Task
+from torch import Tensor
+
+import numc
+
+POINTS = 50
+"""Of a curve of losses, at most: each is the mean over some steps."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave. losses: cross entropy over the steps. quality: in held-out data, in the task's measure."""
+
+    quality: float
+    losses: list[float]
+    cpu_seconds: float
+
+
+def arithmetic(text: str) -> contextlib.AbstractContextManager[None]:
+    """Return the block that computes in ``OPERATOR`` or ``OPERATOR with ROLE=OPERATOR ...``. Raises NumcError."""
+    name, _, roles = text.partition(" with ")
+    parts = (role.partition("=") for role in roles.split())
+    return numc.arithmetic(name, **{role: operator for role, _, operator in parts})
+
+
+class Trainer:
+    """Trains a task's network again and again.
+
+    Network and optimizer stay the same objects, so that torch traces a step once; every run sets their values anew.
+    """
+
+    def __init__(self, task: Task, compiled: Callable[..., Any] | None = None) -> None:
+        """Take a task. compiled: instead of torch.compile with numc; the identity is eager torch."""
+        if compiled is None:
+            compiled = torch.compile(backend=numc.backend())
+        self.task = task
+        self.model = model = task.model()
+        self.optimizer = optimizer = torch.optim.SGD(model.parameters(), lr=task.rate, momentum=task.momentum)
+        for parameter in model.parameters():
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            logits = model(x).flatten(0, -2)
+            F.cross_entropy(logits, y).backward()
+            optimizer.step()
+            return logits.detach()
+
+        def predict(x: Tensor) -> Tensor:
+            with torch.no_grad():
+                return model(x).flatten(0, -2)
+
+        self._step, self._predict = compiled(step), compiled(predict)
+        self._held_out = task.held_out()
+
+    def run(self, seed: int, tick: Callable[[], None] = lambda: None) -> Outcome:
+        """Train from the weights and with the batches of a seed; `tick` is called after each step.
+
+        Losses and quality are computed from the logits by torch, in binary64: a sum in the arithmetic would show its
+        own error, not that of the network.
+        """
+        start = time.process_time()
+        torch.manual_seed(seed)
+        self.model.load_state_dict(self.task.model().state_dict())
+        for state in self.optimizer.state.values():
+            state["momentum_buffer"].zero_()
+        self.model.train()
+        losses = []
+        for x, y in islice(self.task.batches(seed), self.task.steps):
+            losses.append(float(F.cross_entropy(self._step(x, y).double(), y)))
+            tick()
+        self.model.eval()
+        logits = torch.cat([self._predict(x) for x, _ in self._held_out]).double()
+        quality = self.task.score(logits, torch.cat([y for _, y in self._held_out]))
+        points = np.array_split(losses, min(POINTS, len(losses)))
+        return Outcome(quality, [float(part.mean()) for part in points], time.process_time() - start)

@@ -1,0 +1,178 @@
+"""examples/formats_compared in tiny sizes: the table, resumption, fp32 next to eager torch; and the page's table."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "formats_compared"
+PAGE = ROOT / "docs" / "formats-compared.md"
+NAMES = ("run", "report", "results", "tasks", "training")
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[ModuleType]:
+    """The script as a module; the modules beside it are to be had from it."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import run
+
+        yield run
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in NAMES:
+            sys.modules.pop(name, None)
+
+
+def options(folder: Path) -> list[str]:
+    return ["--quick", "--seeds", "2", "--arithmetic", "bf16_1_1", "--results", str(folder / "results.jsonl")]
+
+
+@pytest.fixture(scope="module")
+def done(run: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the results and the picture of a run."""
+    folder = tmp_path_factory.mktemp("formats")
+    assert run.main([*options(folder), "--plot", str(folder / "losses.png")]) == 0
+    return folder
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def no_training(*_: Any) -> None:
+    raise AssertionError("trained again")
+
+
+def test_table_and_picture(
+    run: ModuleType, done: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run.Trainer, "run", no_training)
+    assert run.main(options(done)) == 0
+    head, rule, *lines = capsys.readouterr().out.splitlines()[:4]
+    assert head.startswith("| arithmetic | ResNet: accuracy (%) | minus fp32 |")
+    assert set(rule) <= set("|- :")
+    base, other = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    assert (base[0], other[0]) == ("`fp32`", "`bf16_1_1`")
+    of = {(r["network"], r["arithmetic"]): [] for r in rows(done / "results.jsonl")}
+    for row in rows(done / "results.jsonl"):
+        of[row["network"], row["arithmetic"]].append(row["outcome"]["quality"])
+    mine, theirs = of["lstm", "bf16_1_1"], of["lstm", "fp32"]
+    assert other[4] == f"{np.mean(mine):.3f} ± {abs(mine[0] - mine[1]) / math.sqrt(2):.3f}"
+    assert other[5].startswith(f"{np.mean(mine) - np.mean(theirs):+.3f} ± ")
+    assert 0 < float(other[6]) < 1
+    assert base[5] == base[6] == ""
+    assert (done / "losses.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("network", ["resnet", "lstm"])
+def test_fp32_is_as_eager(run: ModuleType, done: Path, network: str) -> None:
+    (task,) = (t for t in run.QUICK if t.name == network)
+    eager = run.Trainer(task, lambda function: function).run(seed=1)
+    (found,) = (
+        r["outcome"]
+        for r in rows(done / "results.jsonl")
+        if (r["network"], r["arithmetic"], r["seed"]) == (network, "fp32", 1)
+    )
+    np.testing.assert_allclose(found["losses"], eager.losses, rtol=1e-5)
+    assert found["quality"] == pytest.approx(eager.quality, rel=1e-5 if network == "lstm" else 0, abs=0.1)
+    assert len(set(found["losses"])) == task.steps
+
+
+def test_resumed_run_gives_the_same_bits(run: ModuleType, done: Path, tmp_path: Path) -> None:
+    whole = (done / "results.jsonl").read_text()
+    lines = whole.splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_text("".join(lines[:-1]) + lines[-1][:40])
+    assert run.main(options(tmp_path)) == 0
+    again, before = rows(tmp_path / "results.jsonl"), rows(done / "results.jsonl")
+    for row in (*again, *before):
+        row["outcome"].pop("cpu_seconds")
+    assert again == before
+
+
+def test_results_of_other_settings_do_not_count(run: ModuleType, done: Path) -> None:
+    from dataclasses import replace
+
+    results = run.Results(done / "results.jsonl")
+    for task in run.QUICK:
+        assert results.find(task, "fp32", 0)
+        assert results.find(replace(task, steps=9), "fp32", 0) is None
+        assert results.find(task, "fp32", 2) is None
+
+
+def test_interruption_says_how_to_go_on(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "Trainer", stop)
+    assert run.main(options(tmp_path)) == 130
+    assert capsys.readouterr().err.endswith("results.jsonl: the same command goes on\n")
+
+
+@pytest.mark.parametrize(
+    ("missing", "given", "message"),
+    [
+        ("sklearn", [], "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or"),
+        ("matplotlib", ["--plot", "x.png"], "--plot needs matplotlib, which is not installed: pip install matplotlib"),
+        ("", ["--arithmetic", "bf17_1_1"], "bf17_1_1"),
+        ("", ["--arithmetic", "mp with updat=fp32"], "unknown role 'updat' (did you mean 'update'?)"),
+        ("", ["--results", str(FOLDER / "run.py")], "run.py:1: not a result; take another file with --results"),
+        ("", ["--results", str(FOLDER)], "Is a directory"),
+    ],
+)
+def test_bad_input_is_one_line(
+    run: ModuleType,
+    missing: str,
+    given: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    find = run.importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find(name))
+    monkeypatch.setattr(run.Trainer, "run", no_training)
+    assert run.main([*options(tmp_path), *given]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_who_knows_the_language_reaches_the_floor(run: ModuleType) -> None:
+    task = run.Language()
+    table, pairs = task._chain
+    np.testing.assert_allclose(table.sum(2), 1)
+    np.testing.assert_allclose(np.einsum("ab,abc->bc", pairs, table), pairs, atol=1e-12)
+    logs = []
+    for x, y in task.held_out():
+        letters = y.numpy().reshape(x.shape)
+        firsts = x[:, 0].numpy()
+        logs.append(np.log(pairs[firsts, letters[:, 0]] / pairs[firsts].sum(1)))
+        logs.append(np.log(table[x[:, :-1].numpy(), x[:, 1:].numpy(), letters[:, 1:]]).ravel())
+    measured = math.exp(-np.concatenate(logs).mean())
+    assert measured == pytest.approx(task.floor(), rel=0.02)
+
+
+def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
+    results = run.Results(FOLDER / "results.jsonl")
+    runs = [run.report.collect(results, task, run.ARITHMETICS, range(5)) for task in run.FULL]
+    assert run.report.table(run.FULL, runs, run.ARITHMETICS) in PAGE.read_text()
+    (floor,) = re.findall(r"allows is ([\d.]+)", PAGE.read_text())
+    assert floor == f"{run.FULL[1].floor():.3f}"
+    minutes = sum(r.outcome.cpu_seconds for r in results.all) / 60
+    assert f"{minutes:.0f} minutes of CPU time" in PAGE.read_text()
