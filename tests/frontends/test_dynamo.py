@@ -18,7 +18,8 @@ from torch import nn  # noqa: E402
 from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
-from numc.frontends.torch_decompositions import convolution_backward, max_pool2d_backward  # noqa: E402
+from numc.frontends.torch_decompositions import convolution_backward  # noqa: E402
+from numc.frontends.torch_pools import max_pool2d_backward  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 aten = torch.ops.aten
