@@ -227,6 +227,18 @@ def nll_loss_backward(
     return torch.where(hit, -grad, 0.0)
 
 
+def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
+    """aten.lerp.Scalar, from the nearer end as in eager torch."""
+    difference = end - start
+    return _add(start, difference, weight) if abs(weight) < 0.5 else _add(end, difference, weight - 1)
+
+
+def _add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
+    """A sum with a factor: a multiply-add."""
+    found: torch.Tensor = aten.add.Tensor(value, addend, alpha=factor)
+    return found
+
+
 def _foreach(packet: Any) -> Callable[..., list[Any]]:
     """One operation for each element of the lists."""
 
@@ -281,6 +293,10 @@ def training_table() -> dict[Any, Callable[..., Any]]:
         aten.scatter.value: torch_scatters.scatter_value,
         aten.scatter_add.default: torch_scatters.scatter_add,
         aten.put.default: torch_scatters.put,
-        torch.ops.prims.fma.default: lambda a, b, c: a * b + c,
+        aten.addcmul.default: lambda x, a, b, value=1: _add(x, a * b, value),
+        aten.addcdiv.default: lambda x, a, b, value=1: _add(x, a / b, value),
+        aten.lerp.Scalar: lerp,
+        # Dynamo writes addcmul so; b may be a number.
+        torch.ops.prims.fma.default: lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else _add(c, a, b),
     }
     return table
