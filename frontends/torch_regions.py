@@ -26,6 +26,7 @@ aten = torch.ops.aten
 RUNS_IT = "torch runs it"
 # Left to torch without a try: no arithmetic, and not worth a report.
 _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Scattered writes that did not become rows (torch_scatters.py).
 _SCATTERS = frozenset({aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
@@ -127,12 +128,14 @@ def compiled(
 def _against(node: fx.Node) -> Refusal | None:
     found = refusal(node)
     if found is not None:
-        return replace(found, advice=RUNS_IT)
+        return replace(found, advice=f"{RUNS_IT}, {found.advice}" if found.is_of_tensors else RUNS_IT)
     if node.target in _EAGER:
         return _refused(node, _EAGER[node.target])
     packet = getattr(node.target, "overloadpacket", None)
     if packet in _SCATTERS or (packet is aten.index_put and not is_rows(*(_values(a) for a in node.args[:3]))):
         return _refused(node, "writes to places that depend on data")
+    if any(isinstance(v, _SYMBOLS) for n in node.all_input_nodes for v in values_of(n)):
+        return _refused(node, "a size or number depends on data")
     if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
         return _refused(node, "has no elements")
     return None

@@ -176,6 +176,11 @@ def test_operations_and_their_gradients(function: Callable[..., Any], inputs: An
         torch.testing.assert_close(a, b, rtol=1e-4, atol=5e-5)
 
 
+def test_a_function_without_tensors() -> None:
+    compiled = torch.compile(lambda: torch.ones(3) * 2, backend=numc.backend())
+    assert torch.equal(compiled(), torch.full((3,), 2.0))
+
+
 def test_results_have_the_strides_that_torch_expects() -> None:
     """Eager torch keeps the order of dimensions in memory; a view of it would be made by strides."""
 
@@ -372,6 +377,30 @@ def test_float64_and_complex_numbers_stay_with_torch_and_warn_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         torch.compile(lambda x: x.double().cos(), backend=backend)(X)
+
+
+def test_other_devices_stay_with_torch() -> None:
+    def function(x: Any) -> Any:
+        return x * 2 + 1, torch.ones(3, device="meta") * 2
+
+    backend = numc.backend()
+    rest = "is on device meta; torch runs it, numc computes on the CPU: use .to\\('cpu'\\)"
+    with pytest.warns(UserWarning, match=f"^numc: .*aten.mul.Tensor \\({__file__}:[0-9]+\\): {rest}"):
+        got, other = torch.compile(function, backend=backend)(X)
+    assert torch.equal(got, X * 2 + 1)
+    assert other.device.type == "meta"
+    assert len(backend.regions) == 1
+
+
+def test_sizes_that_depend_on_data_stay_with_torch() -> None:
+    def function(x: Any) -> Any:
+        return (x[x > 0] * 2).sum() + x.exp().sum()
+
+    backend = numc.backend()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        torch.testing.assert_close(torch.compile(function, backend=backend)(X), function(X))
+    assert {r.reason for r in backend.refused} == {"a size or number depends on data"}
+    assert len(backend.regions) > 0
 
 
 def test_what_torch_mlir_does_not_lower_stays_with_torch() -> None:
