@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.split_module import split_module
 
 from numc.compiler import driver
@@ -134,7 +135,8 @@ def _against(node: fx.Node) -> Refusal | None:
     packet = getattr(node.target, "overloadpacket", None)
     if packet in _SCATTERS or (packet is aten.index_put and not is_rows(*(_values(a) for a in node.args[:3]))):
         return _refused(node, "writes to places that depend on data")
-    if any(isinstance(v, _SYMBOLS) for n in node.all_input_nodes for v in values_of(n)):
+    given = [v for n in node.all_input_nodes for v in values_of(n)]
+    if any(isinstance(v, _SYMBOLS) or free_unbacked_symbols(v) for v in given):
         return _refused(node, "a size or number depends on data")
     if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
         return _refused(node, "has no elements")
