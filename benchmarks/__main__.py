@@ -28,7 +28,7 @@ Section = Callable[[float, bool], list[dict[str, Any]]]
 
 def _sections() -> dict[str, tuple[Section, float]]:
     """Section -> its function, and how many seconds it spends on one pair of calls that take turns."""
-    from benchmarks import emulators, gemm, instructions, networks, processes
+    from benchmarks import emulators, gemm, instructions, networks, processes, training
 
     return {
         "gemm": (gemm.operators, 0.8),
@@ -41,6 +41,8 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "compile": (processes.compile_times, 0),
         "startup": (processes.startup, 0),
         "memory": (processes.memory, 0),
+        "training": (training.training, 12),
+        "first_step": (training.first_steps, 0),
         "instructions": (instructions.instructions, 0),
     }
 

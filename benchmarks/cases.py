@@ -128,6 +128,12 @@ THREADS_SPEEDUP = 1.85
 MEMORY_FACTOR = 1.3
 COMPILE_SECONDS = {"cold": Bar(15, 5), "again": Bar(1.5, 1.5)}
 STARTUP_SECONDS = {"numc run": 0.35, "C program": 0.02}
+#: A training step against eager torch's.
+TRAINING: Mapping[str, Bar] = {"fp32": Bar(2, 1.2), "bf16_1_1": Bar(4, 3), "bf16_1_2": Bar(7, 5)}
+TRAINING_OPERATORS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "1/6/9")
+TRAINING_MEMORY_FACTOR = 1.3
+FIRST_STEP_SECONDS = 60
+SWITCH_SECONDS = 1e-3
 
 
 def model_bar(operator: str) -> Bar | None:

@@ -159,6 +159,53 @@ def memory(rows: Rows) -> Table:
     return Table(("model", "batch", "numc (MiB)", "onnxruntime (MiB)", "Python with numpy (MiB)", "ratio"), tuple(body))
 
 
+def training(rows: Rows) -> Table:
+    """Time of a training step over eager torch's."""
+    body = [
+        (
+            short(r["operator"]),
+            duration(r["seconds"]),
+            duration(r["eager_seconds"]),
+            against(r["ratio"], r["must"]),
+            number(r["must"]),
+            number(r["aim"]),
+        )
+        for r in rows
+        if "operator" in r
+    ]
+    return Table(("arithmetic", "numc", "eager torch", "ratio", "at most", "aim"), tuple(body))
+
+
+def switch(rows: Rows) -> Table:
+    """What a switch of arithmetic costs."""
+    (row,) = [r for r in rows if "switch_seconds" in r]
+    missed = " ✗" if row["switch_seconds"] > row["switch_must"] else ""
+    body = (
+        ("another arithmetic than the call before", duration(row["switch_seconds"]) + missed),
+        ("the with block itself", duration(row["block_seconds"])),
+    )
+    return Table(("a call costs more for", "time"), body)
+
+
+def first_step(rows: Rows) -> Table:
+    """The first step of a process, and its memory."""
+    body = [
+        (
+            r["model"],
+            short(r["operator"]),
+            against(r["cold_seconds"], r["seconds_must"]),
+            number(r["warm_seconds"]),
+            number(r["mib"]),
+            number(r["eager_mib"]),
+            against(r["ratio"], r["must"]),
+            number(r["cold_mib"] / r["eager_mib"]),
+        )
+        for r in rows
+    ]
+    head = ("model", "arithmetic", "first step (s)", "from the cache (s)", "numc (MiB)", "eager torch (MiB)", "ratio")
+    return Table((*head, "ratio when compiling"), tuple(body), 2)
+
+
 def instructions(rows: Rows) -> Table:
     """Vector operations, machine instructions and stack accesses per multiply-add."""
     body = [
@@ -194,6 +241,8 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "compile": ("seconds", ("model", "cache")),
     "startup": ("seconds", ("command",)),
     "memory": ("ratio", ("model", "batch")),
+    "training": ("ratio", ("operator",)),
+    "first_step": ("ratio", ("operator", "model")),
 }
 
 
@@ -231,6 +280,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "compile": ("compile", compile, "numc compile"),
     "startup": ("startup", startup, "Start-up"),
     "memory": ("memory", memory, "Peak memory"),
+    "training": ("training", training, "A training step of ResNet-18: time / eager torch, two threads"),
+    "switch": ("training", switch, "A switch of arithmetic"),
+    "first_step": ("first_step", first_step, "The first training step of a process, and its peak memory"),
     "instructions": ("instructions", instructions, "Per multiply-add of one vector, inner loop, AVX-512"),
     "executed": ("instructions", executed, "Instructions of one run"),
 }

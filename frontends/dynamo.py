@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch._dynamo
 from torch import fx
+from torch._decomp import decompositions as torch_rnn
 from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -23,7 +24,7 @@ from numc.compiler.roles import Arithmetic, Given
 from numc.compiler.roles import arithmetic as choose
 from numc.frontends import torch_regions
 from numc.frontends.torch_backend import numc
-from numc.frontends.torch_decompositions import training_table
+from numc.frontends.torch_decompositions import rnn, training_table
 from numc.frontends.torch_graph import Refusal, listed, names_of
 from numc.frontends.torch_regions import Counters, Region, compiled
 from numc.frontends.torch_roles import backward_roles, forward_roles
@@ -118,6 +119,8 @@ def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
 def _traceable() -> Iterator[None]:
     """Trace attention and recurrent networks as the operations they are made of."""
     mkldnn, flash = torch._C._get_mkldnn_enabled(), torch.backends.cuda.flash_sdp_enabled()
+    theirs = torch_rnn._rnn_helper
+    torch_rnn._rnn_helper = rnn
     torch._C._set_mkldnn_enabled(False)
     torch.backends.cuda.enable_flash_sdp(False)
     try:
@@ -125,6 +128,7 @@ def _traceable() -> Iterator[None]:
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)
         torch.backends.cuda.enable_flash_sdp(flash)
+        torch_rnn._rnn_helper = theirs
 
 
 def backend(name: str | Arithmetic = "fp32", /, **given: Given) -> Backend:

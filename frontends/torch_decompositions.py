@@ -12,7 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+from numc.frontends import torch_pools, torch_scatters
+from numc.frontends.torch_pools import padded
 
 aten = torch.ops.aten
 
@@ -44,7 +48,7 @@ def conv_dgrad(
         before = dilation[d] * (kernel[d] - 1) - padding[d]
         width = (out[d] - 1) * stride[d] + 1
         pads += [before, size[2 + d] + dilation[d] * (kernel[d] - 1) - before - width]
-    spread = _padded(spread, pads)
+    spread = padded(spread, pads)
     co, ci = weight.shape[0], weight.shape[1]
     turned = weight.flip(list(range(2, 2 + rank))) if math.prod(kernel) > 1 else weight
     turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
@@ -116,6 +120,75 @@ def convolution_backward(
     return dgrad, wgrad, bias
 
 
+def convolution(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """aten.convolution with one channel in each group, which torch-mlir lowers in one or two dimensions only."""
+    rank = value.dim() - 2
+    if groups == 1 or value.shape[1] != groups or (rank < 3 and not transposed):
+        return NotImplemented
+    s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
+    if transposed:
+        extra = list(output_padding) * (rank if len(output_padding) == 1 else 1)
+        size = [value.shape[0], groups * weight.shape[1]]
+        for n in range(rank):
+            size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)
+        found = conv_dgrad(value, weight, size, s, p, d, groups)
+        return found if bias is None else found + bias.reshape([-1, *[1] * rank])
+    # The places of the kernel's first dimension become the channels of a group: in the same order.
+    deep, wide = weight.shape[2], padded(value, [0, 0] * (rank - 1) + [p[0], p[0]])
+    count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1
+    if deep == 1:  # still one channel: each slice is an image
+        images = wide[:, :, :: s[0]][:, :, :count].transpose(1, 2).flatten(0, 1)
+        found = aten.convolution(images, weight[:, :, 0], bias, s[1:], p[1:], d[1:], False, [0] * (rank - 1), groups)
+        return found.unflatten(0, [-1, count]).transpose(1, 2)
+    slices = [wide.narrow(2, n * d[0], (count - 1) * s[0] + 1)[:, :, :: s[0]] for n in range(deep)]
+    channels = torch.stack(slices, 2).flatten(1, 2)
+    kernel = weight.transpose(1, 2)  # [co, deep, 1, *kernel]
+    zeros, ones = [0, *p[1:]], [1, *d[1:]]
+    return aten.convolution(channels, kernel, bias, [1, *s[1:]], zeros, ones, False, [0] * rank, groups)
+
+
+def constant_pad_nd(value: torch.Tensor, pad: Sequence[int], fill: float = 0.0) -> torch.Tensor:
+    """aten.constant_pad_nd with negative numbers, which cut."""
+    return padded(value, pad, fill) if min(pad, default=0) < 0 else NotImplemented
+
+
+def rnn(
+    value: torch.Tensor,
+    hidden: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    layer: Callable[..., Any],
+) -> tuple[torch.Tensor, list[Any]]:
+    """All layers of a recurrent network, in place of torch's decomposition, which leaves the dropout between them out."""
+    value = value.transpose(0, 1) if batch_first else value
+    last = []
+    for n in range(num_layers):
+        ours, state, theirs, back = decompositions.params_hiddens(params, hidden, n, bidirectional)
+        found, end = layer(value, state, ours, has_biases)
+        last.append(end)
+        if bidirectional:
+            reverse, end = layer(value, back, theirs, has_biases, reverse=True)
+            last.append(end)
+            found = torch.cat([found, reverse], found.dim() - 1)
+        value = torch.dropout(found, dropout, train) if dropout and train and n + 1 < num_layers else found
+    return value.transpose(0, 1) if batch_first else value, last
+
+
 def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
     """aten.native_dropout, whose mask alone is drawn by torch's generator: the mask of eager torch."""
     if train is False or p == 0.0:
@@ -154,64 +227,16 @@ def nll_loss_backward(
     return torch.where(hit, -grad, 0.0)
 
 
-def max_pool2d_backward(
-    grad: torch.Tensor,
-    value: torch.Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    ceil_mode: bool,
-    indices: torch.Tensor,
-) -> torch.Tensor:
-    """aten.max_pool2d_with_indices_backward: each place of the window adds where it was the largest, in order."""
-    height, width = value.shape[-2:]
-    out_h, out_w = grad.shape[-2:]
-    (kh, kw), (ph, pw), (dh, dw) = (_pair(x) for x in (kernel, padding, dilation))
-    sh, sw = _pair(stride) if stride else (kh, kw)
-    rows, columns = torch.arange(out_h).reshape(out_h, 1) * sh - ph, torch.arange(out_w) * sw - pw
-    total: torch.Tensor | None = None
-    # How far the windows reach; what is spread over that is cut back to the input.
-    full_h, full_w = (out_h - 1) * sh + (kh - 1) * dh + 1, (out_w - 1) * sw + (kw - 1) * dw + 1
-    for i in range(kh):
-        for j in range(kw):
-            place = (rows + i * dh) * width + (columns + j * dw)
-            inside = (columns + j * dw >= 0) & (columns + j * dw < width)
-            part = torch.where((indices == place) & inside, grad, 0.0)
-            part = _spread(_spread(part, -2, sh), -1, sw)
-            part = aten.constant_pad_nd(
-                part, [j * dw, full_w - j * dw - part.shape[-1], i * dh, full_h - i * dh - part.shape[-2]]
-            )
-            total = part if total is None else total + part
-    assert total is not None
-    return _padded(total, [-pw, width + pw - full_w, -ph, height + ph - full_h])
+def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
+    """aten.lerp.Scalar, from the nearer end as in eager torch."""
+    difference = end - start
+    return _add(start, difference, weight) if abs(weight) < 0.5 else _add(end, difference, weight - 1)
 
 
-def _padded(value: torch.Tensor, pads: Sequence[int]) -> torch.Tensor:
-    """constant_pad_nd with zeros; negative numbers cut, which torch-mlir does not know."""
-    for n in range(0, len(pads), 2):
-        axis = value.dim() - 1 - n // 2
-        start, cut = max(0, -pads[n]), sum(max(0, -p) for p in pads[n : n + 2])
-        if cut:
-            value = value.narrow(axis, start, value.shape[axis] - cut)
-    wide = [max(0, p) for p in pads]
-    return aten.constant_pad_nd(value, wide) if any(wide) else value
-
-
-def _pair(x: Sequence[int]) -> tuple[int, int]:
-    return (x[0], x[0]) if len(x) == 1 else (x[0], x[1])
-
-
-def _spread(value: torch.Tensor, axis: int, step: int) -> torch.Tensor:
-    """Put step - 1 zeros between the elements of one of the last two dimensions."""
-    if step == 1:
-        return value
-    size = value.shape[axis]
-    if axis == -1:
-        wide = aten.constant_pad_nd(value.unsqueeze(-1), [0, step - 1])
-        return wide.reshape([*value.shape[:-1], size * step]).narrow(-1, 0, (size - 1) * step + 1)
-    wide = aten.constant_pad_nd(value.unsqueeze(-2), [0, 0, 0, step - 1])
-    return wide.reshape([*value.shape[:-2], size * step, value.shape[-1]]).narrow(-2, 0, (size - 1) * step + 1)
+def _add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
+    """A sum with a factor: a multiply-add."""
+    found: torch.Tensor = aten.add.Tensor(value, addend, alpha=factor)
+    return found
 
 
 def _foreach(packet: Any) -> Callable[..., list[Any]]:
@@ -251,7 +276,27 @@ def training_table() -> dict[Any, Callable[..., Any]]:
         aten.native_dropout.default: native_dropout,
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.nll_loss2d_backward.default: nll_loss_backward,
-        aten.max_pool2d_with_indices_backward.default: max_pool2d_backward,
-        torch.ops.prims.fma.default: lambda a, b, c: a * b + c,
+        aten.constant_pad_nd.default: constant_pad_nd,
+        aten.convolution.default: convolution,
+        aten.max_pool2d_with_indices_backward.default: torch_pools.max_pool2d_backward,
+        aten.max_pool3d_with_indices_backward.default: (
+            lambda grad, x, k, s, p, d, ceil, indices: torch_pools.indexed_pool_backward(grad, x, indices, 3)
+        ),
+        aten.adaptive_max_pool2d_backward.default: lambda g, x, i: torch_pools.indexed_pool_backward(g, x, i, 2),
+        aten.adaptive_max_pool3d_backward.default: lambda g, x, i: torch_pools.indexed_pool_backward(g, x, i, 3),
+        aten.avg_pool2d_backward.default: torch_pools.avg_pool_backward,
+        aten.avg_pool3d_backward.default: torch_pools.avg_pool_backward,
+        aten._adaptive_avg_pool2d_backward.default: lambda g, x: torch_pools.adaptive_avg_pool_backward(g, x, 2),
+        aten._adaptive_avg_pool3d_backward.default: lambda g, x: torch_pools.adaptive_avg_pool_backward(g, x, 3),
+        aten.index_put.default: torch_scatters.index_put,
+        aten.scatter.src: torch_scatters.scatter,
+        aten.scatter.value: torch_scatters.scatter_value,
+        aten.scatter_add.default: torch_scatters.scatter_add,
+        aten.put.default: torch_scatters.put,
+        aten.addcmul.default: lambda x, a, b, value=1: _add(x, a * b, value),
+        aten.addcdiv.default: lambda x, a, b, value=1: _add(x, a / b, value),
+        aten.lerp.Scalar: lerp,
+        # Dynamo writes addcmul so; b may be a number.
+        torch.ops.prims.fma.default: lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else _add(c, a, b),
     }
     return table

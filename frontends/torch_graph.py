@@ -30,6 +30,7 @@ from numc.frontends.lowering import (
     one_line,
     operations,
 )
+from numc.frontends.torch_scatters import to_loops
 
 aten = torch.ops.aten
 PIPELINES = (
@@ -171,6 +172,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
         raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
     erase_checks(importer.module, _IDLE_CHECKS)
     check_indices(importer.module)
+    to_loops(importer.module)
     if left := sorted({op.name for op in operations(importer.module) if op.name.startswith("tm_tensor.")}):
         raise ConversionError(f"becomes {', '.join(left)}, which is not available")
     return str(importer.module.operation.get_asm(enable_debug_info=True))

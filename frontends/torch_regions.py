@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.split_module import split_module
 
 from numc.compiler import driver
@@ -20,20 +21,16 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
 from numc.frontends.torch_graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
 from numc.frontends.torch_roles import by_name
+from numc.frontends.torch_scatters import is_rows
 from numc.runtime.program import Program
 
 aten = torch.ops.aten
 RUNS_IT = "torch runs it"
 # Left to torch without a try: no arithmetic, and not worth a report.
 _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
-# Scattered writes: torch-mlir lowers them to loops that write where another iteration reads.
-_SCATTERS = frozenset(
-    {
-        *(aten.scatter, aten.scatter_add, aten.scatter_reduce, aten.index_put, aten._unsafe_index_put, aten.index_add),
-        *(aten.embedding_dense_backward, aten.masked_scatter, aten.put, aten._unsafe_masked_index_put_accumulate),
-        *(aten.upsample_bilinear2d_backward, aten.upsample_nearest2d_backward, aten.upsample_nearest3d_backward),
-    }
-)
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+# Scattered writes that did not become rows (torch_scatters.py).
+_SCATTERS = frozenset({aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
 
 @dataclass
@@ -91,6 +88,8 @@ class Region:
         program = self.program(_override[-1] if _override else self.arithmetic)
         found = program(*tensors)
         results = list(found.values()) if isinstance(found, dict) else [found]
+        if not tensors:  # arrays come back
+            results = [torch.from_numpy(result) for result in results]
         for number, strides in self.strides.items():
             # Torch makes views of results by the strides that it saw when it traced them.
             results[number] = torch.empty_strided(results[number].shape, strides, dtype=results[number].dtype).copy_(
@@ -127,14 +126,23 @@ def compiled(
 def _against(node: fx.Node) -> Refusal | None:
     found = refusal(node)
     if found is not None:
-        return replace(found, advice=RUNS_IT)
+        return replace(found, advice=f"{RUNS_IT}, {found.advice}" if found.is_of_tensors else RUNS_IT)
     if node.target in _EAGER:
         return _refused(node, _EAGER[node.target])
-    if getattr(node.target, "overloadpacket", None) in _SCATTERS:
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet in _SCATTERS or (packet is aten.index_put and not is_rows(*(_values(a) for a in node.args[:3]))):
         return _refused(node, "writes to places that depend on data")
+    given = [v for n in node.all_input_nodes for v in values_of(n)]
+    if any(isinstance(v, _SYMBOLS) or free_unbacked_symbols(v) for v in given):
+        return _refused(node, "a size or number depends on data")
     if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
         return _refused(node, "has no elements")
     return None
+
+
+def _values(argument: Any) -> Any:
+    """What an argument of an operation was when it was traced."""
+    return fx.node.map_arg(argument, lambda node: node.meta["val"])
 
 
 def _refused(node: fx.Node, reason: str) -> Refusal:

@@ -1,6 +1,6 @@
 """Networks in plain torch.nn, for training: each has a maker that takes its size.
 
-``SMALL`` has small ones with data and a loss: what one training step needs.
+``SMALL`` and ``FULL`` have them with data and a loss: what one training step needs.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ def _tokens(words: int, *shape: int) -> Tensor:
     return torch.randint(words, shape)
 
 
-def _adjacency(size: int) -> Tensor:
-    edges = (torch.rand(size, size) < 0.2).float()
+def _adjacency(size: int, density: float = 0.2) -> Tensor:
+    edges = (torch.rand(size, size) < density).float()
     edges = ((edges + edges.T + torch.eye(size)) > 0).float()
     degree = edges.sum(1).rsqrt()
     return degree[:, None] * edges * degree
@@ -288,3 +288,24 @@ SMALL = {
     "ngcf": Case(lambda: Ngcf(8, 10), lambda: (_adjacency(18), _tokens(8, 6), _tokens(10, 6)), _score),
 }
 """Networks that compile in seconds."""
+
+FULL = {
+    "resnet18": Case(resnet18, lambda: (torch.randn(32, 3, 32, 32),), _labels),
+    "resnet50": Case(resnet50, lambda: (torch.randn(4, 3, 224, 224),), _labels),
+    "mobilenet_v2": Case(mobilenet_v2, lambda: (torch.randn(8, 3, 224, 224),), _labels),
+    "generator3d": Case(lambda: generator3d(32, 256), lambda: (torch.randn(8, 256),), lambda y: y.square().mean()),
+    "discriminator3d": Case(lambda: discriminator3d(32), lambda: (torch.randn(8, 1, 16, 16, 16),), _score),
+    "lstm": Case(lambda: Lstm(10000, 650), lambda: (_tokens(10000, 20, 35),), _labels),
+    "transformer": Case(
+        lambda: Translator(8000, 512, 8, 6), lambda: (_tokens(8000, 8, 32), _tokens(8000, 8, 32)), _labels
+    ),
+    "unet": Case(lambda: UNet(64), lambda: (torch.randn(2, 1, 128, 128),), _labels),
+    "gcn": Case(lambda: Gcn(1433, 16, 7), lambda: (torch.randn(2708, 1433), _adjacency(2708, 0.001)), _labels),
+    "ngcf": Case(
+        lambda: Ngcf(943, 1682, 64, 3),
+        lambda: (_adjacency(2625, 0.02), _tokens(943, 1024), _tokens(1682, 1024)),
+        _score,
+    ),
+}
+"""The sizes of the papers: ImageNet's images, the LSTM and the words of Penn Treebank (Zaremba et al. 2014), the base
+transformer (Vaswani et al. 2017), Cora's graph (Kipf and Welling), the users and items of MovieLens 100K."""

@@ -1,6 +1,7 @@
 // Buffers of generated code. A network allocates the same sizes again and again: freed blocks are kept, so that a run
 // after the first takes no page faults. Small blocks are kept per thread, without a lock; large ones in one list that is
-// shared (a result is often freed on another thread than the one that made it) and bounded, the oldest leaving first.
+// shared (a result is often freed on another thread than the one that made it) and bounded, the oldest leaving first:
+// before more comes from the system, what is kept and what is in use shrink to little more than was ever in use.
 #include "alloc.hpp"
 
 #include <pthread.h>
@@ -30,7 +31,8 @@ namespace {
 constexpr uint32_t kLive = 0x4e554d43, kFreed = 0x64656164;
 constexpr size_t kHeader = 64, kHugePage = size_t{2} << 20;
 constexpr uint32_t kSmallBins = 65, kBins = 400;  // bin 64 holds 64 KiB
-constexpr uint64_t kKeepSmall = uint64_t{4} << 20, kKeepLarge = uint64_t{1} << 30;
+constexpr uint64_t kKeepSmall = uint64_t{4} << 20, kKeepLarge = uint64_t{1} << 30, kKeepAlways = uint64_t{64} << 20;
+constexpr uint32_t kLooseBins = 8;  // a kept block may be up to twice as big as what it is used for
 static_assert(sizeof(Block) <= kHeader, "the header precedes a 64-byte aligned buffer");
 
 // Capacities: multiples of 64 up to 1024, then 8 steps per power of two.
@@ -84,7 +86,7 @@ struct LargeCache {
   std::mutex mutex;
   Block *bins[kBins] = {};
   Block *oldest = nullptr, *newest = nullptr;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, used = 0, most = 0;  // kept, in use, and the most that was ever in use
 
   // All of these run under the mutex.
   void unlink(Block *block) {
@@ -112,9 +114,24 @@ struct LargeCache {
   }
 
   Block *take(uint32_t bin) {
-    Block *block = bins[bin];
-    if (block != nullptr) unlink(block);
-    return block;
+    for (uint32_t at = bin; at < kBins && at <= bin + kLooseBins; ++at)
+      if (Block *block = bins[at]) {
+        unlink(block);
+        return block;
+      }
+    return nullptr;
+  }
+
+  void use(uint64_t capacity) {
+    used += capacity;
+    if (used > most) most = used;
+  }
+
+  // How much may stay while `capacity` more comes from the system.
+  uint64_t room(uint64_t capacity) const {
+    const uint64_t needed = used + capacity, peak = needed > most ? needed : most;
+    const uint64_t left = peak + peak / 8 - needed;
+    return left > kKeepAlways ? left : kKeepAlways;
   }
 
   // Takes out what exceeds `limit`, as a list over `next`: it is given to the system outside the lock.
@@ -197,6 +214,7 @@ void free_run(Run &run) {
       Block *block = run.blocks;
       disown(block);
       block->magic = kFreed;
+      cache.used -= block->capacity;
       cache.keep(block);
     }
     evicted = cache.evict(kKeepLarge);
@@ -227,20 +245,25 @@ void *numc_alloc(size_t size) {
     return data_of(block);
   }
   auto &cache = large_cache();
+  Block *evicted = nullptr;
   {
     std::lock_guard<std::mutex> lock(cache.mutex);
     if (Block *block = cache.take(bin)) {
       block->magic = kLive;
+      cache.use(block->capacity);
       own(current_run, block);
       return data_of(block);
     }
+    evicted = cache.evict(cache.room(capacity));
   }
+  give_back(evicted);
   Block *block = from_system(capacity, bin);
   if (block == nullptr) {
     numc_trim();
     if ((block = from_system(capacity, bin)) == nullptr) return nullptr;
   }
   std::lock_guard<std::mutex> lock(cache.mutex);
+  cache.use(capacity);
   own(current_run, block);
   return data_of(block);
 }
@@ -265,6 +288,7 @@ void numc_free(void *pointer) {
   {
     std::lock_guard<std::mutex> lock(cache.mutex);
     disown(block);
+    cache.used -= block->capacity;
     cache.keep(block);
     evicted = cache.evict(kKeepLarge);
   }

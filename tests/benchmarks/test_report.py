@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars
+from benchmarks.report import bars, first_step, switch, training
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 
 import numc
@@ -102,3 +102,16 @@ def test_the_loop_in_cpp_agrees_with_numc(fma: str) -> None:
     assert np.array_equal(native.naive_matmul(a, b, operator.acc.format), expected)
     if fma == "bf16_1_1":
         assert np.array_equal(native.vectorised_matmul_bf16(a, b), expected)
+
+
+def test_tables_of_training() -> None:
+    rows = [
+        {"operator": "fp32", "seconds": 0.5, "eager_seconds": 0.4, "ratio": 1.25, "must": 2, "aim": 1.2},
+        {"operator": "mp", "seconds": 1.0, "eager_seconds": 0.4, "ratio": 2.5, "must": None, "aim": None},
+        {"switch_seconds": 2e-3, "block_seconds": 1e-6, "switch_must": 1e-3},
+    ]
+    assert training(rows).rows[0] == ("`fp32`", "500 ms", "400 ms", "1.25", "2.00", "1.20")
+    assert switch(rows).rows[0][1] == "2.00 ms ✗"
+    row = {"model": "lstm", "operator": "fp32", "cold_seconds": 61.0, "warm_seconds": 2.0, "seconds_must": 60}
+    row |= {"mib": 130.0, "cold_mib": 200.0, "eager_mib": 100.0, "ratio": 1.3, "must": 1.3}
+    assert first_step([row]).rows[0] == ("lstm", "`fp32`", "61.0 ✗", "2.00", "130", "100", "1.30", "2.00")

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+from zoo import SMALL  # noqa: E402
 
 import numc  # noqa: E402
 
@@ -98,6 +100,50 @@ def test_every_contraction_of_a_training_step_verifies(model: nn.Module) -> None
         "0": "bf16_1_2", "2": "bf16_1_2", "2/dgrad": "bf16_1_2", "2/wgrad": "bf16_2_2{3}", "0/wgrad": "bf16_2_2{3}",
     }  # fmt: skip
     assert all(row.checked > 0 for row in report.rows)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "lstm"])
+def test_whole_steps_verify_and_switch(name: str) -> None:
+    """Forward, dgrad, wgrad and update in one step: what ran is what was asked for, and nothing is compiled twice."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    case = SMALL[name]
+    model, inputs = case.model(), case.inputs()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+
+    @torch.compile(backend=numc.backend())
+    def step(*inputs: Any) -> Any:
+        optimizer.zero_grad()
+        loss = case.loss(model(*inputs))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    operators = ("bf16_1_1", "bf16_2_2{3}")
+    rows = {}
+    for operator in operators:
+        with numc.arithmetic(operator), numc.verify_training(samples=4) as watched:
+            before = [p.detach().clone() for p in model.parameters()]
+            step(*inputs)
+        report = watched.report()
+        assert report.mismatches == 0, report.first
+        assert {row.fma for row in report.rows} == {operator}
+        assert all(row.checked > 0 for row in report.rows)
+        rows[operator] = {row.name for row in report.rows}
+        if operator == "bf16_1_1":  # the update is a multiply-add of the same operator
+            rate = torch.tensor(-0.01).bfloat16().float()
+            for p, old in zip(model.parameters(), before, strict=True):
+                new = p.grad.bfloat16().float() * rate + old.bfloat16().float()
+                assert torch.equal(p.detach(), new.bfloat16().float())
+    assert rows["bf16_1_1"] == rows["bf16_2_2{3}"]
+    assert {"dgrad", "wgrad"} <= {part.split("_")[0] for row in rows["bf16_1_1"] for part in row.split("/")}
+    seen = numc.counters()
+    for operator in operators * 2:
+        with numc.arithmetic(operator):
+            step(*inputs)
+    now = numc.counters()
+    assert (now.graphs, now.programs, now.compilations) == (seen.graphs, seen.programs, seen.compilations)
+    assert now.calls > seen.calls
 
 
 def test_verification_finds_a_wrong_bit(model: nn.Module) -> None:

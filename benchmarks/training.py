@@ -1,0 +1,97 @@
+"""Training steps under torch.compile against eager torch: time, the first step, memory, and a switch of arithmetic."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import numc
+from benchmarks.cases import (
+    FIRST_STEP_SECONDS,
+    SWITCH_SECONDS,
+    TRAINING,
+    TRAINING_MEMORY_FACTOR,
+    TRAINING_OPERATORS,
+)
+from benchmarks.measure import in_turns, ratio
+
+Row = dict[str, Any]
+MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
+sys.path.append(str(MODELS))
+
+
+def training(seconds: float, quick: bool) -> list[Row]:
+    """A step of ResNet-18 for 32 images of 32x32 on two threads, in turns with eager torch; and a switch."""
+    from train_step import training as make
+    from zoo import FULL
+
+    warnings.simplefilter("ignore")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    case = FULL["resnet18"]
+    torch.manual_seed(0)
+    start, inputs = case.model(), case.inputs()
+    rows = []
+    for operator in TRAINING_OPERATORS[:1] if quick else TRAINING_OPERATORS:
+        steps = {name: make(copy.deepcopy(start), case, name) for name in (operator, "eager")}
+        steps[operator](*inputs)  # in_turns has one untimed call more, and two of them compile
+        timings = in_turns(
+            {name: lambda s=step: s(*inputs) for name, step in steps.items()}, seconds=seconds, threads=2
+        )
+        bar = TRAINING.get(operator)
+        row = {"model": "resnet18", "operator": operator, "seconds": timings[operator].best}
+        row |= {"eager_seconds": timings["eager"].best, "ratio": ratio(timings, operator, "eager")}
+        rows.append({**row, "must": bar and bar.must, "aim": bar and bar.aim})
+        torch._dynamo.reset()
+    torch.set_num_threads(threads)
+    return [*rows, _switch(seconds / 4)]
+
+
+def _switch(seconds: float) -> Row:
+    """What a call costs more when the one before it had another arithmetic: of a model that takes no time itself."""
+    compiled = torch.compile(torch.nn.Linear(4, 4), backend=numc.backend())
+    x = torch.ones(1, 4)
+
+    def run(*names: str) -> None:
+        for _ in range(20):
+            for name in names:
+                with numc.arithmetic(name):
+                    compiled(x)
+
+    calls = {"same": lambda: run("mp", "mp"), "other": lambda: run("mp", "bf16_1_1"), "as it is": lambda: compiled(x)}
+    timings = in_turns(calls, seconds=seconds)
+    cost = max(timings["other"].best - timings["same"].best, 0) / 40
+    block = timings["same"].best / 40 - timings["as it is"].best
+    return {"switch_seconds": cost, "block_seconds": block, "switch_must": SWITCH_SECONDS}
+
+
+def first_steps(seconds: float, quick: bool) -> list[Row]:
+    """A process that takes three steps: the first with an empty cache and with a full one, and its peak memory."""
+    rows = []
+    for model in ("generator3d",) if quick else ("resnet18", "mobilenet_v2", "lstm"):
+        eager = _child(model, "eager", "")
+        for operator in ("fp32",) if quick else ("fp32", "bf16_1_1", "bf16_2_2{3}"):
+            with tempfile.TemporaryDirectory() as cache:
+                cold, warm = (_child(model, operator, cache) for _ in range(2))
+            row = {"model": model, "operator": operator, "cold_seconds": cold["first_seconds"]}
+            row |= {"warm_seconds": warm["first_seconds"], "compilations": [cold["compilations"], warm["compilations"]]}
+            row |= {"mib": warm["peak_mib"], "cold_mib": cold["peak_mib"], "eager_mib": eager["peak_mib"]}
+            row |= {"ratio": warm["peak_mib"] / eager["peak_mib"], "seconds_must": FIRST_STEP_SECONDS}
+            rows.append({**row, "must": TRAINING_MEMORY_FACTOR})
+    return rows
+
+
+def _child(model: str, operator: str, cache: str) -> Row:
+    where = {"NUMC_CACHE_DIR": cache, "NUMC_CACHE_SIZE": "4G", "OMP_NUM_THREADS": "2"}
+    command = (sys.executable, str(MODELS / "train_step.py"), model, "--arithmetic", operator)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **where})
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]

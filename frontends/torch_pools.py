@@ -1,0 +1,136 @@
+"""Decompositions of pooling gradients: sums over the windows that an element is in, in the order of eager torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+aten = torch.ops.aten
+Reach = list[tuple[torch.Tensor, torch.Tensor]]
+"""Along one dimension: for every element of the input, the number of a window that it may be in, and whether it is."""
+
+
+def max_pool2d_backward(
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: torch.Tensor,
+) -> torch.Tensor:
+    """aten.max_pool2d_with_indices_backward: each place of the window adds where it was the largest, in order."""
+    height, width = value.shape[-2:]
+    out_h, out_w = grad.shape[-2:]
+    (kh, kw), (ph, pw), (dh, dw) = (_pair(x) for x in (kernel, padding, dilation))
+    sh, sw = _pair(stride) if stride else (kh, kw)
+    rows, columns = torch.arange(out_h).reshape(out_h, 1) * sh - ph, torch.arange(out_w) * sw - pw
+    total: torch.Tensor | None = None
+    # How far the windows reach; what is spread over that is cut back to the input.
+    full_h, full_w = (out_h - 1) * sh + (kh - 1) * dh + 1, (out_w - 1) * sw + (kw - 1) * dw + 1
+    for i in range(kh):
+        for j in range(kw):
+            place = (rows + i * dh) * width + (columns + j * dw)
+            inside = (columns + j * dw >= 0) & (columns + j * dw < width)
+            part = torch.where((indices == place) & inside, grad, 0.0)
+            part = _spread(_spread(part, -2, sh), -1, sw)
+            part = aten.constant_pad_nd(
+                part, [j * dw, full_w - j * dw - part.shape[-1], i * dh, full_h - i * dh - part.shape[-2]]
+            )
+            total = part if total is None else total + part
+    assert total is not None
+    return padded(total, [-pw, width + pw - full_w, -ph, height + ph - full_h])
+
+
+def avg_pool_backward(
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> torch.Tensor:
+    """aten.avg_pool2d_backward and avg_pool3d_backward."""
+    rank = len(kernel)
+    steps, pads = list(stride) or list(kernel), list(padding) * (rank if len(padding) == 1 else 1)
+    steps = steps * (rank if len(steps) == 1 else 1)
+    sizes, counts = value.shape[-rank:], grad.shape[-rank:]
+    reaches, areas = [], []
+    for d, (k, s, p, size, count) in enumerate(zip(kernel, steps, pads, sizes, counts, strict=True)):
+        here, start = torch.arange(size), torch.arange(count) * s - p
+        # The last window that an element may be in, and those before it that are long enough to reach it.
+        last, most = (here + p) // s, -(-k // s)
+        windows = [last - n for n in reversed(range(most))]
+        reaches.append([(w.clamp(0, count - 1), (w >= 0) & (w < count) & (w * s - p + k > here)) for w in windows])
+        end = (start + k).clamp(max=size + p)
+        length = end - start if count_include_pad else end.clamp(max=size) - start.clamp(min=0)
+        areas.append(length.reshape([-1, *[1] * (rank - 1 - d)]))
+    over = math.prod(areas) if divisor is None else divisor
+    return _gathered(grad / over, reaches)
+
+
+def adaptive_avg_pool_backward(grad: torch.Tensor, value: torch.Tensor, rank: int) -> torch.Tensor:
+    """aten._adaptive_avg_pool2d_backward and _adaptive_avg_pool3d_backward, for 2 and 3 dimensions."""
+    reaches, areas = [], []
+    for d, (size, count) in enumerate(zip(value.shape[-rank:], grad.shape[-rank:], strict=True)):
+        here, window = torch.arange(size), torch.arange(count)
+        first, end = here * count // size, ((here + 1) * count + size - 1) // size
+        most = max(-(-(n + 1) * count // size) - n * count // size for n in range(size))
+        reaches.append([((first + n).clamp(max=count - 1), first + n < end) for n in range(most)])
+        length = ((window + 1) * size + count - 1) // count - window * size // count
+        areas.append(length.reshape([-1, *[1] * (rank - 1 - d)]))
+    return _gathered(grad / math.prod(areas), reaches)
+
+
+def _gathered(grad: torch.Tensor, reaches: list[Reach]) -> torch.Tensor:
+    """The sum of the windows that each element is in; reaches are those of the last dimensions."""
+    first, *others = reaches
+    axis = -len(reaches)
+    total: torch.Tensor | None = None
+    for window, inside in first:
+        part = torch.where(inside.reshape([-1, *[1] * len(others)]), grad.index_select(axis, window), 0.0)
+        if others:
+            part = _gathered(part, others)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torch.Tensor, rank: int) -> torch.Tensor:
+    """The gradient of a pooling that tells where its results came from, in the last `rank` dimensions."""
+    lead, sizes = value.shape[:-rank], value.shape[-rank:]
+    zeros = torch.zeros([*lead, math.prod(sizes)], dtype=grad.dtype)
+    found: torch.Tensor = aten.scatter_add(zeros, -1, indices.flatten(-rank), grad.flatten(-rank))
+    return found.reshape(value.shape)
+
+
+def padded(value: torch.Tensor, pads: Sequence[int], fill: float = 0.0) -> torch.Tensor:
+    """constant_pad_nd; negative numbers cut, which torch-mlir does not know."""
+    for n in range(0, len(pads), 2):
+        axis = value.dim() - 1 - n // 2
+        start, cut = max(0, -pads[n]), sum(max(0, -p) for p in pads[n : n + 2])
+        if cut:
+            value = value.narrow(axis, start, value.shape[axis] - cut)
+    wide = [max(0, p) for p in pads]
+    return aten.constant_pad_nd(value, wide, fill) if any(wide) else value
+
+
+def _pair(x: Sequence[int]) -> tuple[int, int]:
+    return (x[0], x[0]) if len(x) == 1 else (x[0], x[1])
+
+
+def _spread(value: torch.Tensor, axis: int, step: int) -> torch.Tensor:
+    """Put step - 1 zeros between the elements of one of the last two dimensions."""
+    if step == 1:
+        return value
+    size = value.shape[axis]
+    if axis == -1:
+        wide = aten.constant_pad_nd(value.unsqueeze(-1), [0, step - 1])
+        return wide.reshape([*value.shape[:-1], size * step]).narrow(-1, 0, (size - 1) * step + 1)
+    wide = aten.constant_pad_nd(value.unsqueeze(-2), [0, 0, 0, step - 1])
+    return wide.reshape([*value.shape[:-2], size * step, value.shape[-1]]).narrow(-2, 0, (size - 1) * step + 1)

@@ -1,0 +1,77 @@
+"""Gradients of pooling and of unusual convolutions, in float64 against torch's own."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from numc.frontends.torch_decompositions import constant_pad_nd, convolution  # noqa: E402
+from numc.frontends.torch_pools import (  # noqa: E402
+    adaptive_avg_pool_backward,
+    avg_pool_backward,
+    indexed_pool_backward,
+)
+
+aten = torch.ops.aten
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_average_pools(rank: int) -> None:
+    torch.manual_seed(0)
+    pool, theirs = {
+        2: (aten.avg_pool2d, aten.avg_pool2d_backward),
+        3: (aten.avg_pool3d, aten.avg_pool3d_backward),
+    }[rank]
+    x = torch.randn(2, 3, 7, 6, *[5] * (rank - 2), dtype=torch.float64)
+    for kernel, stride, padding, ceil, pads, over in product((2, 3), (1, 2, 3), (0, 1), (0, 1), (0, 1), (None, 5)):
+        how = ([kernel] * rank, [stride] * rank, [padding] * rank, bool(ceil), bool(pads), over)
+        grad = torch.randn_like(pool(x, *how))
+        torch.testing.assert_close(avg_pool_backward(grad, x, *how), theirs(grad, x, *how))
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_adaptive_pools(rank: int) -> None:
+    torch.manual_seed(0)
+    pool, theirs = {
+        2: (aten._adaptive_avg_pool2d, aten._adaptive_avg_pool2d_backward),
+        3: (aten._adaptive_avg_pool3d, aten._adaptive_avg_pool3d_backward),
+    }[rank]
+    x = torch.randn(2, 3, 7, 6, *[5] * (rank - 2), dtype=torch.float64)
+    for sizes in ([1] * rank, [3] * rank, [7, 4, 5][:rank], [9, 6, 8][:rank]):
+        grad = torch.randn_like(pool(x, sizes))
+        torch.testing.assert_close(adaptive_avg_pool_backward(grad, x, rank), theirs(grad, x))
+
+
+def test_pools_that_tell_where_their_results_come_from() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 6, 5, 4, dtype=torch.float64)
+    how = ([2, 3, 2], [1, 2, 1], [1, 1, 0], [1, 1, 1], False)
+    y, indices = aten.max_pool3d_with_indices(x, *how)
+    want = aten.max_pool3d_with_indices_backward(y, x, *how, indices)
+    torch.testing.assert_close(indexed_pool_backward(y, x, indices, 3), want)
+    y, indices = aten.adaptive_max_pool2d(x[0], [4, 3])
+    want = aten.adaptive_max_pool2d_backward(y, x[0], indices)
+    torch.testing.assert_close(indexed_pool_backward(y, x[0], indices, 2), want)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("deep", [1, 2])
+def test_depthwise_convolutions_of_volumes(deep: int, transposed: bool) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 6, 5, 7, dtype=torch.float64)
+    weight = torch.randn(*((3, 2) if transposed else (6, 1)), deep, 3, 2, dtype=torch.float64)
+    bias = torch.randn(6, dtype=torch.float64)
+    for stride, padding, dilation in product((1, 2), (0, 1), (1, 2)):
+        extra = [stride - 1] * 3 if transposed else [0] * 3
+        how = ([stride] * 3, [padding] * 3, [dilation] * 3, transposed, extra, 3)
+        torch.testing.assert_close(convolution(x, weight, bias, *how), aten.convolution(x, weight, bias, *how))
+
+
+def test_padding_that_cuts() -> None:
+    x = torch.arange(24.0).reshape(4, 6)
+    for pad in ([-1, 2], [1, -2, -1, -1], [-6, 1]):
+        assert torch.equal(constant_pad_nd(x, pad, 3.0), aten.constant_pad_nd(x, pad, 3.0))
+    assert constant_pad_nd(x, [1, 2]) is NotImplemented
