@@ -54,7 +54,7 @@ def test_against_the_definition(pairs: list[tuple[float, float]], block: int) ->
         np.testing.assert_equal(found.largest, np.abs(errors).max())
         error, norm = (errors**2).sum(), (a.astype(np.float64) ** 2).sum()
         np.testing.assert_allclose(found.mse, error / len(pairs))
-        np.testing.assert_allclose(found.relative, error / norm if norm else math.inf if error else 0.0)
+        np.testing.assert_allclose(found.relative, error / norm if norm else error * math.inf if error else 0.0)
 
 
 def place(x: float) -> int:
