@@ -13,7 +13,7 @@ constexpr int64_t kChannels = -1;
 constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 256, kRows = 1024;
-constexpr int64_t kPacking = 6, kSmall = 1 << 17, kIdentity = 16384;
+constexpr int64_t kPacking = 6, kReading = 2, kSmall = 1 << 17, kIdentity = 16384;
 
 struct Descriptor {
   int64_t width, tile_rows, tile_lanes, flags;
@@ -154,8 +154,9 @@ void segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &r
 
 // Sizes of what one task does. They cannot change a result: a tile of accumulators belongs to one task.
 //
-// More tasks share out better, but every task packs its own operands. The estimate counts vector operations per step of k:
-// one for each vector of accumulators, kPacking for each vector that is packed.
+// More tasks share out better, and threads that are slower or late do fewer of them, but every task packs its own operands
+// and reads packed ones from further away. The estimate counts vector operations per step of k: one for each vector of
+// accumulators, kPacking for each vector that is packed, kReading for one that was, a quarter of a task for the wait.
 void choose_blocks(const Descriptor &d, Context &c, int64_t threads) {
   const bool rows_packed = d.flags & kRowsPacked, lanes_packed = d.flags & kLanesPacked;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
@@ -171,8 +172,9 @@ void choose_blocks(const Descriptor &d, Context &c, int64_t threads) {
     for (int64_t lanes = most_lanes(rows);; lanes = ceil_div(lanes, 2)) {
       const int64_t tasks = c.batches * ceil_div(all_rows, rows) * ceil_div(all_lanes, lanes);
       const int64_t compute = rows * d.tile_rows * lanes * vectors;
-      const int64_t packing = (rows_packed ? 0 : rows * d.tile_rows / d.width) + (lanes_packed ? 0 : lanes * vectors);
-      const int64_t time = ceil_div(tasks, threads) * (compute + kPacking * packing);
+      const int64_t read = (rows_packed ? kReading : kPacking) * rows * d.tile_rows / d.width;
+      const int64_t task = compute + read + (lanes_packed ? kReading : kPacking) * lanes * vectors;
+      const int64_t time = ceil_div(tasks, threads) * task + task / 4;
       if (time < best) best = time, best_rows = rows, best_lanes = lanes;
       if (lanes == 1) break;
     }
