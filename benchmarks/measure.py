@@ -6,10 +6,14 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 Call = Callable[[], object]
+T = TypeVar("T")
 
-PAUSE = 0.005  # seconds before a turn on more than one thread
+# Thread pools spin for a while after their work, and would take the core of the next turn's: on more than one thread,
+# turns are seconds of PAUSE, of WARM_UP, and of samples.
+PAUSE, WARM_UP, TURN = 0.1, 0.05, 0.15
 SAMPLE = 2e-4  # seconds: shorter calls are repeated within a sample, so that the clock's resolution does not matter
 SHORT = 0.02  # seconds: before a sample, shorter calls run once untimed, because the others emptied the caches
 
@@ -31,11 +35,10 @@ def summary(samples: Sequence[float]) -> Timing:
 def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, threads: int = 1) -> dict[str, Timing]:
     """Time each of `calls` once a round, for `seconds` and at least `rounds` rounds.
 
-    On one thread the time is CPU time of this process: what other processes take does not count. On more it is wall
-    time, and a pause comes before each turn: thread pools spin for a while after their work, and would take the next
-    turn's core.
+    On one thread the time is CPU time of this process: what other processes take does not count, and turns are single
+    samples. On more it is wall time.
     """
-    clock, pause = (time.process_time, 0.0) if threads == 1 else (time.perf_counter, PAUSE)
+    clock = time.process_time if threads == 1 else time.perf_counter
     counts = {}
     for name, call in calls.items():
         call()  # the first call may compile, allocate, start threads
@@ -45,13 +48,25 @@ def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, thre
     done = 0
     while done < rounds or time.perf_counter() < end:
         for name, call in calls.items():
-            if pause:
-                time.sleep(pause)
+            if threads > 1:
+                time.sleep(PAUSE)
+                _for(WARM_UP, call)
+                samples[name] += _for(TURN, lambda name=name, call=call: _once(call, counts[name], clock))
+                continue
             if not samples[name] or min(samples[name]) < SHORT:
                 call()
             samples[name].append(_once(call, counts[name], clock))
         done += 1
     return {name: summary(values) for name, values in samples.items()}
+
+
+def _for(seconds: float, call: Callable[[], T]) -> list[T]:
+    """Call for that long, at least once; returns the results."""
+    found = []
+    end = time.perf_counter() + seconds
+    while not found or time.perf_counter() < end:
+        found.append(call())
+    return found
 
 
 def ratio(timings: Mapping[str, Timing], over: str, under: str) -> float:
