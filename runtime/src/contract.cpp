@@ -301,7 +301,8 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   Context &c = *new (memory) Context{};
   Arena arena{memory + head};
-  fill(d, c, arena, groups, dims, numc::current_run != nullptr && numc::current_run->observer != nullptr);
+  numc::Run *const here = numc::current_run;
+  fill(d, c, arena, groups, dims, here != nullptr && here->observer != nullptr);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
   int32_t *a_channels = nullptr, *b_channels = nullptr;
   if (c.a_largest == kChannels) {
@@ -314,7 +315,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   }
   c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth, c.ranges = d.ranges;
   // A product this small is done before another thread has woken up.
-  numc::Run *const run = numc::parallel_depth == 0 ? numc::current_run : nullptr;
+  numc::Run *const run = numc::parallel_depth == 0 ? here : nullptr;
   const int threads = run == nullptr ? 0 : run->threads;
   if (run != nullptr && batches * rows * lanes * depth < kSmall) run->threads = 1;
   int64_t tasks = 0;
