@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
+from onnx import numpy_helper
 
 import arithmetic_vectorised as vectorised
 import numc
@@ -275,9 +278,24 @@ def test_windows_that_overlap_or_leave_gaps(stride: int) -> None:
     assert row.fmas == 2 * 4 * height * width * 12
 
 
+@pytest.mark.parametrize("fma", ["mp", "bf16_2_2{3}"])
+def test_weights_that_lie_packed_in_the_program(fma: str) -> None:
+    path = Path(__file__).parents[2] / "examples" / "digits" / "mlp.onnx"
+    program = numc.compile(path, fma=fma)
+    weights = [numpy_helper.to_array(w) for w in onnx.load(path).graph.initializer if len(w.dims) == 2]
+    assert all(c["packed"] for c in program.manifest["contractions"])
+    with numc.collect_stats("exponents") as collected:
+        program(np.ones((2, 64), np.float32))
+    found = [row.tensors["b"] for row in collected.statistics.rows]
+    assert len(found) == len(weights)
+    for weight, tensor in zip(weights, found, strict=True):
+        want = seen(numc.round(weight, str(parse_fma(fma).b)), -126, np.inf)
+        assert {key: getattr(tensor, key) for key in want} == want
+
+
 def test_rounding_is_against_fp32_sums_of_the_same_operands() -> None:
     rng = np.random.default_rng(3)
-    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((8, 50), (50, 12)))
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((4, 50), (50, 12)))
     with numc.collect_stats("rounding") as collected:
         got = numc.matmul(a, b, fma="bf16_1_1")
     (row,) = collected.statistics.rows
