@@ -94,24 +94,22 @@ class Collector:
         """Called before (phase 0) and after (phase 1) each kernel."""
         about = self._table[kernel]
         view = View(operands, about)
+        # Calls of a program that overlap in several threads are observed by each of them.
         if phase == 0:
-            self._begin(about, view, operands)
-        else:
-            execution = self._running.pop(operands, None)
-            if execution is not None:  # one that began before the block has none
-                self._end(kernel, about, view, execution)
+            if operands not in self._running:
+                self._begin(about, view, operands)
+        elif (execution := self._running.pop(operands, None)) is not None:  # none: it began before the block
+            self._end(kernel, about, view, execution)
 
     def _begin(self, about: Mapping[str, Any], view: View, operands: int) -> None:
         counts = np.zeros(LAST_BIN + 1, np.int64)
-        probe = np.empty((2, *view.sizes) if self._probes else 0, np.float32)
-        if self._probes:
-            view.set_probe(probe.ctypes.data)
+        probe = view.probe() if self._probes else np.empty(0, np.float32)
         if "swamping" in self._what and about["counts"]:
             view.set_counts(counts.ctypes.data, self._stride, _offset(self._stride, view.depth))
         self._running[operands] = _Execution(counts, probe)
 
     def _end(self, kernel: int, about: Mapping[str, Any], view: View, execution: _Execution) -> None:
-        view.set_probe(0)
+        view.end_probe()
         view.set_counts(0, 0, 0)
         fma = parse_fma(about["fma"])
         batches, rows, lanes = view.sizes
@@ -301,11 +299,13 @@ def collect_stats(what: str | Iterable[str] = WHAT, *, sample: str | float | Fra
     """Collect statistics of every contraction that runs in a program while a ``with`` block lasts, in any thread.
 
     That is calls of programs, and what torch.compile runs in numc, which is compiled anew for it if `what` has
-    ``swamping``. what: some of `WHAT`. sample: the fraction of the steps of k of which additions are counted, 1/n. The
-    object that ``as`` gives has ``statistics``. Raises NumcError for unknown names, and where a program that runs was
-    compiled without statistics and has to count.
+    ``swamping``: one block at a time can have that. what: some of `WHAT`. sample: the fraction of the steps of k of
+    which additions are counted, 1/n. The object that ``as`` gives has ``statistics``. Raises NumcError for unknown
+    names, and where a program that runs was compiled without statistics and has to count.
     """
     names = chosen(what)
+    if "swamping" in names and COUNTING:
+        raise NumcError("collect_stats: another block counts swamping already: leave it out of one of them")
     collected = Collected(names, sampling(sample))
     if "swamping" in names:
         COUNTING.append(None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -112,11 +113,9 @@ class Watch:
         about = self.table[kernel]
         view = View(operands, about)
         if phase == 0:
-            # The kernel writes the accumulators of each output here, at entry and at exit: nothing else keeps them.
-            self._probe = np.empty((2, *view.sizes), np.float32)
-            view.set_probe(self._probe.ctypes.data)
+            self._probe = view.probe()
             return
-        view.set_probe(0)
+        view.end_probe()
         # The first execution gets the whole share, later ones (of a loop) one sample each.
         count = 1 if self.checked[kernel] else self._each
         sizes = view.sizes
@@ -180,9 +179,22 @@ class View:
         """Batches, rows and lanes."""
         return self._words["batches"], self._words["rows"], self._words["lanes"]
 
-    def set_probe(self, address: int) -> None:
-        """Where the kernel writes its accumulators, shape (2, batches, rows, lanes); 0 for nowhere."""
-        self._set("probe", address)
+    def probe(self) -> npt.NDArray[np.float32]:
+        """Where the kernel writes the accumulators of each output, at entry and at exit: nothing else keeps them.
+
+        Shape (2, batches, rows, lanes); observers of one execution share it, the first one keeps it alive.
+        """
+        shape = (2, *self.sizes)
+        address = self._words["probe"]
+        if address == 0:
+            made = np.empty(shape, np.float32)
+            self._set("probe", made.ctypes.data)
+            return made
+        return np.ctypeslib.as_array((ctypes.c_float * math.prod(shape)).from_address(address)).reshape(shape)
+
+    def end_probe(self) -> None:
+        """Write no accumulators any more."""
+        self._set("probe", 0)
 
     def set_counts(self, address: int, stride: int, offset: int) -> None:
         """Where the kernel counts its additions, 32 numbers, and in which steps of k; 0 for nowhere."""

@@ -306,7 +306,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     prologue = _random(kernel, rows).prologue() if kernel.drawn else ""
     if kernel.counts:
         carries = counters.carries(kernel.fma, rows * vectors)
-        prologue += counters.room_text(f"{kernel.name}_merge", t.width, carries, kernel.waiting)
+        prologue += "\n" + counters.room_text(f"{kernel.name}_merge", t.width, carries, kernel.waiting)
     scale = scale_of(kernel.fma) if fast else 1.0
     noise = kernel.fma.acc.noise
     run = run_of(noise) if fast and noise is not None and not noise.lfsr else 0

@@ -6,6 +6,7 @@ import ctypes
 import json
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -199,6 +200,31 @@ def in_numpy(a: F32, b: F32, stride: int) -> list[int]:
             counts += np.bincount(np.minimum(d, 31), minlength=32)
         c = numc.round((p.astype(np.float64) + c).astype(np.float32), "bf16")
     return [int(n) for n in counts]
+
+
+def test_calls_that_overlap_count_once_each() -> None:
+    rng = np.random.default_rng(6)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((64, 200), (200, 64)))
+    start = np.zeros((64, 64), np.float32)
+    program = matmul("bf16_1_1")
+    with numc.collect_stats("swamping") as collected, ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: program(a, b, start, threads=2), range(12)))
+    (row,) = collected.statistics.rows
+    assert row.swamping is not None
+    assert (row.executions, row.fmas) == (12, 12 * 64 * 64 * 200)
+    assert list(row.swamping.counts) == [12 * n for n in in_numpy(a, b, 1)]
+
+
+def test_two_observers_of_one_run() -> None:
+    a = np.random.default_rng(7).standard_normal((5, 30)).astype(np.float32)
+    program = matmul("bf16_1_1")
+    inputs = dict(zip((i.name for i in program.inputs), (a, a.T.copy(), np.zeros((5, 5), np.float32)), strict=True))
+    with numc.collect_stats("exponents,rounding") as collected:
+        report = numc.verify(program, inputs, samples=25)
+    assert (report.checked, report.mismatches) == (25, 0)
+    assert collected.statistics.rows[0].tensors["result"].elements == 25
+    with numc.collect_stats("swamping"), pytest.raises(NumcError, match="another block counts swamping already"):
+        numc.collect_stats("swamping").__enter__()
 
 
 def test_what_cannot_be_counted_says_so() -> None:
