@@ -50,6 +50,7 @@ class _Row:
     fmas: int = 0
     executions: int = 0
     looked_at: int = 0
+    adds: int = 0
     counts: IntArray = field(default_factory=lambda: np.zeros(LAST_BIN + 1, np.int64))
     tensors: dict[str, TensorStatistics] = field(default_factory=dict)
     error: float = 0.0
@@ -124,7 +125,11 @@ class Collector:
             row = self._found[kernel]
             row.executions += 1
             row.fmas += outputs * view.depth
-            row.looked_at += outputs * sampled_steps(self._stride, view.depth)
+            # The additions of groups are few: all of them are looked at.
+            group = 0 if fma.group is None else fma.group.group or 0
+            steps = view.depth if group else sampled_steps(self._stride, view.depth)
+            row.looked_at += outputs * steps
+            row.adds += outputs * about.get("counts", 0) * (-(-view.depth // group) if group else steps)
             row.counts += execution.counts
             row.error += error
             row.size += size
@@ -160,7 +165,7 @@ class Collector:
         swamping, adds, sampled = None, 0, Fraction(1)
         if "swamping" in self._what:
             if counts:
-                swamping, adds = Histogram(0, tuple(row.counts.tolist())), row.looked_at * counts
+                swamping, adds = Histogram(0, tuple(row.counts.tolist())), row.adds
                 sampled = Fraction(row.looked_at, row.fmas) if row.fmas else Fraction(1)
             else:
                 notes.append(f"swamping: additions of '{about['fma']}' are not counted")
