@@ -50,6 +50,7 @@ class _Row:
     fmas: int = 0
     executions: int = 0
     looked_at: int = 0
+    adds: int = 0
     counts: IntArray = field(default_factory=lambda: np.zeros(LAST_BIN + 1, np.int64))
     tensors: dict[str, TensorStatistics] = field(default_factory=dict)
     error: float = 0.0
@@ -94,12 +95,12 @@ class Collector:
         """Called before (phase 0) and after (phase 1) each kernel."""
         about = self._table[kernel]
         view = Operands(operands, about)
+        # Calls of a program that overlap in several threads are observed by each of them.
         if phase == 0:
-            self._begin(about, view, operands)
-        else:
-            execution = self._running.pop(operands, None)
-            if execution is not None:  # one that began before the block has none
-                self._end(kernel, about, view, execution)
+            if operands not in self._running:
+                self._begin(about, view, operands)
+        elif (execution := self._running.pop(operands, None)) is not None:  # none: it began before the block
+            self._end(kernel, about, view, execution)
 
     def _begin(self, about: Mapping[str, Any], view: Operands, operands: int) -> None:
         counts = np.zeros(LAST_BIN + 1, np.int64)
@@ -124,7 +125,11 @@ class Collector:
             row = self._found[kernel]
             row.executions += 1
             row.fmas += outputs * view.depth
-            row.looked_at += outputs * sampled_steps(self._stride, view.depth)
+            # The additions of groups are few: all of them are looked at.
+            group = 0 if fma.group is None else fma.group.group or 0
+            steps = view.depth if group else sampled_steps(self._stride, view.depth)
+            row.looked_at += outputs * steps
+            row.adds += outputs * about.get("counts", 0) * (-(-view.depth // group) if group else steps)
             row.counts += execution.counts
             row.error += error
             row.size += size
@@ -146,7 +151,7 @@ class Collector:
                     self._weights[key] = known
             found[name] = known
         accumulators = probe[1].reshape(-1)
-        found["result"] = _tensor(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], fma.acc)
+        found["result"] = _tensor(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
         return found
 
     def rows(self) -> tuple[LayerStatistics, ...]:
@@ -160,7 +165,7 @@ class Collector:
         swamping, adds, sampled = None, 0, Fraction(1)
         if "swamping" in self._what:
             if counts:
-                swamping, adds = Histogram(0, tuple(row.counts.tolist())), row.looked_at * counts
+                swamping, adds = Histogram(0, tuple(row.counts.tolist())), row.adds
                 sampled = Fraction(row.looked_at, row.fmas) if row.fmas else Fraction(1)
             else:
                 notes.append(f"swamping: additions of '{about['fma']}' are not counted")
@@ -196,8 +201,11 @@ def _offset(stride: int, depth: int) -> int:
     return min(stride, depth) // 2
 
 
-def _tensor(address: int, tables: list[IntArray | None] | list[None], counts: list[int], to: Any) -> TensorStatistics:
-    """What is at all sums of an offset of each table (None: 0, 1, 2, ...) from an address, seen from a format."""
+def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padding: int, to: Any) -> TensorStatistics:
+    """What is at all sums of an offset of each table (None: 0, 1, 2, ...) from an address, seen from a format.
+
+    padding: how many of the zeros there are no elements.
+    """
     fmt = to.format
     single = isinstance(to, Conversion) and isinstance(fmt, Format)
     largest = float(fmt.max_finite) if single else float("inf")
@@ -206,6 +214,7 @@ def _tensor(address: int, tables: list[IntArray | None] | list[None], counts: li
     out = np.zeros(_EXPONENTS + 4, np.int64)
     if library().numc_count_values(address, pointers, sizes, largest, out.ctypes.data):
         raise NumcError("statistics: out of memory")
+    out[_EXPONENTS] -= padding
     exponents, (zeros, infinities, nans, overflows) = out[:_EXPONENTS], out[_EXPONENTS:].tolist()
     subnormals = int(exponents[: max(0, fmt.emin - _LEAST)].sum()) if single else 0
     elements = int(out[: _EXPONENTS + 3].sum())
@@ -232,8 +241,9 @@ def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Arra
     operands = []
     for side, to in zip(sides, fma.singles, strict=True):
         across = places[1] if side == "row" else places[2]
-        values = [view.values(side, int(b), int(n)) for b, n in zip(places[0], across, strict=True)]
-        line = np.stack(values) if count else np.zeros((0, depth), np.float32)
+        every = list(zip(places[0].tolist(), across.tolist(), strict=True))
+        known = {place: view.values(side, *place) for place in set(every)}
+        line = np.stack([known[place] for place in every]) if count else np.zeros((0, depth), np.float32)
         operands.append(np.ascontiguousarray(line if view.is_packed(side) else _converted(line, to.settled)))
     start, got = (np.ascontiguousarray(p[places]) for p in probe)
     want = np.empty_like(got)
@@ -294,11 +304,13 @@ def collect_stats(what: str | Iterable[str] = WHAT, *, sample: str | float | Fra
     """Collect statistics of every contraction that runs in a program while a ``with`` block lasts, in any thread.
 
     That is calls of programs, and what torch.compile runs in numc, which is compiled anew for it if `what` has
-    ``swamping``. what: some of `WHAT`. sample: the fraction of the steps of k of which additions are counted, 1/n. The
-    object that ``as`` gives has ``statistics``. Raises NumcError for unknown names, and where a program that runs was
-    compiled without statistics and has to count.
+    ``swamping``: one block at a time can have that. what: some of `WHAT`. sample: the fraction of the steps of k of
+    which additions are counted, 1/n. The object that ``as`` gives has ``statistics``. Raises NumcError for unknown
+    names, and where a program that runs was compiled without statistics and has to count.
     """
     names = chosen(what)
+    if "swamping" in names and COUNTING:
+        raise NumcError("collect_stats: another block counts swamping already: leave it out of one of them")
     collected = Collected(names, sampling(sample))
     if "swamping" in names:
         COUNTING.append(None)
