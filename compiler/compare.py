@@ -99,6 +99,8 @@ def compare(
     # The same arithmetic in other words is one column, under the first of its names.
     unique: dict[str, Column] = {}
     for column in columns:
+        if any(column.name == other.name for other in unique.values()):
+            column = replace(column, name=f"policy {column.name}")  # a preset, or a file, with the name of an operator
         unique.setdefault(str(column.options.resolved()[0]), column)
     columns = list(unique.values())
     name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)

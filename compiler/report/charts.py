@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -293,7 +294,13 @@ def all_charts(comparison: Comparison) -> list[Chart | Exponents]:
     for make in (error, layers):
         if len(comparison.results) > 1:
             found.append(make(comparison))
-    return [*found, *swamping(comparison), *exponents(comparison)]
+    found += [*swamping(comparison), *exponents(comparison)]
+    names: Counter[str] = Counter()
+    for n, chart in enumerate(found):
+        names[chart.name] += 1
+        if names[chart.name] > 1:  # another text with the same letters
+            found[n] = replace(chart, name=f"{chart.name}-{names[chart.name]}")
+    return found
 
 
 def _linear(label: str, values: Sequence[float], better: str = "") -> Axis:

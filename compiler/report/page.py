@@ -60,7 +60,7 @@ def render(comparison: Comparison) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number as it is read: 0, 0.0123, 1.2e-07, ∞."""
+    """Return a number as it is read: 0, 0.0123, 1.2e−7, ∞."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -70,7 +70,7 @@ def number(value: float, digits: int = 3) -> str:
     if 1e-3 <= abs(value) < 1e5:
         return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:.0f}"
     mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")  # lines do not break at it
 
 
 def percent(value: float) -> str:
