@@ -36,6 +36,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy import Policy
 from numc.compiler.policy_text import load_policy
 from numc.compiler.statistics import Statistics, sampling
+from numc.compiler.table import decided
 from numc.compiler.taps import LayerOutput, layer_outputs
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents, TensorSpec, Weight
@@ -209,6 +210,10 @@ class _Work:
         counted = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
         costs = report(found.decisions, free=1)
         weights, packed = _weights(made)
+        # Counted, if they were: sizes besides the number of samples may be free, and loops run often.
+        fmas = costs.total()["fmas"] // self.data.fixed
+        if counted is not None and counted.rows:
+            fmas = sum(row.fmas for row in counted.rows) // self.data.samples
         return Result(
             column.name,
             str(found.policy),
@@ -216,13 +221,13 @@ class _Work:
             sums.error.value,
             seconds,
             seconds / fp32,
-            costs.total()["fmas"],
+            fmas,
             FP32_AREA / costs.iso_area,
             costs.iso_area,
             weights,
             packed,
             layers,
-            tuple(row for row in found.layers if row["position"] is not None),
+            tuple(decided(found.layers, found.policy)),
             peer.agreement() if peer is not None else None,
             counted,
             apart,

@@ -45,7 +45,7 @@ def render(comparison: Comparison) -> str:
         look={result.name: _look(comparison, result) for result in comparison.results},
         palette=styles,
         scatter=[drawn(chart, labels="points") for chart in _scatters(comparison)],
-        layers=drawn(charts.layers(comparison), labels="ends") if len(comparison.results) > 1 else None,
+        layers=None if (by_layer := charts.layers(comparison)) is None else drawn(by_layer, labels="ends"),
         layer_names=charts.layer_names(comparison),
         crowded=CROWDED,
         layer_rows=_layer_rows(comparison),
@@ -319,10 +319,14 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
     total = sum(row["fmas"] for row in rows) or 1
     plain = [r for r in comparison.results if _is_plain(r)]
     mixed = [r for r in comparison.results if not _is_plain(r)]
+    operators = [[row["fma"] for row in r.table if row["position"] is not None] for r in mixed]
     return {
         "rows": [{**row, "share": row["fmas"] / total} for row in rows],
         "plain": [(r.name, r.operators[0] if r.operators else r.name) for r in plain],
-        "mixed": [{"name": r.name, "text": r.policy, "rows": r.table} for r in mixed],
+        "mixed": [
+            {"name": r.name, "text": r.policy, "rows": r.table, "fmas": fmas}
+            for r, fmas in zip(mixed, operators, strict=True)
+        ],
     }
 
 

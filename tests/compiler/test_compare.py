@@ -95,7 +95,9 @@ def test_data_is_cut_into_batches() -> None:
     assert data.samples == 5
     fixed = (Input("x", "float32", (2, 2)),)
     data = check_data({"x": np.zeros((6, 2), np.float32)}, None, fixed, OUTPUT, {}, 64)
-    assert data.steps == ((0, 2), (2, 4), (4, 6))
+    assert (data.steps, data.fixed) == (((0, 2), (2, 4), (4, 6)), 2)
+    data = check_data({"x": np.zeros((2, 2), np.float32)}, None, fixed, OUTPUT, {}, 64)
+    assert (data.steps, data.fixed) == (((0, 2),), 2)
 
 
 @pytest.mark.parametrize(
