@@ -25,11 +25,10 @@ from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
 
-METRICS: Mapping[str, str] = {
-    "relative": "sum (x - r)^2 / sum r^2 of the worst output x, r: in fp32",
-    "mse": "mean of (x - r)^2 of the worst output x, r: in fp32",
-    "top1": "part of the samples whose label is the largest value of the first output: how much less than in fp32",
-}
+METRICS = ("relative", "mse", "top1")
+"""Errors of outputs x against r, those in fp32. relative: sum (x - r)^2 / sum r^2, mse: mean of (x - r)^2, both of the
+worst output; top1: how much fewer samples, as a part of all, have their label as the largest value of the first output.
+"""
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,8 @@ def diff(
     tables = [layer_keys(p.manifest["contractions"]) for p in (first, second)]
     counts = [Counter(name for name, _ in table.values()) for table in tables]
     apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
+    # What runs as plain loops, or at compile time, has no kernel to be watched in.
+    apart |= {row["layer"] for row in first.manifest["layers"] if row["position"] is not None} - counts[0].keys()
     sums: dict[tuple[str, int], Differences] = {}
     numbers: dict[tuple[str, int], tuple[int, int]] = {}
     executions: Counter[tuple[str, int]] = Counter()

@@ -58,7 +58,7 @@ def diff_command(a: str, b: str, file: str, seed: int, threads: int | None, want
     output.table(columns, rows)
     if found.apart:
         names = ", ".join(found.apart)
-        click.echo(f"not compared, as the programs compute their products differently: {names}")
+        click.echo(f"not compared, because they are not computed alike or not by a kernel: {names}")
     if found.first is not None:
         layer = found.first
         click.echo(f"first difference: layer {_place(layer.positions)} '{layer.name}', {layer.difference.first}")

@@ -105,6 +105,28 @@ def test_a_layer_in_a_loop() -> None:
     assert " of execution 1: " in str(first)
 
 
+def test_a_product_that_no_kernel_computes_is_named() -> None:
+    text = """
+#mk = affine_map<(m, n, k) -> (m, k)>
+#kn = affine_map<(m, n, k) -> (k, n)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>, %c: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %y = linalg.generic {indexing_maps = [#mk, #kn, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : tensor<2x3xf32>, tensor<3x2xf32>) outs(%c : tensor<2x2xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %t = arith.mulf %p, %q : f32
+    %r = arith.addf %o, %t : f32
+    %s = arith.maximumf %r, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<2x2xf32> loc("odd")
+  return %y : tensor<2x2xf32>
+}"""
+    made = program(text)
+    given = {spec.name: np.ones([size or 0 for size in spec.shape], np.float32) for spec in made.inputs}
+    found = numc.diff(made, made, given)
+    assert (found.layers, found.apart, found.same) == ((), ("odd",), True)
+
+
 def test_layers_that_draw_random_bits(fp32: numc.Program) -> None:
     drawing = program(policy="layer 2 fma = fmac(e8m9:sr8)")
     one, same, other = (numc.diff(fp32, drawing, data(), seed=seed) for seed in (1, 1, 2))
