@@ -146,7 +146,7 @@ class Collector:
                     self._weights[key] = known
             found[name] = known
         accumulators = probe[1].reshape(-1)
-        found["result"] = _tensor(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], fma.acc)
+        found["result"] = _tensor(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
         return found
 
     def rows(self) -> tuple[LayerStatistics, ...]:
@@ -196,8 +196,11 @@ def _offset(stride: int, depth: int) -> int:
     return min(stride, depth) // 2
 
 
-def _tensor(address: int, tables: list[IntArray | None] | list[None], counts: list[int], to: Any) -> TensorStatistics:
-    """What is at all sums of an offset of each table (None: 0, 1, 2, ...) from an address, seen from a format."""
+def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padding: int, to: Any) -> TensorStatistics:
+    """What is at all sums of an offset of each table (None: 0, 1, 2, ...) from an address, seen from a format.
+
+    padding: how many of the zeros there are no elements.
+    """
     fmt = to.format
     single = isinstance(to, Conversion) and isinstance(fmt, Format)
     largest = float(fmt.max_finite) if single else float("inf")
@@ -206,6 +209,7 @@ def _tensor(address: int, tables: list[IntArray | None] | list[None], counts: li
     out = np.zeros(_EXPONENTS + 4, np.int64)
     if library().numc_count_values(address, pointers, sizes, largest, out.ctypes.data):
         raise NumcError("statistics: out of memory")
+    out[_EXPONENTS] -= padding
     exponents, (zeros, infinities, nans, overflows) = out[:_EXPONENTS], out[_EXPONENTS:].tolist()
     subnormals = int(exponents[: max(0, fmt.emin - _LEAST)].sum()) if single else 0
     elements = int(out[: _EXPONENTS + 3].sum())
@@ -232,8 +236,9 @@ def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Arra
     operands = []
     for side, to in zip(sides, fma.singles, strict=True):
         across = places[1] if side == "row" else places[2]
-        values = [view.values(side, int(b), int(n)) for b, n in zip(places[0], across, strict=True)]
-        line = np.stack(values) if count else np.zeros((0, depth), np.float32)
+        every = list(zip(places[0].tolist(), across.tolist(), strict=True))
+        known = {place: view.values(side, *place) for place in set(every)}
+        line = np.stack([known[place] for place in every]) if count else np.zeros((0, depth), np.float32)
         operands.append(np.ascontiguousarray(line if view.is_packed(side) else _converted(line, to.settled)))
     start, got = (np.ascontiguousarray(p[places]) for p in probe)
     want = np.empty_like(got)

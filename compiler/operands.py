@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,30 +97,43 @@ class Operands:
         most: np.float32 = np.float32(np.array(word, np.uint32).view(np.float32))
         return most
 
-    def elements(self, across: str) -> tuple[int, list[IntArray | None], list[int]]:
+    def elements(self, across: str) -> tuple[int, list[IntArray | None], list[int], int]:
         """Where the elements of an operand are: an address, and tables and their sizes, of which offsets are sums.
 
-        A table of None is 0, 1, 2, ...; an operand that lies packed in the program is gathered first.
+        A table of None is 0, 1, 2, ...; an operand that lies packed in the program is gathered first. The last number
+        is how many zeros among them are none of its elements.
         """
         operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
         batches, depth = int(self._words["batches"]), self.depth
         batch = np.unique(self._table(f"{operand}_batch", 0, batches)) if batches else np.zeros(0, np.int64)
-        if self.is_packed(across):
-            firsts = np.unique(self._table(f"{operand}_batch", 0, batches), return_index=True)[1] if batches else batch
-            lines = [self.values(across, int(b), place) for b in firsts for place in range(size)]
-            self._gathered = np.concatenate(lines) if lines else np.zeros(0, np.float32)
-            return self._gathered.ctypes.data, [None] * 3, [len(self._gathered), 1, 1]
+        if self._layout is not None and self.is_packed(across):
+            self._gathered = np.concatenate(
+                [np.zeros(0, np.float32), *(self._panels(operand, across, int(b), size) for b in batch)]
+            )
+            padding = len(self._gathered) - len(batch) * size * depth
+            return self._gathered.ctypes.data, [None] * 3, [len(self._gathered), 1, 1], padding
         if self._plane is not None and across == "lane":
             inside = np.zeros(1, np.int64)
             for n, stride in zip(self._plane.inner, self._plane.strides, strict=True):
                 inside = (inside[:, None] + np.arange(n) * stride).reshape(-1)
-            return self._words[operand], [batch, inside, np.zeros(1, np.int64)], [len(batch), len(inside), 1]
+            return self._words[operand], [batch, inside, np.zeros(1, np.int64)], [len(batch), len(inside), 1], 0
         tables: list[IntArray | None] = [
             np.ascontiguousarray(batch),
             self._table(f"{operand}_{across}", 0, size) if size else np.zeros(0, np.int64),
             self._table(f"{operand}_k", 0, depth) if depth else np.zeros(0, np.int64),
         ]
-        return self._words[operand], tables, [len(t) for t in tables if t is not None]
+        return self._words[operand], tables, [len(t) for t in tables if t is not None], 0
+
+    def _panels(self, operand: str, across: str, start: int, size: int) -> npt.NDArray[np.float32]:
+        """The values of one batch of a packed operand and the zeros between them."""
+        assert self._layout is not None
+        if self._layout.pairs:
+            batch = int(np.flatnonzero(self._table(f"{operand}_batch", 0, self._words["batches"]) == start)[0])
+            return np.concatenate([self.values(across, batch, place) for place in range(size)])
+        words = self._layout.batch_words(size, self.depth)
+        data = np.ctypeslib.as_array((ctypes.c_float * words).from_address(self._words[operand] + 4 * start))
+        # Parts lie vector by vector.
+        return _joined(data.reshape(-1, self._layout.parts, self._layout.width).swapaxes(1, 2)).reshape(-1)
 
     def values(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
         """The values over k of one ``row`` or ``lane``; of a weight packed as intN the integers."""
@@ -146,6 +160,13 @@ class Operands:
         low = int(offsets.min())  # strides may be negative
         address = self._words[operand] + 4 * low
         data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
-        parts = np.where(inside[:, None], data[offsets - low], np.float32(0))
-        # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
-        return np.asarray(np.where(np.isfinite(parts[:, 0]), parts[:, ::-1].sum(axis=1, dtype=np.float32), parts[:, 0]))
+        return _joined(np.where(inside[:, None], data[offsets - low], np.float32(0)))
+
+
+def _joined(parts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Values from their parts, which are along the last axis."""
+    if parts.shape[-1] == 1:
+        return np.asarray(parts[..., 0])
+    # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
+    total = functools.reduce(np.add, [parts[..., n] for n in reversed(range(parts.shape[-1]))])
+    return np.asarray(np.where(np.isfinite(parts[..., 0]), total, parts[..., 0]))

@@ -257,7 +257,7 @@ def _task_text(driver: Driver) -> str:
     if kernel.counts:
         sizes["planes"] = f.number(counters.task_words(t.width, kernel.waiting))
     memory, buffers = _buffers(f, sizes)
-    counted: list[str] = []
+    counting, counted = "", list[str]()
     if kernel.counts:
         counts, counting, counted = _counting(f, buffers["planes"], counters.task_words(t.width, kernel.waiting))
     plane = buffers.get("plane", "")
@@ -413,6 +413,8 @@ def _task_text(driver: Driver) -> str:
             if driver.direct:
                 every = f.i64("subi", j_end, j0)
                 adjacent = f.compare("uge", _run_from(f, lane_run, j0), every, "i64")
+                if counted:  # only tiles are counted
+                    adjacent = f.binary("andi", adjacent, f.binary("xori", counting, f.int(-1, "i1"), "i1"), "i1")
                 with f.when(adjacent):
                     if driver.plane is not None:
                         in_place(j0, every)

@@ -107,7 +107,7 @@ class Kernel:
     @property
     def reads_directly(self) -> bool:
         """Whether lanes can be converted as they are read (direct.py): for one row, packing is half the work."""
-        plain = self.chunks is None and self.groups is None and not self.fma.draws and not self.counts
+        plain = self.chunks is None and self.groups is None and not self.fma.draws
         return self.tile.rows == 1 and not self.flushes and plain
 
     @property

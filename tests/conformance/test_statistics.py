@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
+from onnx import numpy_helper
 
 import arithmetic_vectorised as vectorised
 import numc
@@ -149,6 +152,40 @@ def test_tiles_blocks_and_threads_do_not_matter(shape: tuple[int, int, int]) -> 
             assert list(row.swamping.counts) == want
 
 
+DEPTHWISE = """
+func.func @main(%x: tensor<1x16x9x11xf32>, %w: tensor<16x3x3xf32>, %c: tensor<1x16x9x11xf32>) -> tensor<1x16x9x11xf32> {
+  %z = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%a: index, %b: index, %d: index, %e: index):
+    tensor.yield %z : f32
+  } : tensor<1x16x9x11xf32> to tensor<1x16x11x13xf32>
+  %r = linalg.depthwise_conv_2d_nchw_chw {strides = dense<1> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>}
+    ins(%p, %w : tensor<1x16x11x13xf32>, tensor<16x3x3xf32>) outs(%c : tensor<1x16x9x11xf32>) -> tensor<1x16x9x11xf32>
+  return %r : tensor<1x16x9x11xf32>
+}"""
+
+
+def test_what_is_read_in_place_is_counted_in_tiles() -> None:
+    """A depthwise convolution that pads its planes itself: its lanes are packed only while it counts."""
+    rng = np.random.default_rng(4)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 16, 9, 11), (16, 3, 3)))
+    c = np.zeros((1, 16, 9, 11), np.float32)
+    program = numc.compile(Imported(mlir=DEPTHWISE), fma="bf16_1_1", statistics=True)
+    assert program.manifest["contractions"][0]["plane"] is not None
+    plain = program(x, w, c)
+    with numc.collect_stats("swamping,exponents") as collected:
+        counted = program(x, w, c)
+    (row,) = collected.statistics.rows
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x[0], ((0, 0), (1, 1), (1, 1))), (3, 3), (1, 2))
+    want = np.zeros(32, np.int64)
+    for channel, filters in zip(windows, w, strict=True):
+        want += in_numpy(np.ascontiguousarray(channel).reshape(-1, 9), filters.reshape(9, 1), 1)
+    assert np.array_equal(plain, counted)
+    assert row.swamping is not None
+    assert list(row.swamping.counts) == want.tolist()
+    assert row.tensors["a"].exponents == seen(x, -126, np.inf)["exponents"]
+
+
 def in_numpy(a: F32, b: F32, stride: int) -> list[int]:
     """The histogram of bf16_1_1: its products are exact in binary32."""
     a, b = numc.round(a, "bf16"), numc.round(b, "bf16")
@@ -241,9 +278,24 @@ def test_windows_that_overlap_or_leave_gaps(stride: int) -> None:
     assert row.fmas == 2 * 4 * height * width * 12
 
 
+@pytest.mark.parametrize("fma", ["mp", "bf16_2_2{3}"])
+def test_weights_that_lie_packed_in_the_program(fma: str) -> None:
+    path = Path(__file__).parents[2] / "examples" / "digits" / "mlp.onnx"
+    program = numc.compile(path, fma=fma)
+    weights = [numpy_helper.to_array(w) for w in onnx.load(path).graph.initializer if len(w.dims) == 2]
+    assert all(c["packed"] for c in program.manifest["contractions"])
+    with numc.collect_stats("exponents") as collected:
+        program(np.ones((2, 64), np.float32))
+    found = [row.tensors["b"] for row in collected.statistics.rows]
+    assert len(found) == len(weights)
+    for weight, tensor in zip(weights, found, strict=True):
+        want = seen(numc.round(weight, str(parse_fma(fma).b)), -126, np.inf)
+        assert {key: getattr(tensor, key) for key in want} == want
+
+
 def test_rounding_is_against_fp32_sums_of_the_same_operands() -> None:
     rng = np.random.default_rng(3)
-    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((8, 50), (50, 12)))
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((4, 50), (50, 12)))
     with numc.collect_stats("rounding") as collected:
         got = numc.matmul(a, b, fma="bf16_1_1")
     (row,) = collected.statistics.rows
