@@ -242,6 +242,8 @@ class _Work:
         tables = [layer_keys(one.manifest["contractions"]) for one in pair]
         counts = [Counter(name for name, _ in table.values()) for table in tables]
         apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
+        # What runs as plain loops, or at compile time, has no kernel to be watched in.
+        apart |= {row["layer"] for row in program.manifest["layers"] if row["position"] is not None} - counts[1].keys()
         keys = [{n: key for n, key in table.items() if key[0] not in apart} for table in tables]
         sums = Sums(self.metrics)
         errors: dict[tuple[int, str], RelativeError] = {}

@@ -260,7 +260,9 @@ def test_finished_results_are_not_computed_again(
     assert ran == []
     assert again.results == comparison.results[:3]
     # The preset is another arithmetic than the operator of its name, the last two are operators that were there.
-    more = numc.compare(MLP, **digits, fmas=("bf16_1_1", "mp", " mp"), policies=["mp", "default bf16_1_1"], **given)
+    more = numc.compare(
+        MLP, **digits, fmas=("bf16_1_1", "mp", " mp"), policies=["mp", "default fma = bf16_1_1, ops = fp32"], **given
+    )
     assert ran == ["mp", "policy mp"]
     assert [r.name for r in more.results] == ["fp32", "bf16_1_1", "mp", "policy mp"]
     # Other data, or other metrics, are other results.
