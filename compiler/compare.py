@@ -36,6 +36,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy import Policy
 from numc.compiler.policy_text import load_policy
 from numc.compiler.statistics import Statistics, sampling
+from numc.compiler.table import decided
 from numc.compiler.taps import LayerOutput, layer_outputs
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents, TensorSpec, Weight
@@ -99,6 +100,8 @@ def compare(
     # The same arithmetic in other words is one column, under the first of its names.
     unique: dict[str, Column] = {}
     for column in columns:
+        if any(column.name == other.name for other in unique.values()):
+            column = replace(column, name=f"policy {column.name}")  # a preset, or a file, with the name of an operator
         unique.setdefault(str(column.options.resolved()[0]), column)
     columns = list(unique.values())
     name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
@@ -207,6 +210,10 @@ class _Work:
         counted = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
         costs = report(found.decisions, free=1)
         weights, packed = _weights(made)
+        # Counted, if they were: sizes besides the number of samples may be free, and loops run often.
+        fmas = costs.total()["fmas"] // self.data.fixed
+        if counted is not None and counted.rows:
+            fmas = sum(row.fmas for row in counted.rows) // self.data.samples
         return Result(
             column.name,
             str(found.policy),
@@ -214,13 +221,13 @@ class _Work:
             sums.error.value,
             seconds,
             seconds / fp32,
-            costs.total()["fmas"],
+            fmas,
             FP32_AREA / costs.iso_area,
             costs.iso_area,
             weights,
             packed,
             layers,
-            tuple(row for row in found.layers if row["position"] is not None),
+            tuple(decided(found.layers, found.policy)),
             peer.agreement() if peer is not None else None,
             counted,
             apart,
@@ -235,6 +242,8 @@ class _Work:
         tables = [layer_keys(one.manifest["contractions"]) for one in pair]
         counts = [Counter(name for name, _ in table.values()) for table in tables]
         apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
+        # What runs as plain loops, or at compile time, has no kernel to be watched in.
+        apart |= {row["layer"] for row in program.manifest["layers"] if row["position"] is not None} - counts[1].keys()
         keys = [{n: key for n, key in table.items() if key[0] not in apart} for table in tables]
         sums = Sums(self.metrics)
         errors: dict[tuple[int, str], RelativeError] = {}

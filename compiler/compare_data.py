@@ -22,13 +22,15 @@ class Data:
     """Inputs by name, labels if there are any, and where they are cut.
 
     axis: of each input, the one that batches are cut from, None for inputs that every batch gets whole. steps: the
-    first and the last sample of each batch; samples are counted along the axis of the first input that is cut.
+    first and the last sample of each batch; samples are counted along the axis of the first input that is cut. fixed:
+    how many samples the model takes at once, 1 where it leaves that free.
     """
 
     inputs: Mapping[str, Array]
     labels: Array | None
     axis: Mapping[str, int | None]
     steps: tuple[tuple[int, int], ...]
+    fixed: int = 1
 
     @property
     def samples(self) -> int:
@@ -71,7 +73,7 @@ def check_data(
     arrays = _named(given, inputs)
     axis = _axes(inputs, symbols)
     total: tuple[str, int] | None = None
-    piece = batch
+    piece, at_once = batch, 1
     for spec in inputs:
         array = arrays[spec.name]
         at = axis[spec.name]
@@ -88,7 +90,7 @@ def check_data(
                     f"data '{spec.name}': {array.shape[at]} samples, but the model takes {fixed} at a time: give a "
                     f"multiple of {fixed}"
                 )
-            piece = fixed
+            piece = at_once = fixed
         if total is not None and array.shape[at] != total[1]:
             raise NumcError(
                 f"data '{spec.name}': {array.shape[at]} samples, but '{total[0]}' has {total[1]}: want as many"
@@ -96,11 +98,12 @@ def check_data(
         total = total or (spec.name, array.shape[at])
     if total is None:  # one batch: the data is what the model takes
         first = inputs[0].shape[0] if inputs and inputs[0].shape else 1
-        steps = [(0, first or 1)]
+        at_once = first or 1
+        steps = [(0, at_once)]
     else:
         steps = [(start, min(start + piece, total[1])) for start in range(0, total[1], piece)]
     checked = None if labels is None else _labels(labels, steps[-1][1], output, axis)
-    return Data(arrays, checked, axis, tuple(steps))
+    return Data(arrays, checked, axis, tuple(steps), at_once)
 
 
 def _cut(array: Array, axis: int | None, start: int, end: int) -> Array:

@@ -50,7 +50,8 @@ class Agreement:
 class Result:
     """One arithmetic on the data.
 
-    policy: the text that says what computes in what; table: the same by layer, as in a program's manifest["layers"].
+    policy: the text that says what computes in what; table: the same by layer, as in a program's manifest["layers"], of
+    contractions and of what rules are about.
     error: Σ(x - r)² / Σr² of the outputs x against those of fp32, r. seconds: the fastest run of one batch; time: its
     ratio to that of fp32, which took turns with it. area: area units of an FMA, the mean over the FMAs of the model.
     iso_area: how many times more of them fit into the area of fp32. fmas: of one sample. weights, packed: bytes of the

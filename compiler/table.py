@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from numc.compiler.policy import Decision, Rule
+from numc.compiler.policy import Decision, Policy, Rule
 
 
 def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
@@ -36,6 +36,14 @@ def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
         key = (number,) if is_contraction else (layer.name, layer.role, row["fma"], row["ops"])
         found.setdefault(key, row)
     return list(found.values())
+
+
+def decided(found: Iterable[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:
+    """Return the rows of contractions, and those that a rule of the policy other than its defaults is about."""
+    defaults = {rule.head for rule in policy.rules if rule.subject == "default"}
+    return [
+        row for row in found if row["position"] is not None or row["rule"].partition(": ")[2] not in {"", *defaults}
+    ]
 
 
 def _line(rule: Rule | None) -> int | None:

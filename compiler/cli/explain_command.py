@@ -42,18 +42,14 @@ def explain_command(
     options = Arithmetic(fma, ops, policy, target).options()
     from numc.compiler.compile import load_source
     from numc.compiler.explain import table
+    from numc.compiler.table import decided
 
     with output.busy(f"reading {model}"):
         found = table(load_source(model, fixed), options)
     if want_json:
         output.as_json({"policy": str(found.policy), "layers": found.layers})
         return
-    defaults = {rule.head for rule in found.policy.rules if rule.subject == "default"}
-    shown = [
-        row
-        for row in found.layers
-        if want_all or row["position"] is not None or row["rule"].partition(": ")[2] not in {"", *defaults}
-    ]
+    shown = found.layers if want_all else decided(found.layers, found.policy)
     columns = ("layer", "kind", "shape", "fma", "ops", "rule")
     output.table(columns, [[row[c] or "-" for c in columns] for row in shown])
     hidden = len(found.layers) - len(shown)

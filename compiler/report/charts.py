@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -184,9 +185,11 @@ def layer_names(comparison: Comparison) -> list[str]:
     return [layer.name or f"contraction {layer.position}" for layer in comparison.results[0].layers]
 
 
-def layers(comparison: Comparison) -> Chart:
-    """The error of every layer, a line for an arithmetic."""
-    others = comparison.results[1:]
+def layers(comparison: Comparison) -> Chart | None:
+    """The error of every layer, a line for an arithmetic; None where nothing is beside fp32."""
+    others = [result for result in comparison.results[1:] if result.layers]
+    if not others:
+        return None
     count = len(layer_names(comparison))
     every = next(step for power in itertools.count() for step in (10**power, 2 * 10**power, 5 * 10**power)
                  if count / step <= 7 or count <= 10)  # fmt: skip
@@ -290,10 +293,17 @@ def _histogram(tensor: TensorStatistics | None) -> Histogram | None:
 def all_charts(comparison: Comparison) -> list[Chart | Exponents]:
     """Every chart that there is something for."""
     found: list[Chart | Exponents] = [accuracy(comparison)]
-    for make in (error, layers):
-        if len(comparison.results) > 1:
-            found.append(make(comparison))
-    return [*found, *swamping(comparison), *exponents(comparison)]
+    if len(comparison.results) > 1:
+        found.append(error(comparison))
+    if (by_layer := layers(comparison)) is not None:
+        found.append(by_layer)
+    found += [*swamping(comparison), *exponents(comparison)]
+    names: Counter[str] = Counter()
+    for n, chart in enumerate(found):
+        names[chart.name] += 1
+        if names[chart.name] > 1:  # another text with the same letters
+            found[n] = replace(chart, name=f"{chart.name}-{names[chart.name]}")
+    return found
 
 
 def _linear(label: str, values: Sequence[float], better: str = "") -> Axis:

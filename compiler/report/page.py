@@ -45,7 +45,7 @@ def render(comparison: Comparison) -> str:
         look={result.name: _look(comparison, result) for result in comparison.results},
         palette=styles,
         scatter=[drawn(chart, labels="points") for chart in _scatters(comparison)],
-        layers=drawn(charts.layers(comparison), labels="ends") if len(comparison.results) > 1 else None,
+        layers=None if (by_layer := charts.layers(comparison)) is None else drawn(by_layer, labels="ends"),
         layer_names=charts.layer_names(comparison),
         crowded=CROWDED,
         layer_rows=_layer_rows(comparison),
@@ -60,7 +60,7 @@ def render(comparison: Comparison) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number as it is read: 0, 0.0123, 1.2e-07, ∞."""
+    """Return a number as it is read: 0, 0.0123, 1.2e−7, ∞."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -70,7 +70,7 @@ def number(value: float, digits: int = 3) -> str:
     if 1e-3 <= abs(value) < 1e5:
         return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:.0f}"
     mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")  # lines do not break at it
 
 
 def percent(value: float) -> str:
@@ -319,10 +319,14 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
     total = sum(row["fmas"] for row in rows) or 1
     plain = [r for r in comparison.results if _is_plain(r)]
     mixed = [r for r in comparison.results if not _is_plain(r)]
+    operators = [[row["fma"] for row in r.table if row["position"] is not None] for r in mixed]
     return {
         "rows": [{**row, "share": row["fmas"] / total} for row in rows],
         "plain": [(r.name, r.operators[0] if r.operators else r.name) for r in plain],
-        "mixed": [{"name": r.name, "text": r.policy, "rows": r.table} for r in mixed],
+        "mixed": [
+            {"name": r.name, "text": r.policy, "rows": r.table, "fmas": fmas}
+            for r, fmas in zip(mixed, operators, strict=True)
+        ],
     }
 
 

@@ -55,8 +55,6 @@ def draw(comparison: Comparison, folder: Path) -> list[Path]:
                 metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
                 figure.savefig(data, format=kind, dpi=150, metadata=metadata)
                 path = folder / f"{chart.name}.{kind}"
-                if path in written:  # two texts with the same letters
-                    path = folder / f"{chart.name}-{len(written)}.{kind}"
                 write_whole(path, lambda file, data=data: file.write(data.getvalue()))  # type: ignore[misc]
                 written.append(path)
     return written

@@ -95,7 +95,9 @@ def test_data_is_cut_into_batches() -> None:
     assert data.samples == 5
     fixed = (Input("x", "float32", (2, 2)),)
     data = check_data({"x": np.zeros((6, 2), np.float32)}, None, fixed, OUTPUT, {}, 64)
-    assert data.steps == ((0, 2), (2, 4), (4, 6))
+    assert (data.steps, data.fixed) == (((0, 2), (2, 4), (4, 6)), 2)
+    data = check_data({"x": np.zeros((2, 2), np.float32)}, None, fixed, OUTPUT, {}, 64)
+    assert (data.steps, data.fixed) == (((0, 2),), 2)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +259,17 @@ def test_finished_results_are_not_computed_again(
     again = numc.compare(MLP, **digits, fmas=FMAS, **given)
     assert ran == []
     assert again.results == comparison.results[:3]
-    more = numc.compare(MLP, **digits, fmas=("bf16_1_1", "mp"), **given)
-    assert ran == ["mp"]
-    assert [r.name for r in more.results] == ["fp32", "bf16_1_1", "mp"]
+    # The preset is another arithmetic than the operator of its name, the last two are operators that were there.
+    more = numc.compare(
+        MLP, **digits, fmas=("bf16_1_1", "mp", " mp"), policies=["mp", "default fma = bf16_1_1, ops = fp32"], **given
+    )
+    assert ran == ["mp", "policy mp"]
+    assert [r.name for r in more.results] == ["fp32", "bf16_1_1", "mp", "policy mp"]
     # Other data, or other metrics, are other results.
     half = {"data": {"x": digits["data"]["x"][:20]}, "labels": digits["labels"][:20]}
     numc.compare(MLP, **half, fmas=(), **given)
     numc.compare(MLP, **digits, fmas=(), **{**given, "metrics": ("top1",)})
-    assert ran == ["mp", "fp32", "fp32"]
+    assert ran == ["mp", "policy mp", "fp32", "fp32"]
 
 
 def test_an_interrupt_leaves_what_is_finished(

@@ -19,6 +19,7 @@ from numc.compiler.errors import NumcError
 from numc.compiler.report import charts
 from numc.compiler.report.colours import CATEGORICAL, INK, colour
 from numc.compiler.report.place import CHARACTER, LINE, MARKER, aside, place_texts, spread
+from numc.compiler.statistics import Statistics
 
 pytest.importorskip("jinja2")
 SECTIONS = ("findings", "summary", "cost", "layers", "swamping", "exponents", "policy", "reproduce")
@@ -100,6 +101,16 @@ def test_a_page_without_statistics_says_so(tmp_path: Path) -> None:
         shown = "".join(Page((tmp_path / "x.html").read_text(encoding="utf-8")).texts)
         assert shown.count("Not counted.") == 2
     assert "Which layer breaks first" not in shown
+
+
+def test_a_model_without_contractions(tmp_path: Path) -> None:
+    bare = {"layers": (), "table": (), "statistics": Statistics(()), "area": 576.0, "iso_area": 1.0, "fmas": 0}
+    results = tuple(Result(**{**vars(result), **bare}) for result in made_up().results[:2])
+    comparison = Comparison(**{**vars(made_up()), "results": results})
+    comparison.write_report(tmp_path / "x.html")
+    assert "Which layer breaks first" not in "".join(Page((tmp_path / "x.html").read_text(encoding="utf-8")).texts)
+    pytest.importorskip("matplotlib")
+    assert {path.stem for path in comparison.write_plots(tmp_path / "plots")} == {"accuracy", "error"}
 
 
 def test_findings() -> None:
