@@ -50,6 +50,7 @@ class _Row:
     fmas: int = 0
     executions: int = 0
     looked_at: int = 0
+    adds: int = 0
     counts: IntArray = field(default_factory=lambda: np.zeros(LAST_BIN + 1, np.int64))
     tensors: dict[str, TensorStatistics] = field(default_factory=dict)
     error: float = 0.0
@@ -94,12 +95,12 @@ class Collector:
         """Called before (phase 0) and after (phase 1) each kernel."""
         about = self._table[kernel]
         view = Operands(operands, about)
+        # Calls of a program that overlap in several threads are observed by each of them.
         if phase == 0:
-            self._begin(about, view, operands)
-        else:
-            execution = self._running.pop(operands, None)
-            if execution is not None:  # one that began before the block has none
-                self._end(kernel, about, view, execution)
+            if operands not in self._running:
+                self._begin(about, view, operands)
+        elif (execution := self._running.pop(operands, None)) is not None:  # none: it began before the block
+            self._end(kernel, about, view, execution)
 
     def _begin(self, about: Mapping[str, Any], view: Operands, operands: int) -> None:
         counts = np.zeros(LAST_BIN + 1, np.int64)
@@ -124,7 +125,11 @@ class Collector:
             row = self._found[kernel]
             row.executions += 1
             row.fmas += outputs * view.depth
-            row.looked_at += outputs * sampled_steps(self._stride, view.depth)
+            # The additions of groups are few: all of them are looked at.
+            group = 0 if fma.group is None else fma.group.group or 0
+            steps = view.depth if group else sampled_steps(self._stride, view.depth)
+            row.looked_at += outputs * steps
+            row.adds += outputs * about.get("counts", 0) * (-(-view.depth // group) if group else steps)
             row.counts += execution.counts
             row.error += error
             row.size += size
@@ -160,7 +165,7 @@ class Collector:
         swamping, adds, sampled = None, 0, Fraction(1)
         if "swamping" in self._what:
             if counts:
-                swamping, adds = Histogram(0, tuple(row.counts.tolist())), row.looked_at * counts
+                swamping, adds = Histogram(0, tuple(row.counts.tolist())), row.adds
                 sampled = Fraction(row.looked_at, row.fmas) if row.fmas else Fraction(1)
             else:
                 notes.append(f"swamping: additions of '{about['fma']}' are not counted")
@@ -299,11 +304,13 @@ def collect_stats(what: str | Iterable[str] = WHAT, *, sample: str | float | Fra
     """Collect statistics of every contraction that runs in a program while a ``with`` block lasts, in any thread.
 
     That is calls of programs, and what torch.compile runs in numc, which is compiled anew for it if `what` has
-    ``swamping``. what: some of `WHAT`. sample: the fraction of the steps of k of which additions are counted, 1/n. The
-    object that ``as`` gives has ``statistics``. Raises NumcError for unknown names, and where a program that runs was
-    compiled without statistics and has to count.
+    ``swamping``: one block at a time can have that. what: some of `WHAT`. sample: the fraction of the steps of k of
+    which additions are counted, 1/n. The object that ``as`` gives has ``statistics``. Raises NumcError for unknown
+    names, and where a program that runs was compiled without statistics and has to count.
     """
     names = chosen(what)
+    if "swamping" in names and COUNTING:
+        raise NumcError("collect_stats: another block counts swamping already: leave it out of one of them")
     collected = Collected(names, sampling(sample))
     if "swamping" in names:
         COUNTING.append(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,11 +40,15 @@ class Operands:
         return self._words["batches"], self._words["rows"], self._words["lanes"]
 
     def watch(self) -> npt.NDArray[np.float32]:
-        """Have the kernel write its accumulators to a new array [2, batches, rows, lanes]: at entry, and at exit.
+        """Have the kernel write its accumulators to an array [2, batches, rows, lanes]: at entry, and at exit.
 
-        Nothing else keeps them. Before the kernel runs; `unwatch` after it, as long as there is the array.
+        Nothing else keeps them. Before the kernel runs; `unwatch` after it. Observers of one execution share the array,
+        which the first one keeps alive; for the others it is gone when that one has no more use for it.
         """
-        probe = np.empty((2, *self.sizes), np.float32)
+        shape, address = (2, *self.sizes), self._words["probe"]
+        if address:
+            return np.ctypeslib.as_array((ctypes.c_float * math.prod(shape)).from_address(address)).reshape(shape)
+        probe = np.empty(shape, np.float32)
         self._set("probe", probe.ctypes.data)
         return probe
 

@@ -15,6 +15,7 @@ reduction is met again and again.
 from __future__ import annotations
 
 from numc.compiler.fma import SOFTWARE_DATAPATHS, Fma
+from numc.compiler.grouped import Int
 from numc.passes.code import APART, Code
 from numc.passes.operators import NOTHING, Drawn
 from numc.passes.rounding import F64, emit_round
@@ -43,8 +44,10 @@ def carries(fma: Fma, accumulators: int) -> int:
 
 
 def additions(fma: Fma) -> int:
-    """How many additions p + c of one FMA are counted: none of groups and of hardware operators."""
-    if fma.groups is not None or fma.datapath not in SOFTWARE_DATAPATHS:
+    """How many additions p + c of one FMA are counted, or of one group of them; of intN and hardware operators none."""
+    if fma.groups is not None:
+        return 0 if isinstance(fma.group, Int) else 1
+    if fma.datapath not in SOFTWARE_DATAPATHS:
         return 0
     return len(fma.terms) if fma.datapath == "fp32" else 1
 
@@ -272,6 +275,43 @@ def loop_text(
 {store}
       llvm.store %waiting_out, %number_at : i64, !llvm.ptr
     }}"""
+
+
+def group_text(sums: list[tuple[str, str]], width: int) -> str:
+    """The addition of a group to each accumulator, counted if anything is: pairs of p and c. All are looked at."""
+    code = Code(width, "z")
+    ivec = code.ty("i32")
+
+    def at(place: int) -> str:
+        return code.address("%counts", place * width)
+
+    def load(address: str) -> str:
+        return code.op(f"llvm.load {address} {{alignment = 4 : i64}} : !llvm.ptr -> {ivec}")
+
+    def store(value: str, address: str) -> None:
+        code.lines.append(f"llvm.store {value}, {address} {{alignment = 4 : i64}} : {ivec}, !llvm.ptr")
+
+    places = [at(n) for n in range(LOW)]
+    planes = Planes([load(place) for place in places], code)
+    for p, c in sums:
+        planes.add(_word(code, p, c))
+    planes.finish()
+    for name, place in zip(planes.names, places, strict=True):
+        store(name, place)
+    number = at(LOW + PLANES)
+    waiting = code.op(f"llvm.load {number} : !llvm.ptr -> i64")
+    scalar = Code(0, code.prefix + "x")
+    first = scalar.binary("muli", waiting, scalar.int(width, "i64"), "i64")
+    after = scalar.binary("addi", waiting, scalar.int(len(planes.carries), "i64"), "i64")
+    code.lines += [*scalar.lines, f"llvm.store {after}, {number} : i64, !llvm.ptr"]
+    base = code.address("%counts", first)
+    for n, word in enumerate(planes.carries):
+        store(word, code.address(base, (LOW + PLANES + 1 + n) * width))
+    return f"""      %never = arith.constant {NEVER} : i64
+      %counted = arith.cmpi slt, %stride, %never : i64
+      scf.if %counted {{
+{code.text("        ")}
+      }}"""
 
 
 def room_text(merge: str, width: int, carries: int, waiting: int) -> str:

@@ -22,6 +22,7 @@ from fractions import Fraction
 from numc.compiler.fma import Fma
 from numc.compiler.grouped import GroupConversion, GroupFormat, Int, Mx
 from numc.passes.code import Code, Function
+from numc.passes.counters import group_text
 from numc.passes.fast import Guard
 from numc.passes.group_values import emit_scale, unit_exponent
 
@@ -30,12 +31,16 @@ _F32_BITS, _F32_LARGEST, _F32_LEAST = 24, 127, -149
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups along k of the operator `fma`; `width`: lanes of a vector; `tile`: accumulators of a tile."""
+    """Groups along k of the operator `fma`; `width`: lanes of a vector; `tile`: accumulators of a tile.
+
+    counts: the additions to accumulators can be counted (counters.py).
+    """
 
     fma: Fma
     k_block: int
     width: int
     tile: int
+    counts: bool = False
 
     @property
     def size(self) -> int:
@@ -85,6 +90,7 @@ class Groups:
         vec = f"vector<{self.width}x{kind}>"
         types = ", ".join([vec] * len(names))
         ends: list[str] = []
+        sums: list[tuple[str, str]] = []
         for name, place in zip(names, places, strict=True):
             code = Code(self.width, name[1:] + "e")
             if self.is_integer:
@@ -92,9 +98,13 @@ class Groups:
             else:
                 at = code.address("%tile", place)
                 total = code.cast("truncf", name + "_out", "f64", "f32") if wide else name + "_out"
-                code.store(code.binary("addf", code.load(at), total), at)
+                acc = code.load(at)
+                sums.append((total, acc))
+                code.store(code.binary("addf", acc, total), at)
             ends += code.lines
         finish = "\n".join("      " + line for line in ends)
+        if self.counts:
+            finish += "\n" + group_text(sums, self.width)
         inner, before = "", dict.fromkeys(names, "%zero")
         for n, (body, results) in enumerate(passes):
             after = {name: f"{name}_out{n if n < len(passes) - 1 else ''}" for name in names}
@@ -183,12 +193,17 @@ class Groups:
             end.lines += [*group.lines, f"%unit = arith.addi %even, {number} : i64"]
             lane = lane_at(end, "%unit")
             lane_units = [end.load(end.address(lane, v * self.width)) for v in range(vectors)]
+            added = []
             for r in range(rows):
                 row_unit = end.splat(end.address(row, r * self.width + half))
                 for v in range(vectors):
                     at = end.address("%tile", r * lanes + v * self.width)
-                    sums = names[r * vectors + v] + "_out"
-                    end.store(self._scaled(end, sums, row_unit, lane_units[v], end.load(at), exact=exact), at)
+                    sums, before = names[r * vectors + v] + "_out", end.load(at)
+                    if self.counts:
+                        nothing = end.f32(-0.0)
+                        added.append((self._scaled(end, sums, row_unit, lane_units[v], nothing, exact=exact), before))
+                    end.store(self._scaled(end, sums, row_unit, lane_units[v], before, exact=exact), at)
+        counted = group_text(added, self.width) if self.counts else ""
         start = ", ".join(f"{n} = %zero" for n in names)
         return f"""    %c0 = arith.constant 0 : i64
     %c1 = arith.constant 1 : i64
@@ -205,6 +220,7 @@ class Groups:
         scf.yield {", ".join(results)} : {types}
       }}
 {chr(10).join("      " + line for line in end.lines)}
+{counted}
     }}"""
 
     def _scaled(self, code: Code, sums: str, row: str, lane: str, acc: str, *, exact: bool) -> str:

@@ -95,7 +95,7 @@ class Kernel:
     def limits(self) -> Guard | None:
         """When the cheap rounding sequence may run, or None if there is none."""
         # What draws may compute a tile twice (`_watched_text`), which would be counted twice.
-        if not self.fast or (self.counts and self.fma.draws):
+        if not self.fast or (self.counts and scale_of(self.fma) != 1):
             return None
         return guard(self.fma, self.tile.width) if self.groups is None else self.groups.guard
 
@@ -114,7 +114,7 @@ class Kernel:
     def groups(self) -> Groups | None:
         """How the dot products of groups are summed, if the operands have groups."""
         t = self.tile
-        return Groups(self.fma, t.k_block, t.width, t.rows * t.lanes) if self.fma.groups else None
+        return Groups(self.fma, t.k_block, t.width, t.rows * t.lanes, self.counts > 0) if self.fma.groups else None
 
     @property
     def pairs(self) -> bool:
@@ -306,7 +306,7 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     prologue = _random(kernel, rows).prologue() if kernel.drawn else ""
     if kernel.counts:
         carries = counters.carries(kernel.fma, rows * vectors)
-        prologue += counters.room_text(f"{kernel.name}_merge", t.width, carries, kernel.waiting)
+        prologue += "\n" + counters.room_text(f"{kernel.name}_merge", t.width, carries, kernel.waiting)
     scale = scale_of(kernel.fma) if fast else 1.0
     noise = kernel.fma.acc.noise
     run = run_of(noise) if fast and noise is not None and not noise.lfsr else 0
@@ -330,14 +330,16 @@ def _micro_kernel_text(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -
     if kernel.groups is not None:
         if kernel.pairs:
             return f"""
-{head}) {APART} {{
+{head}{_declared(kernel)}) {APART} {{
+{prologue}
 {kernel.groups.pair_loop(kernel.tile.rows, rows, kernel.tile.vectors, exact=not fast)}
     return
 }}"""
         wide = not fast and not (kernel.groups.is_integer and kernel.groups.bits <= _F32_BITS)
         passes = [_k_step(kernel, rows, names, fast=not wide, term=term) for term in kernel.fma.terms]
         return f"""
-{head}) {APART} {{
+{head}{_declared(kernel)}) {APART} {{
+{prologue}
 {kernel.groups.loop(names, places, passes, wide=wide)}
     return
 }}"""

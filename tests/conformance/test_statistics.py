@@ -6,6 +6,7 @@ import ctypes
 import json
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -133,6 +134,34 @@ def test_every_addition_is_counted(fma: str, target: str) -> None:
         assert (found := vectorised.first_mismatch(np.asarray(got), np.asarray(plain))) is None, found
 
 
+@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
+@pytest.mark.parametrize("fma", ["fma(a=bfp(4,8,3),acc=fp32)", "mxfp8_e4m3"])
+def test_groups_count_when_they_are_added(fma: str, target: str) -> None:
+    op = parse_fma(fma)
+    assert op.group is not None
+    size, rng = op.group.group or 1, np.random.default_rng(8)
+    a, b = (np.ldexp(rng.standard_normal(s), rng.integers(-9, 9, s)).astype(np.float32) for s in ((5, 70), (70, 19)))
+    c = rng.standard_normal((5, 19)).astype(np.float32)
+    a[0, :size], b[3, 3] = 0, np.nan
+    counts: Counter[int] = Counter()
+    for i, j in np.ndindex(c.shape):
+        for k in range(0, 70, size):
+            group = slice(k, k + size)
+            p, before = (
+                exponent(from_bits(int(bits_of(dot(a[i, part], b[part, j], start, op)))))
+                for part, start in ((group, np.float32(0)), (slice(0, k), c[i, j]))
+            )
+            if p is not None and before is not None:
+                counts[min(abs(p - before), 31)] += 1
+    for sample in ("1", "1/4"):
+        with numc.collect_stats("swamping", sample=sample) as collected:
+            matmul(fma, target)(a, b, c)
+        (row,) = collected.statistics.rows
+        assert row.swamping is not None
+        assert list(row.swamping.counts) == [counts[d] for d in range(32)]
+        assert (row.adds, row.sampled) == (c.size * -(-70 // size), 1)
+
+
 @pytest.mark.parametrize("shape", [(33, 600, 70), (1, 300, 100), (6, 40, 1)])
 def test_tiles_blocks_and_threads_do_not_matter(shape: tuple[int, int, int]) -> None:
     """Several blocks of k, panels and tasks, and shapes that have tiles of their own."""
@@ -201,17 +230,43 @@ def in_numpy(a: F32, b: F32, stride: int) -> list[int]:
     return [int(n) for n in counts]
 
 
+def test_calls_that_overlap_count_once_each() -> None:
+    rng = np.random.default_rng(6)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((64, 200), (200, 64)))
+    start = np.zeros((64, 64), np.float32)
+    program = matmul("bf16_1_1")
+    with numc.collect_stats("swamping") as collected, ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: program(a, b, start, threads=2), range(12)))
+    (row,) = collected.statistics.rows
+    assert row.swamping is not None
+    assert (row.executions, row.fmas) == (12, 12 * 64 * 64 * 200)
+    assert list(row.swamping.counts) == [12 * n for n in in_numpy(a, b, 1)]
+
+
+def test_two_observers_of_one_run() -> None:
+    a = np.random.default_rng(7).standard_normal((5, 30)).astype(np.float32)
+    program = matmul("bf16_1_1")
+    inputs = dict(zip((i.name for i in program.inputs), (a, a.T.copy(), np.zeros((5, 5), np.float32)), strict=True))
+    with numc.collect_stats("exponents,rounding") as collected:
+        report = numc.verify(program, inputs, samples=25)
+    assert report.checked > 0
+    assert report.mismatches == 0, report.first
+    assert collected.statistics.rows[0].tensors["result"].elements == 25
+    with numc.collect_stats("swamping"), pytest.raises(NumcError, match="another block counts swamping already"):
+        numc.collect_stats("swamping").__enter__()
+
+
 def test_what_cannot_be_counted_says_so() -> None:
     a = np.ones((3, 32), np.float32)
-    for fma in ("fma(a=bfp(16,3,4),acc=fp32)", "amx_bf16"):
+    for fma in ("int8", "amx_bf16"):
         with numc.collect_stats(["swamping", "fmas"]) as collected:
             numc.matmul(a, a.T.copy(), fma=fma)
         (row,) = collected.statistics.rows
         assert row.swamping is None
-        assert row.note == f"swamping: additions of '{fma}' are not counted"
+        assert row.note == f"swamping: additions of '{parse_fma(fma)}' are not counted"
         with pytest.raises(NumcError, match="swamping was not counted: swamping: additions"):
             row.without_swamping(7)
-        assert collected.statistics.fma_mix() == {fma: 1.0}
+        assert collected.statistics.fma_mix() == {str(parse_fma(fma)): 1.0}
 
 
 # --- tensors ---------------------------------------------------------
