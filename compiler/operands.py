@@ -40,20 +40,20 @@ class Operands:
         return self._words["batches"], self._words["rows"], self._words["lanes"]
 
     def watch(self) -> npt.NDArray[np.float32]:
-        """Where the kernel writes the accumulators of each output, at entry and at exit: nothing else keeps them.
+        """Have the kernel write its accumulators to an array [2, batches, rows, lanes]: at entry, and at exit.
 
-        Shape (2, batches, rows, lanes); observers of one execution share it, the first one keeps it alive.
+        Nothing else keeps them. Before the kernel runs; `unwatch` after it. Observers of one execution share the array,
+        which the first one keeps alive; for the others it is gone when that one has no more use for it.
         """
-        shape = (2, *self.sizes)
-        address = self._words["probe"]
-        if address == 0:
-            made = np.empty(shape, np.float32)
-            self._set("probe", made.ctypes.data)
-            return made
-        return np.ctypeslib.as_array((ctypes.c_float * math.prod(shape)).from_address(address)).reshape(shape)
+        shape, address = (2, *self.sizes), self._words["probe"]
+        if address:
+            return np.ctypeslib.as_array((ctypes.c_float * math.prod(shape)).from_address(address)).reshape(shape)
+        probe = np.empty(shape, np.float32)
+        self._set("probe", probe.ctypes.data)
+        return probe
 
     def unwatch(self) -> None:
-        """Write no accumulators any more."""
+        """Have the kernel write its accumulators nowhere."""
         self._set("probe", 0)
 
     def set_counts(self, address: int, stride: int, offset: int) -> None:

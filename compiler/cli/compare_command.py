@@ -43,7 +43,7 @@ Examples:
 @click.option("--data", multiple=True, required=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
 @click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
-@click.option("--output", "output_name", metavar="NAME", help="The output that is compared; the first.")
+@click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
 @click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run.")

@@ -190,7 +190,7 @@ def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digit
 
 def test_statistics_are_of_all_data(digits: dict[str, Any], tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
-    found = numc.compare(MLP, **digits, fmas=("bf16_1_1", "highbfp"), batch=20, results=kept)
+    found = numc.compare(MLP, **digits, fmas=("bf16_1_1", "int8"), batch=20, results=kept)
     program = numc.compile(MLP, fma="bf16_1_1", statistics=True, pack_weights=True)
     with numc.collect_stats(("swamping", "exponents")) as collected:
         program(digits["data"])  # in one batch
@@ -200,7 +200,7 @@ def test_statistics_are_of_all_data(digits: dict[str, Any], tmp_path: Path) -> N
         assert row.swamping == whole.swamping
         assert row.tensors["a"].exponents == whole.tensors["a"].exponents
     assert sum(row.fmas for row in mine.rows) == 50 * found["bf16_1_1"].fmas
-    assert "not counted" in found["highbfp"].statistics.rows[0].note
+    assert "not counted" in found["int8"].statistics.rows[0].note
     again = numc.compare(MLP, **digits, fmas=("bf16_1_1",), batch=20, results=kept)
     assert again["bf16_1_1"].statistics == mine
     with pytest.raises(NumcError, match="sample '2': want 1 or a fraction 1/n"):
