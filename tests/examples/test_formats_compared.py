@@ -169,7 +169,7 @@ def test_who_knows_the_language_reaches_the_floor(run: ModuleType) -> None:
 
 
 def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
-    results = run.Results(FOLDER / "results.jsonl")
+    results = run.Results(PAGE.with_suffix("") / "results.jsonl")
     runs = [run.report.collect(results, task, run.ARITHMETICS, range(5)) for task in run.FULL]
     assert run.report.table(run.FULL, runs, run.ARITHMETICS) in PAGE.read_text()
     (floor,) = re.findall(r"allows is ([\d.]+)", PAGE.read_text())
