@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
@@ -80,6 +81,8 @@ class Region:
             COUNTERS.programs += 1
             contents, cached = driver.contents(self.imported, replace(chosen.options(), statistics=key[1]))
             COUNTERS.compilations += not cached
+            if not cached:
+                _give_back()
             found = self.programs[key] = Program(contents)
         return found
 
@@ -96,6 +99,12 @@ class Region:
                 results[number]
             )
         return results[0] if self.single else tuple(results)
+
+
+def _give_back() -> None:
+    """Return what a compilation needed to the system: the step that follows needs memory of its own."""
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc
+        trim(0)
 
 
 def compiled(

@@ -108,10 +108,10 @@ def test_tables_of_training() -> None:
     rows = [
         {"operator": "fp32", "seconds": 0.5, "eager_seconds": 0.4, "ratio": 1.25, "must": 2, "aim": 1.2},
         {"operator": "mp", "seconds": 1.0, "eager_seconds": 0.4, "ratio": 2.5, "must": None, "aim": None},
-        {"switch_seconds": 2e-3, "block_seconds": 1e-6, "switch_must": 1e-3},
+        {"plain_seconds": 1e-6, "same_seconds": 2e-6, "other_seconds": 2e-3, "switch_must": 1e-3},
     ]
     assert training(rows).rows[0] == ("`fp32`", "500 ms", "400 ms", "1.25", "2.00", "1.20")
-    assert switch(rows).rows[0][1] == "2.00 ms ✗"
+    assert [row[1] for row in switch(rows).rows] == ["1.00 µs", "2.00 µs", "2.00 ms ✗"]
     row = {"model": "lstm", "operator": "fp32", "cold_seconds": 61.0, "warm_seconds": 2.0, "seconds_must": 60}
     row |= {"mib": 130.0, "cold_mib": 200.0, "eager_mib": 100.0, "ratio": 1.3, "must": 1.3}
     assert first_step([row]).rows[0] == ("lstm", "`fp32`", "61.0 ✗", "2.00", "130", "100", "1.30", "2.00")
