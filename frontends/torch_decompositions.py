@@ -174,7 +174,7 @@ def rnn(
     batch_first: bool,
     layer: Callable[..., Any],
 ) -> tuple[torch.Tensor, list[Any]]:
-    """All layers of a recurrent network: torch's own decomposition leaves the dropout between them out."""
+    """All layers of a recurrent network: torch's decomposition of it leaves the dropout between them out."""
     value = value.transpose(0, 1) if batch_first else value
     last = []
     for n in range(num_layers):

@@ -119,12 +119,9 @@ def to_loops(module: ir.Module) -> None:
 def _to_loop(op: ir.Operation) -> None:
     new, places, start = op.operands
     shapes = [ir.RankedTensorType(v.type).shape for v in op.operands]
-    if (
-        any(DYNAMIC in s for s in shapes)
-        or [len(s) for s in shapes] != [3, 2, 2]
-        or shapes[0][1] != 1
-        or shapes[1][1] != 1
-    ):
+    if [len(s) for s in shapes] != [3, 2, 2] or shapes[0][1] != 1 or shapes[1][1] != 1:
+        return
+    if any(DYNAMIC in s for s in shapes):
         return
     (count, _, width), (height, _) = shapes[0], shapes[2]
     element = ir.RankedTensorType(start.type).element_type

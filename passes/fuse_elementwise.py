@@ -34,6 +34,8 @@ def fuse_elementwise(module: ir.Operation) -> None:
 
 def _with_numbers(generic: ir.Operation) -> ir.Operation:
     """Move the constant tensors that `generic` reads into its body, if each is one number; returns what replaces it."""
+    if walk.contracts(generic):  # its kernel wants two operands
+        return generic
     numbers = [_number(value) for value in list(generic.operands)[: walk.input_count(generic)]]
     maps, block = walk.indexing_maps(generic), walk.body(generic)
     kept = [n for n in range(len(maps)) if n >= len(numbers) or numbers[n] is None]

@@ -146,6 +146,17 @@ def test_whole_steps_verify_and_switch(name: str) -> None:
     assert now.calls > seen.calls
 
 
+def test_a_product_with_a_constant_is_a_contraction() -> None:
+    """The first state of a recurrent network is zero."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda w: torch.full((3, 4), 0.3) @ w, backend=numc.backend("1/6/9"))
+    with numc.verify_training(samples=12) as watched:
+        compiled(torch.linspace(-1, 1, 20).reshape(4, 5))
+    (row,) = watched.report().rows
+    assert (row.fma, row.mismatches) == ("fma(a=e6m9n,acc=e6m9n,chunk=8)", 0)
+    assert row.checked > 0
+
+
 def test_verification_finds_a_wrong_bit(model: nn.Module) -> None:
     backend = numc.backend("bf16_1_1")
     compiled = torch.compile(model, backend=backend)
