@@ -50,11 +50,7 @@ Examples:
 def bisect_command(
     context: click.Context,
     model: str,
-    fma: str | None,
-    ops: str | None,
-    policy: str | None,
-    target: str | None,
-    shapes: tuple[str, ...],
+    arithmetic: Arithmetic,
     file: str,
     tolerance: float,
     metric: str,
@@ -69,12 +65,12 @@ def bisect_command(
     Every try compiles the model and runs it on the data; what was compiled stays in the cache (`numc cache`).
     """
     check_model(model)
-    fixed = parse_shapes(shapes)
+    fixed = parse_shapes(arithmetic.shapes)
     if out is not None:
         output.check_writable(Path(out))
-    if fma is None and ops is None and policy is None:
+    if arithmetic.fma is None and arithmetic.ops is None and arithmetic.policy is None:
         raise NumcError("nothing to bisect: give the arithmetic that is not fp32, with --fma, --ops or --policy")
-    options = Arithmetic(fma, ops, policy, target).options()
+    options = arithmetic.options()
     from numc.compiler.bisect import Interrupted, bisect
     from numc.runtime.program import seed_number
 

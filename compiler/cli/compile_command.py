@@ -41,11 +41,7 @@ Examples:
 @click.option("--json", "want_json", is_flag=True, help="Print the summary as JSON.")
 def compile_command(
     model: str,
-    fma: str | None,
-    ops: str | None,
-    policy: str | None,
-    target: str | None,
-    shapes: tuple[str, ...],
+    arithmetic: Arithmetic,
     calibrate: str | None,
     out: str | None,
     emit: str | None,
@@ -57,7 +53,7 @@ def compile_command(
 ) -> None:
     """Compile an ONNX model, linalg MLIR text or a torch.export program to a program file."""
     check_model(model)
-    fixed = parse_shapes(shapes)
+    fixed = parse_shapes(arithmetic.shapes)
     if emit is not None and calibrate is not None:
         raise NumcError("--emit writes IR text, --calibrate makes a program: leave one of them out")
     if emit is not None and want_json:
@@ -77,7 +73,7 @@ def compile_command(
 
         if emit not in STAGES:
             raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
-    options = Arithmetic(fma, ops, policy, target).options()
+    options = arithmetic.options()
     options = replace(options, pack_weights=pack_weights, statistics=statistics)
     dump = _folder(dump_dir) if dump_dir is not None else None
     start = time.perf_counter()

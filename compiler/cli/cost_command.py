@@ -29,19 +29,15 @@ Examples:
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def cost_command(
     model: str,
-    fma: str | None,
-    ops: str | None,
-    policy: str | None,
-    target: str | None,
-    shapes: tuple[str, ...],
+    arithmetic: Arithmetic,
     batch: int,
     machine: str | None,
     want_json: bool,
 ) -> None:
     """Count multiply-adds, area, bytes and passes of every contraction, and estimate times for a machine."""
     check_model(model)
-    fixed = parse_shapes(shapes)
-    options = Arithmetic(fma, ops, policy, target).options()
+    fixed = parse_shapes(arithmetic.shapes)
+    options = arithmetic.options()
     from numc.compiler.compile import load_source
     from numc.compiler.cost import report
     from numc.compiler.explain import table

@@ -25,11 +25,7 @@ Examples:
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def explain_command(
     model: str,
-    fma: str | None,
-    ops: str | None,
-    policy: str | None,
-    target: str | None,
-    shapes: tuple[str, ...],
+    arithmetic: Arithmetic,
     want_all: bool,
     want_json: bool,
 ) -> None:
@@ -38,8 +34,8 @@ def explain_command(
     Operations other than contractions are listed where a rule of a policy is about them, or with --all.
     """
     check_model(model)
-    fixed = parse_shapes(shapes)
-    options = Arithmetic(fma, ops, policy, target).options()
+    fixed = parse_shapes(arithmetic.shapes)
+    options = arithmetic.options()
     from numc.compiler.compile import load_source
     from numc.compiler.explain import table
     from numc.compiler.table import decided

@@ -38,10 +38,7 @@ def opt_command(
     after: str | None,
     to: str | None,
     passes: str | None,
-    fma: str | None,
-    ops: str | None,
-    policy: str | None,
-    target: str | None,
+    arithmetic: Arithmetic,
     out: str,
 ) -> None:
     """Run the stages that follow --from up to --to, or exactly the named passes, on MLIR text; print the IR."""
@@ -61,7 +58,7 @@ def opt_command(
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")
-    options = Arithmetic(fma, ops, policy, target).options()
+    options = arithmetic.options()
     text = mlir.load(file).mlir
     steps = split_passes(passes) if passes is not None else None
     output.write_text(out, lowered(text, file, options, after=after or "", to=last, steps=steps))

@@ -57,11 +57,7 @@ def run_command(
     stats: str | None,
     sample: str | None,
     stats_output: str | None,
-    fma: str | None,
-    ops: str | None,
-    policy: str | None,
-    target: str | None,
-    shapes: tuple[str, ...],
+    arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
     """Run a program, or a model compiled on the spot; print statistics of its outputs, or write them to a file."""
@@ -71,7 +67,6 @@ def run_command(
         output.check_writable(Path(out))
     chosen = seed_number(draws or 0)
     what = _what(stats, sample, stats_output)
-    arithmetic = Arithmetic(fma, ops, policy, target, shapes)
     program = program_from(path, arithmetic, statistics="swamping" in what)
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")

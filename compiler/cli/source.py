@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,16 +48,29 @@ class Arithmetic:
         return options
 
 
-def arithmetic_options(function: F) -> F:
-    """Add --fma, --ops, --policy and --target."""
+def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --fma, --ops, --policy and --target; the command gets them, and --shape if it has it, as `arithmetic`."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        fma: str | None,
+        ops: str | None,
+        policy: str | None,
+        target: str | None,
+        shapes: tuple[str, ...] = (),
+        **others: Any,
+    ) -> Any:
+        return function(*args, arithmetic=Arithmetic(fma, ops, policy, target, shapes), **others)
+
     for option in (
         click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),
         click.option("--policy", metavar="FILE", help="Arithmetic by layer: a file, its text, or a preset."),
         click.option("--ops", metavar="FORMAT", help="Format of every other float operation: `numc list formats`."),
         click.option("--fma", metavar="FMA", help="FMA operator of every contraction: `numc list fmas`, or its text."),
     ):
-        function = option(function)
-    return function
+        option(command)
+    return command
 
 
 def shape_option(function: F) -> F:

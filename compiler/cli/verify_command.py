@@ -35,18 +35,14 @@ def verify_command(
     seed: int | None,
     batch: int,
     threads: int | None,
-    fma: str | None,
-    ops: str | None,
-    policy: str | None,
-    target: str | None,
-    shapes: tuple[str, ...],
+    arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
     """Run a program and recompute sampled outputs of every contraction exactly; every bit must agree.
 
     Inputs that are not given are random, with seed 0 unless --random-input says otherwise.
     """
-    program = program_from(path, Arithmetic(fma, ops, policy, target, shapes))
+    program = program_from(path, arithmetic)
     inputs = gather(program, files, seed or 0, batch)
 
     from numc.compiler.verify import verify
