@@ -326,7 +326,7 @@ def operands(n: int, seed: int) -> tuple[F32, F32, F32]:
 
 def thresholds() -> npt.NDArray[np.uint32]:
     """Return the encodings where something changes in some format: its limits, and half way between values there."""
-    values = {0.0, np.inf, np.nan, 1.0, 2.0**-149, 2.0**-133, 2.0**-110}
+    values = {0.0, np.inf, 1.0, 2.0**-149, 2.0**-133, 2.0**-110}
     for name in SOME_FORMATS:
         fmt = parse_conversion(name).format
         largest, ulp = _largest(fmt), 2.0 ** (fmt.emax - fmt.significand_bits)
@@ -341,7 +341,7 @@ def thresholds() -> npt.NDArray[np.uint32]:
         }
         values |= {least, least / 2, least * 1.5}
     with np.errstate(all="ignore"):
-        magnitudes = np.array(sorted(values), np.float64).astype(np.float32)
+        magnitudes = np.array([*sorted(values), np.nan], np.float64).astype(np.float32)
     return np.concatenate([magnitudes, -magnitudes]).view(np.uint32)
 
 

@@ -64,7 +64,7 @@ def test_vdpbf16ps() -> None:
 def _dots(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     from numc.compiler.arrays import _batch_dot
 
-    return np.asarray(_batch_dot("avx512_bf16")(a, b, c))
+    return np.asarray(_batch_dot("avx512_bf16", False)(a, b, c))
 
 
 @pytest.mark.skipif("amx_bf16" not in cpu_features() or not request_amx(), reason="this processor has no AMX-BF16")
