@@ -8,6 +8,7 @@ epilogue on their way out (normalisation, activation, residual), so that an outp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Driver:
     first_inputs: tuple[Stream, ...]
     last_inputs: tuple[Stream, ...]
 
-    @property
+    @functools.cached_property
     def joins(self) -> bool:
         """Whether whole tiles go from their initial values to the epilogue in registers (whole.py)."""
         if not self.kernel.joins:

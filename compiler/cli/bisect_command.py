@@ -14,6 +14,7 @@ from numc.compiler.cli import output
 from numc.compiler.cli.inputs import read_data, read_labels
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
 from numc.compiler.errors import NumcError
+from numc.compiler.files import check_writable
 
 if TYPE_CHECKING:
     from numc.compiler.bisect import Bisection, Try
@@ -67,7 +68,7 @@ def bisect_command(
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
     if out is not None:
-        output.check_writable(Path(out))
+        check_writable(Path(out))
     if arithmetic.fma is None and arithmetic.ops is None and arithmetic.policy is None:
         raise NumcError("nothing to bisect: give the arithmetic that is not fp32, with --fma, --ops or --policy")
     options = arithmetic.options()

@@ -17,6 +17,7 @@ from numc.compiler.cli import output
 from numc.compiler.cli.inputs import read_file
 from numc.compiler.cli.source import check_model, parse_shapes, shape_option
 from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.files import check_writable
 
 if TYPE_CHECKING:
     from numc.compiler.comparison import Comparison
@@ -81,7 +82,7 @@ def compare_command(
     _check_places(report, plots, results)
     kept = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
     if kept is not None:
-        output.check_writable(Path(kept))
+        check_writable(Path(kept))
     operators = [operator for text in fmas for operator in split_list("--fma", text)]
     names = [name for text in metrics for name in split_list("--metric", text)]
     given = _read_data(data)
@@ -156,7 +157,7 @@ def _check_places(report: str | None, plots: str | None, results: str | None) ->
 
     if report is not None:
         check_installed("jinja2")
-        output.check_writable(Path(report))
+        check_writable(Path(report))
     if plots is not None:
         check_installed("matplotlib")
         folder = Path(plots)
@@ -164,11 +165,11 @@ def _check_places(report: str | None, plots: str | None, results: str | None) ->
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise NumcError(f"{folder}: cannot write: permission denied: choose another folder for plots")
         else:
-            output.check_writable(folder)
+            check_writable(folder)
             if folder.exists():
                 raise NumcError(f"{folder}: is a file: name a folder for plots")
     if results is not None:
-        output.check_writable(Path(results))
+        check_writable(Path(results))
 
 
 def _read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:

@@ -13,6 +13,7 @@ from numc.compiler.cli import output
 from numc.compiler.cli.inputs import read_named
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
 from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.files import check_writable
 from numc.runtime.container import Contents, write_program
 
 _EPILOG = """\b
@@ -64,7 +65,7 @@ def compile_command(
         raise NumcError("-o -: a program is not text: name a file (stdout is for --emit)")
     out = out or ("-" if emit is not None else f"{Path(model).stem}.numc")
     if out != "-":
-        output.check_writable(Path(out))
+        check_writable(Path(out))
         if emit is None and Path(out).exists() and not Path(out).is_file():
             raise NumcError(f"{out}: not a regular file: a program takes the place of the file it is written to")
 
@@ -101,7 +102,7 @@ def _folder(path: str) -> Path:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NumcError(f"--dump-dir {path}: cannot create the folder: {error.strerror or error}") from None
-    output.check_writable(Path(path, "numc.mlir"))
+    check_writable(Path(path, "numc.mlir"))
     return Path(path)
 
 

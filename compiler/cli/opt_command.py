@@ -10,6 +10,7 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.source import Arithmetic, arithmetic_options
 from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.files import check_writable
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -45,7 +46,7 @@ def opt_command(
     if passes is not None and (after is not None or to is not None):
         raise NumcError("--passes runs exactly the passes it names: leave --from and --to out")
     if out != "-":
-        output.check_writable(Path(out))
+        check_writable(Path(out))
 
     from numc.compiler.pipeline import STAGES
     from numc.frontends import mlir

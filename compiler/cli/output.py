@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from numc.compiler.files import check_writable as check_writable
-from numc.compiler.files import write_whole as write_whole
+from numc.compiler.files import write_whole
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -17,6 +17,7 @@ from numc.compiler.cli.inputs import gather, input_options
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
 from numc.compiler.cli.statistics import print_statistics, write_statistics
 from numc.compiler.errors import NumcError
+from numc.compiler.files import check_writable, write_whole
 from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
 from numc.runtime.program import Program, seed_number
@@ -64,7 +65,7 @@ def run_command(
     if out is not None:
         if Path(out).suffix not in (".npy", ".npz"):
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
-        output.check_writable(Path(out))
+        check_writable(Path(out))
     chosen = seed_number(draws or 0)
     what = _what(stats, sample, stats_output)
     program = program_from(path, arithmetic, statistics="swamping" in what)
@@ -114,7 +115,7 @@ def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str,
     if path is not None:
         if Path(path).suffix != ".json":
             raise NumcError(f"--stats-output {path}: want a name that ends in .json")
-        output.check_writable(Path(path))
+        check_writable(Path(path))
     what = WHAT if stats == "all" else asked_for(stats)
     if sample is not None:
         if "swamping" not in what:
@@ -142,7 +143,7 @@ def _save(path: Path, results: dict[str, Array]) -> None:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
 
-    output.write_whole(path, write)
+    write_whole(path, write)
 
 
 def _statistics(value: Array) -> tuple[float | int | bool | None, ...]:

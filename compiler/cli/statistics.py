@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from numc.compiler.cli import output
+from numc.compiler.files import write_whole
 from numc.compiler.statistics import LayerStatistics, Statistics
 
 _BITS = (7, 10, 23)  # explicit bits of bf16, of fp16 and tf32, of fp32
@@ -52,4 +53,4 @@ def _cells(row: LayerStatistics, what: tuple[str, ...]) -> list[str]:
 def write_statistics(found: Statistics, path: str) -> None:
     """Write them as JSON, which `numc.Statistics.from_json` reads. Raises NumcError."""
     text = json.dumps(found.to_json(), allow_nan=False) + "\n"
-    output.write_whole(Path(path), lambda file: file.write(text.encode()))
+    write_whole(Path(path), lambda file: file.write(text.encode()))

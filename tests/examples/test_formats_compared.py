@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,27 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from example_scripts import example
+
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "formats_compared"
 PAGE = ROOT / "docs" / "formats-compared.md"
-NAMES = ("run", "report", "results", "tasks", "training")
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[ModuleType]:
     """The script as a module; the modules beside it are to be had from it."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        import run
-
-        yield run
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in NAMES:
-            sys.modules.pop(name, None)
+    with example(FOLDER) as module:
+        yield module
 
 
 def options(folder: Path) -> list[str]:

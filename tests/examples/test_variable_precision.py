@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,25 +13,18 @@ import onnx
 import pytest
 
 import numc
+from example_scripts import example
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "examples" / "variable_precision"
 PAGE = ROOT / "docs" / "variable-precision.md"
-MODULES = ("layers", "measure", "published", "run", "show", "sweeps")
 
 
 @pytest.fixture(scope="module")
 def script():
-    """The script's module. Its neighbours have short names: they leave again."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        import run
-
-        yield run
-    finally:
-        sys.path.remove(str(SCRIPTS))
-        for name in MODULES:
-            sys.modules.pop(name, None)
+    """The script as a module."""
+    with example(SCRIPTS) as module:
+        yield module
 
 
 def results(script: ModuleType, capsys: pytest.CaptureFixture[str], *options: str) -> Any:
