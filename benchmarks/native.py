@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +37,17 @@ def _library() -> ctypes.CDLL:
 def peak(steps: int = 20000) -> float:
     """Run multiply-adds at the rate of the vector units; returns how many floating-point operations that were."""
     return float(_library().fma_peak(steps))
+
+
+@cache
+def _processors() -> ThreadPoolExecutor:
+    allowed = iter(sorted(os.sched_getaffinity(0))[:2])
+    return ThreadPoolExecutor(2, initializer=lambda: os.sched_setaffinity(0, {next(allowed)}))
+
+
+def two_peaks(steps: int = 20000) -> float:
+    """Run what `peak` runs on two processors at the same time; returns the operations of both."""
+    return sum(_processors().map(peak, (steps, steps)))
 
 
 def naive_matmul(a: F32Array, b: F32Array, fmt: Format) -> F32Array:

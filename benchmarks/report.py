@@ -47,10 +47,11 @@ def threads(rows: Rows) -> Table:
             duration(r["seconds_2"]),
             number(r["speedup"]) + (" ✗" if r["must"] and r["speedup"] < r["must"] else ""),
             number(r["must"]),
+            number(r["machine"]),
         )
         for r in rows
     ]
-    return Table(("operator", "1 thread", "2 threads", "speed-up", "at least"), tuple(body))
+    return Table(("operator", "1 thread", "2 threads", "speed-up", "at least", "the machine's"), tuple(body))
 
 
 def skinny(rows: Rows) -> Table:
