@@ -83,7 +83,7 @@ def conv_wgrad(
     for d in range(rank):
         if found.shape[2 + d] != size[2 + d]:  # inputs that no window reached
             found = found.narrow(2 + d, 0, size[2 + d])
-    return found
+    return found.contiguous()  # as the weight is: torch takes such a gradient, others it copies
 
 
 def convolution_backward(

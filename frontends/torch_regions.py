@@ -63,14 +63,15 @@ def arithmetic(chosen: Arithmetic) -> Iterator[None]:
 class Region:
     """A part of a graph that numc computes: takes tensors, gives a tensor or a tuple of them.
 
-    strides: those of the results that are not dense in the order of their dimensions.
+    layouts: shape and strides of the results that are not dense in the order of their dimensions. The program gives
+    these in the order of their strides.
     """
 
     imported: Imported
     arithmetic: Arithmetic
     single: bool
     operations: int
-    strides: Mapping[int, tuple[int, ...]]
+    layouts: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
     programs: dict[tuple[Arithmetic, bool], Program] = field(default_factory=dict)
 
     def program(self, chosen: Arithmetic) -> Program:
@@ -89,15 +90,15 @@ class Region:
     def __call__(self, *tensors: torch.Tensor) -> Any:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
-        found = program(*tensors)
+        found: Any = program(*tensors)
         results = list(found.values()) if isinstance(found, dict) else [found]
         if not tensors:  # arrays come back
             results = [torch.from_numpy(result) for result in results]
-        for number, strides in self.strides.items():
-            # Torch makes views of results by the strides that it saw when it traced them.
-            results[number] = torch.empty_strided(results[number].shape, strides, dtype=results[number].dtype).copy_(
-                results[number]
-            )
+        for number, layout in self.layouts.items():
+            # Torch makes views of results by the strides that it saw when it traced them. They are no views themselves:
+            # autograd forbids to change one that was made where nothing is recorded.
+            result = results[number]
+            results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, *layout)
         return results[0] if self.single else tuple(results)
 
 
@@ -228,6 +229,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
         graph.erase_node(node)
         placeholders.append(constant)
         weights[len(placeholders) - 1] = str(node.target), np.ascontiguousarray(value.numpy())
+    layouts = _in_order_of_strides(graph, output)
     marked = {node: node.meta["numc"] for node in graph.nodes if node.op == "call_function"}
     names = {node: name for node, (_, name, _) in marked.items()}
     imported = Imported(
@@ -239,14 +241,26 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
         nodes={names[node]: str(node.target) for node in names},
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
     )
-    values = [node.meta["val"] for node in output.args[0]]
-    # What repeats elements or leaves gaps (an expanded tensor, a slice) becomes dense.
-    strides = {
-        n: tuple(v.stride())
-        for n, v in enumerate(values)
-        if not v.is_contiguous() and torch.empty_like(v).stride() == v.stride()
-    }
-    return Region(imported, arithmetic, single, len(marked), strides)
+    return Region(imported, arithmetic, single, len(marked), layouts)
+
+
+def _in_order_of_strides(graph: fx.Graph, output: fx.Node) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Make dense the results that permute a dense tensor's dimensions; return their shapes and strides by number.
+
+    What repeats elements or leaves gaps (an expanded tensor, a slice) becomes dense in the order of its dimensions.
+    """
+    results, layouts = list(output.args[0]), {}
+    for number, node in enumerate(results):
+        value = node.meta["val"]
+        if value.is_contiguous() or torch.empty_like(value).stride() != value.stride():
+            continue
+        order = sorted(range(value.dim()), key=lambda d: (-value.stride(d), -value.shape[d]))
+        layouts[number] = tuple(value.shape), tuple(value.stride())
+        with graph.inserting_before(output):
+            results[number] = graph.call_function(aten.permute.default, (node, order))
+        results[number].meta = {"numc": node.meta["numc"], "val": value.permute(order)}
+    output.args = (tuple(results),)
+    return layouts
 
 
 def _argument(name: str, node: fx.Node) -> Argument:

@@ -195,6 +195,36 @@ def test_results_have_the_strides_that_torch_expects() -> None:
         assert a.stride() == b.stride()
 
 
+def test_results_with_strides_are_made_by_the_program_and_can_be_changed_in_place() -> None:
+    def function(x: Any) -> Any:
+        return x.permute(2, 0, 1) * x.square().sum()
+
+    leaves = [X.reshape(2, 4, 6).clone().requires_grad_() for _ in range(2)]
+    compiled = torch.compile(function, backend=numc.backend())
+    before = numc.counters().eager_operations
+    got, want = compiled(leaves[0]), function(leaves[1])
+    assert got.stride() == want.stride() == (1, 24, 6)
+    assert numc.counters().eager_operations == before
+    for result in (got, want):
+        result.mul_(3).sum().backward()
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(leaves[0].grad, leaves[1].grad, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_convolutions_are_kept_and_not_copied() -> None:
+    """Torch takes a gradient that lies in memory as its weight does."""
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ConvTranspose2d(4, 2, 3, stride=2))
+    seen: list[tuple[int, ...]] = []
+
+    def noted(gradient: Any) -> None:
+        seen.append(tuple(gradient.stride()))
+
+    for parameter in network.parameters():
+        parameter.register_hook(noted)
+    torch.compile(network, backend=numc.backend())(torch.randn(2, 3, 8, 8)).sum().backward()
+    assert sorted(seen) == sorted(tuple(p.stride()) for p in network.parameters())
+
+
 def test_a_product_by_a_number_in_one_sum_is_a_multiply_add() -> None:
     """Of the optimizers' operations: the operator rounds, not `ops`."""
 
