@@ -116,7 +116,7 @@ def entry(
     policy, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
-        named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges)]
+        named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges, source.updates)]
         what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
         what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:

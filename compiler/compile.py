@@ -115,8 +115,8 @@ def lowered(
     """Return the IR of a model after stage `to`, and what the passes found out. Raises NumcError for bad input."""
     policy, target = options.resolved()
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
-    state = pipeline.State(policy, target, options.fast, frozenset(imported.weights), _runs_here())
-    state.nodes, state.roles = imported.nodes, imported.roles
+    state = pipeline.State(policy, target, options.fast, frozenset(imported.weights), fold=_runs_here())
+    state.nodes, state.roles, state.updates = imported.nodes, imported.roles, imported.updates
     state.statistics = options.statistics
     state.calibration = {number: (rows, lanes) for number, rows, lanes in options.calibration}
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
@@ -138,6 +138,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         outputs,
         frozenset(state.target.features),
         state.target.name,
+        imported.updates,
     )
     fma, ops = state.policy.default
     manifest = {

@@ -35,6 +35,7 @@ from numc.passes.parallel_loops import parallel_loops
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.separate_buffers import separate_buffers
 from numc.passes.tidy_conversions import tidy_conversions
+from numc.passes.update_in_place import return_updated, update_in_place
 from numc.passes.weights import Packing
 from numc.passes.without_fma import without_fma
 
@@ -47,6 +48,7 @@ class State:
     target: Target
     fast: bool = True
     weights: frozenset[int] = frozenset()
+    updates: Mapping[int, int] = field(default_factory=dict)  # results that may take an input's memory, by number
     statistics: bool = False
     fold: bool = True  # only where this machine can run what it compiles
     calibration: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # options.py, by number
@@ -113,8 +115,8 @@ def _check(module: ir.Module, state: State) -> None:
     state.numc_ir = text(module)
 
 
-def _read_only_arguments(module: ir.Module, _: State) -> None:
-    read_only_arguments(module.operation)
+def _read_only_arguments(module: ir.Module, state: State) -> None:
+    read_only_arguments(module.operation, set(state.updates.values()))
 
 
 def _drop_unused_results(module: ir.Module, _: State) -> None:
@@ -140,6 +142,14 @@ def _fold_constants(module: ir.Module, state: State) -> None:
 
 def _separate_buffers(module: ir.Module, _: State) -> None:
     separate_buffers(module.operation)
+
+
+def _update_in_place(module: ir.Module, state: State) -> None:
+    update_in_place(module.operation, state.updates)
+
+
+def _return_updated(module: ir.Module, state: State) -> None:
+    return_updated(module.operation, state.updates)
 
 
 def _free_early(module: ir.Module, _: State) -> None:
@@ -212,12 +222,14 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "fold-constants": _fold_constants,  # after fusion: what became an index map needs no constant
         "read-only-arguments": _read_only_arguments,
         "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
+        "update-in-place": _update_in_place,
         "bufferize": upstream(
             "convert-shape-to-std,func.func(tm-tensor-bufferize),eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
             "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"
             " allow-return-allocs-from-loops=true},refback-mlprogram-bufferize,buffer-deallocation-pipeline,"
             "convert-bufferization-to-memref,canonicalize,cse"
         ),
+        "return-updated": _return_updated,
         "free-early": _free_early,
         "contractions-to-kernels": _contractions,  # on buffers: kernels address memory
         "lower-numc": _lower_numc,  # what is left of numc lives in elementwise bodies

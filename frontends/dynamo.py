@@ -61,17 +61,23 @@ class Backend:
         compiler = aot_autograd(
             fw_compiler=self._compiler(chosen, forward_roles),
             bw_compiler=self._compiler(chosen, lambda graph: backward_roles(graph, parameters)),
-            inference_compiler=self._compiler(chosen, forward_roles),
+            inference_compiler=self._compiler(chosen, forward_roles, updated=_updated),
             decompositions=training_table(),
             partition_fn=min_cut_rematerialization_partition,
         )
         with _traceable():
             return compiler(graph_module, inputs)  # type: ignore[no-any-return]
 
-    def _compiler(self, chosen: Arithmetic, roles_of: Callable[[fx.Graph], dict[fx.Node, str]]) -> Compiler:
+    def _compiler(
+        self,
+        chosen: Arithmetic,
+        roles_of: Callable[[fx.Graph], dict[fx.Node, str]],
+        updated: Callable[[], Sequence[int]] = tuple,
+    ) -> Compiler:
         def compile_graph(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
             roles = roles_of(graph_module.graph)
-            split, refused, regions = compiled(graph_module, names_of(graph_module.graph, roles), roles, chosen)
+            names = names_of(graph_module.graph, roles)
+            split, refused, regions = compiled(graph_module, names, roles, chosen, updated())
             self.refused += refused
             self.regions += regions
             self._warn([r for r in refused if r.is_of_tensors])
@@ -85,6 +91,13 @@ class Backend:
         if refused and not self._warned:
             self._warned = True
             warnings.warn(f"numc: {listed(refused)}", stacklevel=2)
+
+
+def _updated() -> Sequence[int]:
+    """The numbers of the inputs that the graph being compiled updates: its first results are their new values."""
+    context = torch._guards.TracingContext.try_get()
+    known = context and context.fw_metadata
+    return known.mutated_inp_runtime_indices if known else ()
 
 
 def _is_symbolic(value: Any) -> bool:

@@ -35,6 +35,8 @@ class Imported:
     `inputs`. `sources` are the files that were read. `nodes` maps the name of each source operation to its kind; the
     names are also the ``loc("name")`` of the operations in `mlir`. `roles` maps some of these names to what the
     operation is for (compiler/roles.py). `ranges` maps names of sizes to their smallest and largest values.
+    `updates` maps the number of an output to that of an input of its type whose memory it may take: nobody needs its
+    old value after a run.
     """
 
     mlir: str
@@ -45,3 +47,4 @@ class Imported:
     nodes: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    updates: Mapping[int, int] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
@@ -99,6 +99,9 @@ class Region:
             # autograd forbids to change one that was made where nothing is recorded.
             result = results[number]
             results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, *layout)
+        for number, updated in self.imported.updates.items():
+            if results[number].data_ptr() == tensors[updated].data_ptr():
+                results[number] = tensors[updated]  # torch sees that there is nothing to copy
         return results[0] if self.single else tuple(results)
 
 
@@ -113,18 +116,22 @@ def compiled(
     names: Mapping[fx.Node, str],
     roles: Mapping[fx.Node, str],
     arithmetic: Arithmetic,
+    updated: Sequence[int],
 ) -> tuple[fx.GraphModule, list[Refusal], list[Region]]:
     """Return the graph with its parts replaced by regions, what torch runs instead and why, and the regions.
 
-    Operations that cannot be compiled stay; the rest is cut into as few regions as their order allows.
+    Operations that cannot be compiled stay; the rest is cut into as few regions as their order allows. updated: the
+    numbers of the inputs that torch overwrites with the first results, in the order of these, after a run.
     """
     COUNTERS.graphs += 1
     nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
     for node in nodes:
         node.meta["numc"] = node.name, names[node], roles[node]
+    inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    updates = dict(zip(_results(graph_module.graph), [inputs[n] for n in updated], strict=False))
     eager = {node: why for node in nodes if (why := _against(node))}
     while True:
-        split, regions, culprits = _split(graph_module, eager, arithmetic)
+        split, regions, culprits = _split(graph_module, eager, arithmetic, updates)
         if not culprits:
             break
         eager |= culprits
@@ -160,11 +167,20 @@ def _refused(node: fx.Node, reason: str) -> Refusal:
 
 
 def _split(
-    graph_module: fx.GraphModule, eager: Mapping[fx.Node, Refusal], arithmetic: Arithmetic
+    graph_module: fx.GraphModule,
+    eager: Mapping[fx.Node, Refusal],
+    arithmetic: Arithmetic,
+    updates: Mapping[fx.Node, fx.Node],
 ) -> tuple[fx.GraphModule, list[Region], dict[fx.Node, Refusal]]:
     """Cut the graph; return it, its regions, and operations that turned out not to be for numc."""
     stages = _stages(graph_module.graph, eager)
     originals = {node.name: node for node in graph_module.graph.nodes}
+    # An input that only one part reads may be overwritten there.
+    places = {
+        result.name: place.name
+        for result, place in updates.items()
+        if all(stages.get(user) == stages[result] for user in place.users)
+    }
     split = split_module(graph_module, None, lambda node: stages[node], keep_original_order=False)
     regions: list[Region] = []
     culprits: dict[fx.Node, Refusal] = {}
@@ -173,7 +189,7 @@ def _split(
         if stage % 2 == 0:
             continue
         try:
-            region = _region(part, arithmetic)
+            region = _region(part, arithmetic, places)
         except ConversionError as error:
             found = diagnose(part.graph.nodes)
             if not found:  # each lowers alone: give all of them to torch
@@ -210,12 +226,19 @@ def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal]) -> dict[fx.Node, 
     return stages
 
 
-def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
+def _results(graph: fx.Graph) -> list[Any]:
+    """What a graph returns."""
+    (found,) = graph.output_node().args
+    return [found] if isinstance(found, fx.Node) else list(found)
+
+
+def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, str]) -> Region:
+    """Compile a part. places: of results, by name in the whole graph, the names of inputs that they may overwrite."""
     graph = part.graph
-    output = next(node for node in reversed(graph.nodes) if node.op == "output")
-    results = output.args[0]
-    single = isinstance(results, fx.Node)
-    output.args = ((results,) if single else tuple(results),)
+    output = graph.output_node()
+    single = isinstance(output.args[0], fx.Node)
+    output.args = (tuple(_results(graph)),)
+    updates = _updates(graph, places)
     inputs, weights = [], {}
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     for number, node in enumerate(placeholders):
@@ -240,8 +263,24 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic) -> Region:
         sources=("torch.compile",),
         nodes={names[node]: str(node.target) for node in names},
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
+        updates=updates,
     )
     return Region(imported, arithmetic, single, len(marked), layouts)
+
+
+def _updates(graph: fx.Graph, places: Mapping[str, str]) -> dict[int, int]:
+    """Return which result may be written into which input, by number: both dense, of one type."""
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    numbers, found = {node.name: n for n, node in enumerate(inputs)}, {}
+    for result, node in enumerate(_results(graph)):
+        number = numbers.get(places.get(node.meta["numc"][0], ""))
+        if number is not None and _is_dense_like(node.meta["val"], inputs[number].meta["val"]):
+            found[result] = number
+    return found
+
+
+def _is_dense_like(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return (one.shape, one.dtype) == (other.shape, other.dtype) and one.is_contiguous() and other.is_contiguous()
 
 
 def _in_order_of_strides(graph: fx.Graph, output: fx.Node) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:

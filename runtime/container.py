@@ -9,8 +9,8 @@ import os
 import struct
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,6 +77,7 @@ class Abi:
     results: tuple[TensorSpec, ...]
     features: frozenset[str] = frozenset()
     target: str = ""
+    updates: Mapping[int, int] = field(default_factory=dict)  # result -> the input whose memory it may take, by number
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -161,6 +162,8 @@ def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
             parts.append(storage.record())
     for result in abi.results:
         parts += [_value(result, 0), _text(result.name)]
+    if abi.updates:
+        parts += [struct.pack("<I", len(abi.updates)), *(struct.pack("<II", *pair) for pair in abi.updates.items())]
     return b"".join(parts)
 
 
@@ -269,7 +272,11 @@ def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
         _, dtype, shape = _decode_value(cursor)
         results.append(TensorSpec(cursor.text(), dtype, shape))
     features = frozenset(name for bit, name in enumerate(feature_names()) if bits >> bit & 1)
-    return Abi(entry, tuple(arguments), tuple(results), features, target), offsets
+    updates = {}
+    if cursor.at < len(data):
+        (pairs,) = cursor.unpack("I")
+        updates = dict(cursor.unpack("II") for _ in range(pairs))
+    return Abi(entry, tuple(arguments), tuple(results), features, target, updates), offsets
 
 
 def _sections(path: Path, data: mmap.mmap) -> dict[str, tuple[int, int]]:

@@ -64,7 +64,8 @@ class Program:
 
     Inputs are arrays by position or by name, exactly of the dtype and shape in `inputs`; a dimension of None takes any
     size. One output comes back as an array, several as a dict by name; as torch tensors if an input was one. Calls from
-    several threads at once are fine.
+    several threads at once are fine. Only a program that was compiled to update inputs (Imported.updates) writes into
+    them, and returns these.
 
         program = numc.runtime.load("model.numc")
         y = program(x)                      # or program(x=x), or program({"x": x})
@@ -107,6 +108,7 @@ class Program:
         self._plain = [(np.dtype(spec.dtype), spec.shape) for spec in self._inputs]
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
         self._outputs = [(spec.name, np.dtype(spec.dtype).str) for spec in self.outputs]
+        self._updates = dict(self._contents.abi.updates)
         self._given, self._taken = Tensor * max(len(self._inputs), 1), Tensor * max(len(self._outputs), 1)
         self._watchers: list[_Watcher] = []
         self._observer = _forwarder(self._watchers)
@@ -154,6 +156,8 @@ class Program:
         arrays, tensors = self._bind(args, named)
         count = 0 if threads is None else _thread_count(threads)
         chosen = None if seed is None else seed_number(seed)
+        for number in self._updates.values():
+            arrays[number] = np.require(arrays[number], requirements="W")
         given, taken = self._given(), self._taken()
         for slot, array, dtype in zip(given, arrays, self._dtypes, strict=False):
             slot.data, slot.dtype, slot.rank = _address(array), dtype, array.ndim
@@ -168,12 +172,15 @@ class Program:
             code = self._execute(given, taken, count, chosen, error)
         if code != 0:
             raise self._failure(code, error.take())
-        arrays = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
+        results = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
+        for result, number in self._updates.items():
+            if taken[result].data == given[number].data:
+                results[result] = arrays[number]
         if tensors:
-            arrays = [to_tensor(array) for array in arrays]
-        if len(arrays) == 1:
-            return arrays[0]
-        return {name: array for (name, _), array in zip(self._outputs, arrays, strict=True)}
+            results = [to_tensor(array) for array in results]
+        if len(results) == 1:
+            return results[0]
+        return {name: array for (name, _), array in zip(self._outputs, results, strict=True)}
 
     def _execute(self, given: Any, taken: Any, threads: int, seed: int | None, error: ErrorText) -> int:
         if seed is None:

@@ -36,7 +36,8 @@ typedef enum numc_dtype {
 enum { NUMC_OK = 0, NUMC_BAD_INPUT = -1, NUMC_OUT_OF_MEMORY = -2, NUMC_BAD_FREE = -3 };
 
 /* A dense row-major tensor. In inputs `data` is borrowed and `owner` ignored; numc_run fills outputs in, and
- * numc_tensor_release gives their memory back. */
+ * numc_tensor_release gives their memory back. An output whose `owner` is NULL is in the memory of an input: only programs
+ * that were compiled to update inputs write into them. */
 typedef struct numc_tensor {
   void *data;
   int32_t dtype; /* numc_dtype */

@@ -215,6 +215,19 @@ Abi read_abi(Span bytes) {
   const auto arguments = cursor.number<uint32_t>(), results = cursor.number<uint32_t>();
   for (uint32_t i = 0; i < arguments; ++i) abi.arguments.push_back(read_value(cursor, true));
   for (uint32_t i = 0; i < results; ++i) abi.results.push_back(read_value(cursor, false));
+  abi.updated.assign(results, -1);
+  if (!cursor.at_end()) {
+    std::vector<const Value *> inputs;
+    for (const auto &argument : abi.arguments)
+      if (!argument.weight) inputs.push_back(&argument);
+    for (auto pairs = cursor.number<uint32_t>(); pairs > 0; --pairs) {
+      const auto result = cursor.number<uint32_t>(), input = cursor.number<uint32_t>();
+      if (result >= results || input >= inputs.size() || abi.results[result].dtype != inputs[input]->dtype ||
+          abi.results[result].dims != inputs[input]->dims)
+        damaged("a result cannot take the memory of an input");
+      abi.updated[result] = input;
+    }
+  }
   if (!cursor.at_end()) damaged("abi section is too long");
   return abi;
 }

@@ -10,6 +10,7 @@
 //   argument: u8 kind (0 input, 1 weight, 2 weight in the bytes of its format), u8 dtype, u8 rank, u8 0, i64 dims[rank],
 //             u64 offset, u64 bytes, str name, and for kind 2 how it is stored (storage.hpp)
 //   result: u8 0, u8 dtype, u8 rank, u8 0, i64 dims[rank], str name
+//   and, if a result may take the memory of an input: u32 pairs, then u32 result, u32 input each
 // where str is u32 length and UTF-8 bytes. All numbers are little endian and unaligned.
 #pragma once
 
@@ -36,6 +37,7 @@ struct Abi {
   uint64_t features = 0;
   std::string entry, target;
   std::vector<Value> arguments, results;
+  std::vector<int64_t> updated;  // of each result: the number of the input that it may overwrite, or -1
 };
 
 struct Span {

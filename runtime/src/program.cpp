@@ -269,8 +269,13 @@ struct numc_program {
       const int64_t *words = results.data();
       for (const auto &result : abi.results) {
         numc_tensor out{};
+        const int64_t updated = abi.updated[taken.size()];
+        const bool in_place = updated >= 0 && reinterpret_cast<void *>(words[1]) == given[updated].data;
         const bool owned = owns(reinterpret_cast<void *>(words[0]), args, taken);
-        if (!take_result(state, result, words, owned, out)) {
+        if (in_place) {
+          out = given[updated];
+          out.owner = nullptr;
+        } else if (!take_result(state, result, words, owned, out)) {
           code = NUMC_OUT_OF_MEMORY;
           break;
         }

@@ -18,6 +18,7 @@ from torch import nn  # noqa: E402
 from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
+from numc.frontends import dynamo, torch_regions  # noqa: E402
 from numc.frontends.torch_decompositions import convolution_backward  # noqa: E402
 from numc.frontends.torch_pools import max_pool2d_backward  # noqa: E402
 
@@ -223,6 +224,38 @@ def test_gradients_of_convolutions_are_kept_and_not_copied() -> None:
         parameter.register_hook(noted)
     torch.compile(network, backend=numc.backend())(torch.randn(2, 3, 8, 8)).sum().backward()
     assert sorted(seen) == sorted(tuple(p.stride()) for p in network.parameters())
+
+
+def test_optimizers_write_weights_and_their_state_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step gives anew takes no memory beside what it replaces, and has the bits of a step that copies."""
+    kept: list[int] = []
+    run = torch_regions.Region.__call__
+
+    def noted(region: torch_regions.Region, *tensors: Any) -> Any:
+        found = run(region, *tensors)
+        results = found if isinstance(found, tuple) else (found,)
+        kept.append(sum(any(r is t for t in tensors) for r in results))
+        return found
+
+    def trained() -> list[Any]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(torch.nn.Linear(8, 20), torch.nn.Linear(20, 3))
+        optimizer = torch.optim.Adam(network.parameters(), 0.01)
+        for p in network.parameters():
+            p.grad = torch.ones_like(p)
+        step = torch.compile(optimizer.step, backend=numc.backend("bf16_1_1"))
+        for _ in range(2):
+            step()
+        return [*network.parameters(), *(s["exp_avg_sq"] for s in optimizer.state.values())]
+
+    monkeypatch.setattr(torch_regions.Region, "__call__", noted)
+    in_place = trained()
+    assert max(kept) >= 12  # four weights and biases, two moments of each
+    monkeypatch.setattr(dynamo, "_updated", tuple)
+    kept.clear()
+    assert all(torch.equal(a, b) for a, b in zip(in_place, trained(), strict=True))
+    assert max(kept) == 0
 
 
 def test_a_product_by_a_number_in_one_sum_is_a_multiply_add() -> None:

@@ -28,6 +28,7 @@ from numc.runtime import (
     read_program,
     write_program,
 )
+from numc.runtime.container import Abi
 from numc.runtime.library import ErrorText, library
 
 
@@ -261,6 +262,20 @@ def library_abi() -> bytes:
 
     contents = programs.add()
     return encode_abi(contents.abi, contents.weights)
+
+
+@pytest.mark.parametrize("updates", [{0: 1}, {0: 9}, {9: 0}, {1: 0}])
+def test_a_result_takes_the_memory_of_no_input_but_one_of_its_type(updates):
+    """float32[2,3] and float32[3,2] are inputs; so are the results."""
+    values = {"a": (2, 3), "b": (3, 2)}
+    abi = Abi(
+        "numc_entry",
+        tuple(Input(name, "float32", shape) for name, shape in values.items()),
+        tuple(TensorSpec(name, "float32", shape) for name, shape in values.items()),
+        updates=updates,
+    )
+    with pytest.raises(NumcError, match="a result cannot take the memory of an input"):
+        Program(Contents(abi, programs.add().code, (), {}))
 
 
 def test_writing_refuses_what_does_not_fit(tmp_path):
