@@ -33,8 +33,8 @@ def _sections() -> dict[str, tuple[Section, float]]:
     return {
         "gemm": (gemm.operators, 0.8),
         "sizes": (gemm.sizes, 0.4),
-        "threads": (gemm.threads, 10),
-        "skinny": (gemm.skinny, 0.1),
+        "threads": (gemm.threads, 20),
+        "skinny": (gemm.skinny, 0.5),
         "models": (networks.models, 0.4),
         "convs": (networks.convs, 0.15),
         "emulators": (emulators.emulators, 0.5),
