@@ -180,6 +180,14 @@ class Function(Code):
         """Load word `index` of `base`, an i64, i32 or pointer (i32 words are 4 bytes apart, the others 8)."""
         return self.op(f"llvm.load {self.at(base, index, 'i32' if kind == 'i32' else 'i64')} : !llvm.ptr -> {kind}")
 
+    def negated(self, condition: str) -> str:
+        """Whether the i1 `condition` does not hold."""
+        return self.binary("xori", condition, self.int(-1, "i1"), "i1")
+
+    def is_given(self, pointer: str) -> str:
+        """Whether a pointer is not null."""
+        return self.compare("ne", self.op(f"llvm.ptrtoint {pointer} : !llvm.ptr to i64"), self.number(0), "i64")
+
     def call(self, name: str, *arguments: str, types: str, results: str = "", dialect: str = "func") -> list[str]:
         """Call a function; returns the names of its results."""
         text = f"{dialect}.call @{name}({', '.join(arguments)}) : ({types}) -> ({results})"

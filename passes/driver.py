@@ -153,7 +153,7 @@ def _edge_text(
     with f.when(plain), rows_of_tile() as (tile_row, lines):
         for v in range(t.vectors):
             vector(lines, tile_row, "%lane", v * t.width, "")
-    ragged = f.binary("xori", plain, f.int(-1, "i1"), "i1")
+    ragged = f.negated(plain)
     with f.when(ragged):
         f.line(f"%end = scf.while (%from = {f.number(0)}) : (i64) -> i64 {{")
         f.line("  %more = arith.cmpi ult, %from, %lane_count : i64")
