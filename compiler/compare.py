@@ -35,7 +35,7 @@ from numc.compiler.explain import PolicyTable, table
 from numc.compiler.options import Options
 from numc.compiler.policy import Policy
 from numc.compiler.policy_text import load_policy
-from numc.compiler.statistics import Statistics, sampling
+from numc.compiler.statistics import Statistics, counting, sampling
 from numc.compiler.table import decided
 from numc.compiler.taps import LayerOutput, layer_outputs
 from numc.frontends.imported import Imported
@@ -94,6 +94,11 @@ def compare(
     check_names(metrics)
     if batch < 1:
         raise NumcError(f"batch: got {batch}, want at least 1")
+    if counting():  # a kernel counts for one observer
+        raise NumcError(
+            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+            "outside of it"
+        )
     fraction = sampling(sample) if statistics else None
     columns = [Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))]
     columns += _policies(policies)

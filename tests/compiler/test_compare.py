@@ -331,6 +331,30 @@ def test_what_else_is_wrong_is_said_before_anything_is_compiled(
         assert str(error.value).startswith(says), str(error.value)
 
 
+def test_a_comparison_inside_a_block_of_statistics(digits: dict[str, Any]) -> None:
+    given = digits["data"]["x"][:20]
+    with numc.collect_stats("exponents") as alone:
+        numc.compile(MLP)(given)
+    with numc.collect_stats("exponents") as around:
+        inside = numc.compare(MLP, given, fmas=(), batch=20)["fp32"].statistics
+    assert inside is not None
+    assert len(alone.statistics.rows) > 1
+    for row in alone.statistics.rows:
+        (own,) = (r for r in inside.rows if r.layer == row.layer)
+        assert own.tensors["result"].exponents == row.tensors["result"].exponents
+        every = [r for r in around.statistics.rows if r.layer == row.layer]
+        assert len(every) == 2  # with and without kernels that count
+        for other in every:
+            sums = [other.executions * n for n in row.tensors["result"].exponents.counts]
+            assert list(other.tensors["result"].exponents.counts) == sums
+    with numc.collect_stats("swamping"), pytest.raises(NumcError) as error:
+        numc.compare(MLP, given, fmas=())
+    assert str(error.value) == (
+        "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+        "outside of it"
+    )
+
+
 def test_modules_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
