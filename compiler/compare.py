@@ -21,8 +21,8 @@ import numpy.typing as npt
 import numc
 from numc.compiler.cache import own_sources
 from numc.compiler.collect import Collector
-from numc.compiler.compare_data import Data, check_data
-from numc.compiler.compare_metrics import RelativeError, Sums, check_metrics, check_names
+from numc.compiler.compare_data import BATCH, Data, check_batch, check_data
+from numc.compiler.compare_metrics import SquaredError, Sums, check_metrics, check_names
 from numc.compiler.compare_peer import Peer
 from numc.compiler.compare_store import Store
 from numc.compiler.comparison import Comparison, LayerError, Result
@@ -68,7 +68,7 @@ def compare(
     labels: Any = None,
     metrics: Sequence[str] = (),
     output: str | None = None,
-    batch: int = 64,
+    batch: int = BATCH,
     threads: int | None = None,
     statistics: bool = True,
     sample: str | float | Fraction = 1,
@@ -92,8 +92,7 @@ def compare(
     """
     # What takes no model is said first: reading one takes a while.
     check_names(metrics)
-    if batch < 1:
-        raise NumcError(f"batch: got {batch}, want at least 1")
+    check_batch(batch)
     if counting():  # a kernel counts for one observer
         raise NumcError(
             "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
@@ -223,7 +222,7 @@ class _Work:
             column.name,
             str(found.policy),
             sums.values(),
-            sums.error.value,
+            sums.error.relative,
             seconds,
             seconds / fp32,
             fmas,
@@ -251,11 +250,11 @@ class _Work:
         apart |= {row["layer"] for row in program.manifest["layers"] if row["position"] is not None} - counts[1].keys()
         keys = [{n: key for n, key in table.items() if key[0] not in apart} for table in tables]
         sums = Sums(self.metrics)
-        errors: dict[tuple[int, str], RelativeError] = {}
+        errors: dict[tuple[int, str], SquaredError] = {}
 
         def add(key: tuple[str, int], x: LayerOutput, r: LayerOutput) -> None:
             if x.values.shape == r.values.shape:
-                errors.setdefault((r.position, r.name), RelativeError()).add(x.values, r.values)
+                errors.setdefault((r.position, r.name), SquaredError()).add(x.values, r.values)
             else:
                 apart.add(key[0])
 
@@ -266,7 +265,7 @@ class _Work:
             if peer is not None:
                 peer.add(inputs, self.output.name, wanted[self.output.name])
             progress((step + 1) / len(self.data.steps))
-        layers = (LayerError(*key, error.value) for key, error in sorted(errors.items()) if key[1] not in apart)
+        layers = (LayerError(*key, error.relative) for key, error in sorted(errors.items()) if key[1] not in apart)
         return sums, tuple(layers), tuple(sorted(apart))
 
     def _time(self, program: Program) -> tuple[float, float]:

@@ -56,6 +56,15 @@ class Data:
         return hashed.hexdigest()
 
 
+BATCH = 64  # samples that run at once unless it is said
+
+
+def check_batch(batch: int) -> None:
+    """Raise NumcError for a batch without a sample."""
+    if batch < 1:
+        raise NumcError(f"batch: got {batch}, want at least 1")
+
+
 def check_data(
     given: Mapping[str, Any],
     labels: Any,
@@ -150,15 +159,20 @@ def _check_array(spec: Input, array: Array, axis: int | None) -> None:
     ]
     if array.dtype.name != spec.dtype or array.ndim != len(spec.shape) or not all(sizes):
         raise NumcError(f"data '{spec.name}': got {got}, want {spec}")
+    check_values(spec.name, array)
+
+
+def check_values(name: str, array: Array) -> None:
+    """Raise NumcError for data that has nothing in it, or a NaN or an infinity: it shows no difference."""
     if array.size == 0:
-        raise NumcError(f"data '{spec.name}': is empty ({got}): want at least one sample")
+        got = TensorSpec(name, array.dtype.name, array.shape)
+        raise NumcError(f"data '{name}': is empty ({got}): want at least one sample")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = ~np.isfinite(array)
         place = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])
         kind = "NaN" if np.isnan(array[bad][0]) else "an infinity"
         raise NumcError(
-            f"data '{spec.name}': has {kind} at [{place}], {int(bad.sum())} values in all that are not finite: "
-            "remove them"
+            f"data '{name}': has {kind} at [{place}], {int(bad.sum())} values in all that are not finite: remove them"
         )
 
 

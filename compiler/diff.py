@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.compare_data import check_values
 from numc.compiler.difference import Difference, Differences, difference
 from numc.compiler.errors import NumcError
 from numc.compiler.policy_text import parse_policy
@@ -94,7 +95,8 @@ def diff(
     """
     first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
     check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
-    check_data(inputs)
+    for name, value in inputs.items():
+        check_values(name, np.asarray(value))
     tables = [layer_keys(p.manifest["contractions"]) for p in (first, second)]
     counts = [Counter(name for name, _ in table.values()) for table in tables]
     apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
@@ -236,17 +238,3 @@ def _rows_fit(x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
 def _sizes_fit(x: Sequence[int | None], y: Sequence[int | None]) -> bool:
     """Whether sizes are the same; free ones (None) are any."""
     return len(x) == len(y) and all(m is None or n is None or m == n for m, n in zip(x, y, strict=True))
-
-
-def check_data(inputs: Mapping[str, Any]) -> None:
-    """Raise NumcError for data that has nothing in it, or a NaN or an infinity: it shows no difference."""
-    for name, value in inputs.items():
-        array = np.asarray(value)
-        if array.size == 0:
-            raise NumcError(f"data '{name}': is empty, its shape is {list(array.shape)}: want at least one sample")
-        if array.dtype.kind != "f" or np.isfinite(array).all():
-            continue
-        bad = ~np.isfinite(array)
-        place = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])
-        kind = "NaN" if np.isnan(array[bad][0]) else "an infinity"
-        raise NumcError(f"data '{name}': has {kind} at [{place}], {int(bad.sum())} values in all that are not finite")

@@ -43,6 +43,7 @@ Examples:
 @click.option("--tolerance", type=float, required=True, metavar="T", help="The largest error that is allowed.")
 @click.option("--metric", default="relative", show_default=True, metavar="M", help="relative, mse or top1.")
 @click.option("--labels", metavar="FILE.npy", help="Class numbers, for top1.")
+@click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--output", "-o", "out", metavar="FILE", help="Write the policy that was found.")
 @click.option("--seed", type=int, default=0, metavar="N", help="What stochastic roundings draw from; default: 0.")
 @click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
@@ -56,6 +57,7 @@ def bisect_command(
     tolerance: float,
     metric: str,
     labels: str | None,
+    batch: int,
     out: str | None,
     seed: int,
     threads: int | None,
@@ -73,14 +75,13 @@ def bisect_command(
         raise NumcError("nothing to bisect: give the arithmetic that is not fp32, with --fma, --ops or --policy")
     options = arithmetic.options()
     from numc.compiler.bisect import Interrupted, bisect
-    from numc.runtime.program import seed_number
 
     try:
         with _progress() as progress:
             found = bisect(
                 model, lambda names: read_data(file, names), fma=options.fma, ops=options.ops, policy=options.policy,
                 tolerance=tolerance, metric=metric, labels=None if labels is None else read_labels(labels),
-                shapes=fixed, target=options.target, threads=threads, seed=seed_number(seed), progress=progress,
+                batch=batch, shapes=fixed, target=options.target, threads=threads, seed=seed, progress=progress,
             )  # fmt: skip
     except Interrupted as stopped:
         if stopped.best is not None:
