@@ -86,7 +86,7 @@ class Interrupted(KeyboardInterrupt):
 
 def bisect(
     model: str | os.PathLike[str] | Imported,
-    inputs: Mapping[str, Array] | Callable[[Sequence[str]], Mapping[str, Array]],
+    data: Any,
     *,
     tolerance: float,
     fma: str = "fp32",
@@ -106,10 +106,9 @@ def bisect(
 
     The set is 1-minimal: it is not enough without any one of them, though another set may be smaller. Every try
     compiles and runs a program. model, fma, ops, policy, shapes, target, cache: as for numc.compile; a model of PyTorch
-    as a file. inputs: by name, or a function that gives them for their names. metric: a name of METRICS; labels: class
-    numbers, for top1. batch: samples that run at once, as for numc.compare. seed: what stochastic roundings of the
-    first batch draw from; those of the next one from the next number. progress: called after every try.
-    Raises NumcError for bad input, and Interrupted for Ctrl-C.
+    as a file. data, batch: as for numc.compare. metric: a name of METRICS; labels: class numbers, for top1. seed: what
+    stochastic roundings of the first batch draw from; those of the next one from the next number. progress: called
+    after every try. Raises NumcError for bad input, and Interrupted for Ctrl-C.
     """
     if not tolerance >= 0 or tolerance == float("inf"):
         raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
@@ -124,23 +123,22 @@ def bisect(
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
     imported = model if isinstance(model, Imported) else load_source(model, shapes)
-    specs, of_model = signature(imported)
-    given_data = inputs([spec.name for spec in specs]) if callable(inputs) else inputs
+    inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    data = check_data(given_data, labels, specs, of_model[0], symbols, batch)
+    checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
     if metric == "top1":
-        check_metrics((metric,), data.labels, of_model[0])
+        check_metrics((metric,), checked.labels, of_model[0])
     rows = [row for row in table(imported, options).layers if row["position"] is not None]
     candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
 
     def outputs(how: Options) -> Iterator[list[Array]]:
         program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
-        for step, (batch_data, _) in enumerate(data):
-            found = program(batch_data, threads=threads, seed=(seed + step) % (1 << 64))
+        for step, (arrays, _) in enumerate(checked):
+            found = program(arrays, threads=threads, seed=(seed + step) % (1 << 64))
             yield list(found.values()) if isinstance(found, dict) else [found]
 
     reference = list(outputs(Options(target=target)))
-    measure = _measure(metric, reference, [batch_labels for _, batch_labels in data])
+    measure = _measure(metric, reference, [of_batch for _, of_batch in checked])
 
     def error(layers: tuple[int, ...], changed: Policy) -> float:
         how = replace(options, fma="fp32", ops="fp32", policy=changed) if layers else options

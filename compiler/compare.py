@@ -112,9 +112,8 @@ def compare(
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = _output(output, outputs)
-    given = data if isinstance(data, Mapping) else dict(zip([spec.name for spec in inputs], [data], strict=False))
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    checked = check_data(given, labels, inputs, chosen, symbols, batch)
+    checked = check_data(data, labels, inputs, chosen, symbols, batch)
     names = check_metrics(metrics, checked.labels, chosen)
     digest = _digest(imported)
     store = Store(Path(results) if results is not None else None, name, digest)
