@@ -134,8 +134,7 @@ def bisect(
     def outputs(how: Options) -> Iterator[list[Array]]:
         program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
         for step, (arrays, _) in enumerate(checked):
-            found = program(arrays, threads=threads, seed=(seed + step) % (1 << 64))
-            yield list(found.values()) if isinstance(found, dict) else [found]
+            yield list(program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64)).values())
 
     reference = list(outputs(Options(target=target)))
     measure = _measure(metric, reference, [of_batch for _, of_batch in checked])

@@ -97,15 +97,11 @@ def diff(
     check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
     for name, value in inputs.items():
         check_values(name, np.asarray(value))
-    tables = [layer_keys(p.manifest["contractions"]) for p in (first, second)]
-    counts = [Counter(name for name, _ in table.values()) for table in tables]
-    apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
-    # What runs as plain loops, or at compile time, has no kernel to be watched in.
-    apart |= {row["layer"] for row in first.manifest["layers"] if row["position"] is not None} - counts[0].keys()
+    keys, apart = layers_of_both(first, second)
+    counts = Counter(name for name, _ in keys[0].values())
     sums: dict[tuple[str, int], Differences] = {}
     numbers: dict[tuple[str, int], tuple[int, int]] = {}
     executions: Counter[tuple[str, int]] = Counter()
-    total = sum(count for name, count in counts[0].items() if name not in apart)
 
     def add(key: tuple[str, int], of_a: LayerOutput, of_b: LayerOutput) -> None:
         if of_a.values.shape != of_b.values.shape:
@@ -115,18 +111,18 @@ def diff(
         numbers[key] = of_a.position, of_b.position
         executions[key] += 1
         if progress:
-            progress(len(sums), total)
+            progress(len(sums), len(keys[0]))
 
     outputs = side_by_side(
         [layer_outputs(p, inputs, threads=threads, seed=seed) for p in (first, second)],
-        [{n: key for n, key in table.items() if key[0] not in apart} for table in tables],
+        keys,
         add,
     )
     fmas = [{c["id"]: c["fma"] for c in p.manifest["contractions"]} for p in (first, second)]
     rows = first.manifest["layers"]
     layers = [
         LayerDifference(
-            _positions(rows, key, counts[0][key[0]]),
+            _positions(rows, key, counts[key[0]]),
             key[0],
             fmas[0][a],
             fmas[1][b],
@@ -146,7 +142,19 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     return load(path)
 
 
-def layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
+def layers_of_both(a: Program, b: Program) -> tuple[list[dict[int, tuple[str, int]]], set[str]]:
+    """Return the contractions of two programs by number, those of layers that both have, and the names of the others.
+
+    The others are merged differently, or run as plain loops or at compile time: there is no kernel to be watched in.
+    """
+    tables = [_layer_keys(program.manifest["contractions"]) for program in (a, b)]
+    counts = [Counter(name for name, _ in table.values()) for table in tables]
+    apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
+    apart |= {row["layer"] for row in a.manifest["layers"] if row["position"] is not None} - counts[0].keys()
+    return [{n: key for n, key in table.items() if key[0] not in apart} for table in tables], apart
+
+
+def _layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
     """The names of contractions by number, each with how many of that name came before."""
     seen: Counter[str] = Counter()
     keys = {}

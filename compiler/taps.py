@@ -65,8 +65,7 @@ def tap(
         each(LayerOutput(kernel, execution, table[kernel]["name"], values))
 
     with program.observe(observe):
-        result = program(dict(inputs), threads=threads, seed=seed)
-    return result if isinstance(result, dict) else {program.outputs[0].name: result}
+        return program.by_name(inputs, threads=threads, seed=seed)
 
 
 def layer_outputs(
