@@ -96,7 +96,7 @@ class Sums:
             if "mse" in self._sum:
                 self._wanted.add(output, wanted)
             if "cosine" in self._sum:
-                self._values(output.astype(np.float64).ravel(), wanted.astype(np.float64).ravel())
+                self._products(output.astype(np.float64).ravel(), wanted.astype(np.float64).ravel())
 
     def _classes(self, x: Array, labels: Array) -> None:
         x, labels = x.reshape(-1, x.shape[-1]), labels.reshape(-1)
@@ -113,7 +113,7 @@ class Sums:
             normal = top[:, 0] + np.log(np.exp(x - top).sum(axis=1))
             self._sum["perplexity"] += float((normal - of_label[:, 0]).sum())
 
-    def _values(self, x: Array, r: Array) -> None:
+    def _products(self, x: Array, r: Array) -> None:
         self._xr += float((x * r).sum())
         self._xx += float((x * x).sum())
         self._rr += float((r * r).sum())
