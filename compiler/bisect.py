@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.compare_data import BATCH, check_batch, check_data
+from numc.compiler.compare_metrics import SquaredError, Sums, check_metrics
 from numc.compiler.compile import chosen, load_source, signature
 from numc.compiler.ddmin import ddmin
-from numc.compiler.diff import check_data
-from numc.compiler.difference import difference
 from numc.compiler.driver import contents
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.explain import table
@@ -21,7 +21,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy import Policy
 from numc.compiler.policy_text import parse_policy
 from numc.frontends.imported import Imported
-from numc.runtime.program import Program
+from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
 
@@ -86,7 +86,7 @@ class Interrupted(KeyboardInterrupt):
 
 def bisect(
     model: str | os.PathLike[str] | Imported,
-    inputs: Mapping[str, Array] | Callable[[Sequence[str]], Mapping[str, Array]],
+    data: Any,
     *,
     tolerance: float,
     fma: str = "fp32",
@@ -94,6 +94,7 @@ def bisect(
     policy: str | os.PathLike[str] | Policy | None = None,
     metric: str = "relative",
     labels: Any = None,
+    batch: int = BATCH,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     target: str = "host",
     threads: int | None = None,
@@ -105,34 +106,38 @@ def bisect(
 
     The set is 1-minimal: it is not enough without any one of them, though another set may be smaller. Every try
     compiles and runs a program. model, fma, ops, policy, shapes, target, cache: as for numc.compile; a model of PyTorch
-    as a file. inputs: by name, or a function that gives them for their names. metric: a name of METRICS; labels: class
-    numbers, for top1. seed: what stochastic roundings draw from. progress: called after every try.
-    Raises NumcError for bad input, and Interrupted for Ctrl-C.
+    as a file. data, batch: as for numc.compare. metric: a name of METRICS; labels: class numbers, for top1. seed: what
+    stochastic roundings of the first batch draw from; those of the next one from the next number. progress: called
+    after every try. Raises NumcError for bad input, and Interrupted for Ctrl-C.
     """
     if not tolerance >= 0 or tolerance == float("inf"):
         raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
     if metric not in METRICS:
         raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
-    if (labels is None) == (metric == "top1"):
-        missing = "needs labels, class numbers of the samples" if labels is None else "needs no labels, leave them out"
-        raise NumcError(f"metric '{metric}': {missing}")
+    if labels is not None and metric != "top1":
+        raise NumcError(f"metric '{metric}': needs no labels, leave them out")
+    check_batch(batch)
+    seed_number(seed)
     if not isinstance(model, (str, os.PathLike, Imported)):
         raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
     imported = model if isinstance(model, Imported) else load_source(model, shapes)
-    data = inputs([spec.name for spec in signature(imported)[0]]) if callable(inputs) else dict(inputs)
-    check_data(data)
+    inputs, of_model = signature(imported)
+    symbols = {argument.name: argument.symbols for argument in imported.inputs}
+    checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
+    if metric == "top1":
+        check_metrics((metric,), checked.labels, of_model[0])
     rows = [row for row in table(imported, options).layers if row["position"] is not None]
     candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
 
-    def outputs(how: Options) -> list[Array]:
+    def outputs(how: Options) -> Iterator[list[Array]]:
         program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
-        found = program(data, threads=threads, seed=seed)
-        return list(found.values()) if isinstance(found, dict) else [found]
+        for step, (arrays, _) in enumerate(checked):
+            yield list(program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64)).values())
 
-    reference = outputs(Options(target=target))
-    measure = _measure(metric, reference, labels)
+    reference = list(outputs(Options(target=target)))
+    measure = _measure(metric, reference, [of_batch for _, of_batch in checked])
 
     def error(layers: tuple[int, ...], changed: Policy) -> float:
         how = replace(options, fma="fp32", ops="fp32", policy=changed) if layers else options
@@ -206,37 +211,30 @@ class _Search:
         return self.error(layers) <= self._tolerance
 
 
-def _measure(metric: str, reference: Sequence[Array], labels: Any) -> Callable[[Sequence[Array]], float]:
-    """Return what gives the error of outputs. Raises NumcError for labels that do not fit."""
+def _measure(
+    metric: str, reference: Sequence[Sequence[Array]], labels: Sequence[Array | None]
+) -> Callable[[Iterable[Sequence[Array]]], float]:
+    """Return what gives the error of outputs, batch by batch. Raises NumcError where no output has one."""
     if metric == "top1":
-        classes = _checked_labels(labels, reference[0])
-        right = float(np.mean(reference[0].argmax(-1) == classes))
-
-        def lost(outputs: Sequence[Array]) -> float:
-            # NaN is the largest for argmax, but no answer.
-            hits = (outputs[0].argmax(-1) == classes) & ~np.isnan(outputs[0]).any(-1)
-            return right - float(np.mean(hits))
-
-        return lost
-    floats = [n for n, r in enumerate(reference) if r.dtype.kind == "f"]
+        right = _accuracy(reference, labels)
+        return lambda outputs: right - _accuracy(outputs, labels)
+    floats = [n for n, r in enumerate(reference[0]) if r.dtype.kind == "f"]
     if not floats:
         raise NumcError(f"metric '{metric}': the model has no output of floats: want top1 and labels")
 
-    def one(r: Array, x: Array) -> float:
-        found = difference(r, x)
-        return found.relative if metric == "relative" else found.mse
+    def worst(outputs: Iterable[Sequence[Array]]) -> float:
+        errors = [SquaredError() for _ in floats]
+        for x, r in zip(outputs, reference, strict=True):
+            for n, error in zip(floats, errors, strict=True):
+                error.add(x[n], r[n])
+        return float(np.max([error.relative if metric == "relative" else error.mean for error in errors]))
 
-    return lambda outputs: float(np.max([one(reference[n], outputs[n]) for n in floats]))
+    return worst
 
 
-def _checked_labels(labels: Any, output: Array) -> Array:
-    classes = np.asarray(labels)
-    if output.ndim < 1 or classes.dtype.kind not in "iu" or classes.shape != output.shape[:-1]:
-        got = f"{classes.dtype.name} of shape {list(classes.shape)}"
-        want = f"whole numbers of shape {list(output.shape[:-1])}"
-        raise NumcError(f"labels: got {got}, want {want}, one for each sample")
-    if classes.min() < 0 or classes.max() >= output.shape[-1]:
-        raise NumcError(
-            f"labels: class numbers from {classes.min()} to {classes.max()}, want 0 to {output.shape[-1] - 1}"
-        )
-    return classes
+def _accuracy(outputs: Iterable[Sequence[Array]], labels: Sequence[Array | None]) -> float:
+    """How many samples have their label as the largest value of the first output, as a part of all."""
+    sums = Sums(("top1",))
+    for (first, *_), of_batch in zip(outputs, labels, strict=True):
+        sums.add(first, first, of_batch)
+    return sums.values()["top1"]

@@ -15,7 +15,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import numc
 from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
 from numc.compiler.switches import switched_off
+from numc.compiler.versions import version_of
 from numc.frontends.imported import Imported
 from numc.runtime.container import VERSION, Contents, read_program, write_program
 
@@ -126,20 +126,13 @@ def entry(
         except OSError:
             return None  # whoever reads the model says what is wrong
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
-    made_by = [VERSION, own_sources(), _version("torch-mlir"), _version("onnx")]
+    made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("onnx")]
     # The program's table names the lines of the rules.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
     how = [options.fast, options.pack_weights, options.statistics, options.calibration, sorted(switched_off())]
     chosen = [arithmetic, target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 @functools.cache

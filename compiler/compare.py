@@ -7,11 +7,9 @@ import json
 import os
 import platform
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +19,24 @@ import numpy.typing as npt
 import numc
 from numc.compiler.cache import own_sources
 from numc.compiler.collect import Collector
-from numc.compiler.compare_data import Data, check_data
-from numc.compiler.compare_metrics import RelativeError, Sums, check_metrics, check_names
+from numc.compiler.compare_data import BATCH, Data, check_batch, check_data
+from numc.compiler.compare_metrics import SquaredError, Sums, check_metrics, check_names
 from numc.compiler.compare_peer import Peer
 from numc.compiler.compare_store import Store
 from numc.compiler.comparison import Comparison, LayerError, Result
-from numc.compiler.compile import load_source, pytorch, signature
+from numc.compiler.compile import load_module, load_source, signature
 from numc.compiler.cost import FP32_AREA, report
-from numc.compiler.diff import layer_keys, side_by_side
+from numc.compiler.diff import layers_of_both, side_by_side
 from numc.compiler.driver import contents
 from numc.compiler.errors import NumcError, did_you_mean
 from numc.compiler.explain import PolicyTable, table
 from numc.compiler.options import Options
 from numc.compiler.policy import Policy
 from numc.compiler.policy_text import load_policy
-from numc.compiler.statistics import Statistics, sampling
+from numc.compiler.statistics import Statistics, counting, sampling
 from numc.compiler.table import decided
 from numc.compiler.taps import LayerOutput, layer_outputs
+from numc.compiler.versions import version_of
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents, TensorSpec, Weight
 from numc.runtime.program import Program
@@ -68,7 +67,7 @@ def compare(
     labels: Any = None,
     metrics: Sequence[str] = (),
     output: str | None = None,
-    batch: int = 64,
+    batch: int = BATCH,
     threads: int | None = None,
     statistics: bool = True,
     sample: str | float | Fraction = 1,
@@ -92,8 +91,12 @@ def compare(
     """
     # What takes no model is said first: reading one takes a while.
     check_names(metrics)
-    if batch < 1:
-        raise NumcError(f"batch: got {batch}, want at least 1")
+    check_batch(batch)
+    if counting():  # a kernel counts for one observer
+        raise NumcError(
+            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+            "outside of it"
+        )
     fraction = sampling(sample) if statistics else None
     columns = [Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))]
     columns += _policies(policies)
@@ -108,9 +111,8 @@ def compare(
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = _output(output, outputs)
-    given = data if isinstance(data, Mapping) else dict(zip([spec.name for spec in inputs], [data], strict=False))
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    checked = check_data(given, labels, inputs, chosen, symbols, batch)
+    checked = check_data(data, labels, inputs, chosen, symbols, batch)
     names = check_metrics(metrics, checked.labels, chosen)
     digest = _digest(imported)
     store = Store(Path(results) if results is not None else None, name, digest)
@@ -218,7 +220,7 @@ class _Work:
             column.name,
             str(found.policy),
             sums.values(),
-            sums.error.value,
+            sums.error.relative,
             seconds,
             seconds / fp32,
             fmas,
@@ -239,18 +241,13 @@ class _Work:
         """Run both programs side by side on all data: sums over outputs, errors of layers, and those in one only."""
         assert self._reference is not None
         pair = (program, self._reference)
-        tables = [layer_keys(one.manifest["contractions"]) for one in pair]
-        counts = [Counter(name for name, _ in table.values()) for table in tables]
-        apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
-        # What runs as plain loops, or at compile time, has no kernel to be watched in.
-        apart |= {row["layer"] for row in program.manifest["layers"] if row["position"] is not None} - counts[1].keys()
-        keys = [{n: key for n, key in table.items() if key[0] not in apart} for table in tables]
+        keys, apart = layers_of_both(*pair)
         sums = Sums(self.metrics)
-        errors: dict[tuple[int, str], RelativeError] = {}
+        errors: dict[tuple[int, str], SquaredError] = {}
 
         def add(key: tuple[str, int], x: LayerOutput, r: LayerOutput) -> None:
             if x.values.shape == r.values.shape:
-                errors.setdefault((r.position, r.name), RelativeError()).add(x.values, r.values)
+                errors.setdefault((r.position, r.name), SquaredError()).add(x.values, r.values)
             else:
                 apart.add(key[0])
 
@@ -261,7 +258,7 @@ class _Work:
             if peer is not None:
                 peer.add(inputs, self.output.name, wanted[self.output.name])
             progress((step + 1) / len(self.data.steps))
-        layers = (LayerError(*key, error.value) for key, error in sorted(errors.items()) if key[1] not in apart)
+        layers = (LayerError(*key, error.relative) for key, error in sorted(errors.items()) if key[1] not in apart)
         return sums, tuple(layers), tuple(sorted(apart))
 
     def _time(self, program: Program) -> tuple[float, float]:
@@ -306,13 +303,8 @@ def _imported(model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any)
         if example_inputs is not None or dynamic_shapes is not None:
             raise NumcError(f"{model}: example_inputs and dynamic_shapes are for PyTorch modules: leave them out")
         return os.fspath(model), load_source(model, shapes)
-    kind = type(model).__name__
-    frontend = pytorch(kind)
-    if not frontend.is_model(model):
-        raise NumcError(f"cannot compare a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
-    if shapes:
-        raise NumcError(f"{kind}: shapes are for files: example_inputs and dynamic_shapes say what sizes are")
-    return kind, frontend.load(model, example_inputs, dynamic_shapes=dynamic_shapes)
+    loaded = load_module(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compare")
+    return type(model).__name__, loaded
 
 
 def _output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
@@ -343,10 +335,8 @@ def _key(digest: str, policy: str, about: Sequence[object]) -> str:
 def _versions() -> dict[str, str]:
     found = {"numc": numc.__version__}
     for package in ("torch-mlir", "onnxruntime", "numpy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
+        if (version := version_of(package)) is not None:
+            found[package] = version
     found["Python"] = platform.python_version()
     found["machine"] = _processor()
     return found

@@ -56,8 +56,17 @@ class Data:
         return hashed.hexdigest()
 
 
+BATCH = 64  # samples that run at once unless it is said
+
+
+def check_batch(batch: int) -> None:
+    """Raise NumcError for a batch without a sample."""
+    if batch < 1:
+        raise NumcError(f"batch: got {batch}, want at least 1")
+
+
 def check_data(
-    given: Mapping[str, Any],
+    given: Any,
     labels: Any,
     inputs: Sequence[Input],
     output: TensorSpec,
@@ -66,11 +75,11 @@ def check_data(
 ) -> Data:
     """Return the data, ready to run. Raises NumcError for what does not fit the model or cannot be compared.
 
-    given: arrays by input; others are left out. A free size that the first input with one has is the number of samples,
+    given: as for `named`. A free size that the first input with one has is the number of samples,
     wherever `symbols` say that another input has the same; where a model fixes all sizes, data of several times its
     first size is cut into pieces of that size. batch: how many samples run at once, where the model leaves that free.
     """
-    arrays = _named(given, inputs)
+    arrays = named(given, inputs)
     axis = _axes(inputs, symbols)
     total: tuple[str, int] | None = None
     piece, at_once = batch, 1
@@ -112,9 +121,17 @@ def _cut(array: Array, axis: int | None, start: int, end: int) -> Array:
     return np.ascontiguousarray(array[(slice(None),) * axis + (slice(start, end),)])
 
 
-def _named(given: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Array]:
+def named(given: Any, inputs: Sequence[Input]) -> dict[str, Array]:
+    """Return arrays by input. Raises NumcError where one is missing.
+
+    given: arrays or tensors by name, of which others are left out, or the only one, without a name.
+    """
     names = [spec.name for spec in inputs]
     wanted = ", ".join(f"'{spec.name}' ({spec})" for spec in inputs) or "no inputs"
+    if not isinstance(given, Mapping):
+        if len(inputs) != 1:
+            raise NumcError(f"data: one array without a name, but the model takes {wanted}: give them by name")
+        given = {names[0]: given}
     missing = [name for name in names if name not in given]
     if missing:
         has = ", ".join(map(repr, given)) or "nothing"
@@ -150,15 +167,20 @@ def _check_array(spec: Input, array: Array, axis: int | None) -> None:
     ]
     if array.dtype.name != spec.dtype or array.ndim != len(spec.shape) or not all(sizes):
         raise NumcError(f"data '{spec.name}': got {got}, want {spec}")
+    check_values(spec.name, array)
+
+
+def check_values(name: str, array: Array) -> None:
+    """Raise NumcError for data that has nothing in it, or a NaN or an infinity: it shows no difference."""
     if array.size == 0:
-        raise NumcError(f"data '{spec.name}': is empty ({got}): want at least one sample")
+        got = TensorSpec(name, array.dtype.name, array.shape)
+        raise NumcError(f"data '{name}': is empty ({got}): want at least one sample")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = ~np.isfinite(array)
         place = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])
         kind = "NaN" if np.isnan(array[bad][0]) else "an infinity"
         raise NumcError(
-            f"data '{spec.name}': has {kind} at [{place}], {int(bad.sum())} values in all that are not finite: "
-            "remove them"
+            f"data '{name}': has {kind} at [{place}], {int(bad.sum())} values in all that are not finite: remove them"
         )
 
 

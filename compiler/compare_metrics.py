@@ -78,8 +78,9 @@ class Sums:
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self.metrics = tuple(metrics)
-        self.error = RelativeError()
-        self._count = self._elements = 0
+        self.error = SquaredError()  # against fp32
+        self._wanted = SquaredError()  # against fp32, or labels that are values
+        self._count = 0
         self._sum = dict.fromkeys(metrics, 0.0)
         self._xr = self._xx = self._rr = 0.0
 
@@ -92,7 +93,10 @@ class Sums:
                 wanted = reference
             else:
                 wanted = reference if labels is None else labels
-            self._values(output.astype(np.float64).ravel(), wanted.astype(np.float64).ravel())
+            if "mse" in self._sum:
+                self._wanted.add(output, wanted)
+            if "cosine" in self._sum:
+                self._products(output.astype(np.float64).ravel(), wanted.astype(np.float64).ravel())
 
     def _classes(self, x: Array, labels: Array) -> None:
         x, labels = x.reshape(-1, x.shape[-1]), labels.reshape(-1)
@@ -109,20 +113,17 @@ class Sums:
             normal = top[:, 0] + np.log(np.exp(x - top).sum(axis=1))
             self._sum["perplexity"] += float((normal - of_label[:, 0]).sum())
 
-    def _values(self, x: Array, r: Array) -> None:
-        if "mse" in self._sum:
-            self._sum["mse"] += float(((x - r) ** 2).sum())
+    def _products(self, x: Array, r: Array) -> None:
         self._xr += float((x * r).sum())
         self._xx += float((x * x).sum())
         self._rr += float((r * r).sum())
-        self._elements += x.size
 
     def values(self) -> dict[str, float]:
         """The metrics over everything that was added."""
         found = {}
         for name in self.metrics:
             if name == "mse":
-                found[name] = self._sum[name] / self._elements
+                found[name] = self._wanted.mean
             elif name == "cosine":
                 product = math.sqrt(self._xx) * math.sqrt(self._rr)
                 found[name] = _cosine(self._xr / product) if product else (1.0 if self._xx == self._rr else 0.0)
@@ -143,11 +144,12 @@ def _exp(x: float) -> float:
         return math.inf
 
 
-class RelativeError:
-    """Σ(x - r)² / Σr² of values x against those of fp32, r (arithmetic.md, section 7)."""
+class SquaredError:
+    """What Σ(x - r)² is of values x against r, those of fp32 or of labels (arithmetic.md, section 7)."""
 
     def __init__(self) -> None:
         self._error = self._norm = 0.0
+        self._count = 0
 
     def add(self, x: Array, r: Array) -> None:
         """Add values of equal shape."""
@@ -158,10 +160,16 @@ class RelativeError:
             # Equal infinities are no difference.
             self._error += float(np.square(difference, where=x != r, out=np.zeros_like(wide)).sum())
             self._norm += float(np.square(wide, out=wide).sum())
+        self._count += r.size
 
     @property
-    def value(self) -> float:
-        """The error; an infinity where nothing of the right size was computed, NaN if a NaN was."""
+    def relative(self) -> float:
+        """Σ(x - r)² / Σr²; an infinity where nothing of the right size was computed, NaN if a NaN was."""
         if self._error == 0 or math.isnan(self._error):
             return self._error
         return self._error / self._norm if self._norm else math.inf
+
+    @property
+    def mean(self) -> float:
+        """The mean of (x - r)²; 0 of no values."""
+        return self._error / self._count if self._count else 0.0

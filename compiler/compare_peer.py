@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.compare_metrics import RelativeError
+from numc.compiler.compare_metrics import SquaredError
 from numc.compiler.comparison import Agreement
 
 Array = npt.NDArray[Any]
@@ -24,7 +24,7 @@ class Peer:
         import onnxruntime
 
         self._version = str(onnxruntime.__version__)
-        self._error, self._largest, self.note = RelativeError(), 0.0, ""
+        self._error, self._largest, self.note = SquaredError(), 0.0, ""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # what it cannot do is said in the note
         options.intra_op_num_threads = threads or 0
@@ -60,4 +60,4 @@ class Peer:
 
     def agreement(self) -> Agreement:
         """What was found so far."""
-        return Agreement(self._version, self._error.value, self._largest, self.note)
+        return Agreement(self._version, self._error.relative, self._largest, self.note)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from numc.compiler.errors import NumcError
+from numc.compiler.json_values import json_values
 from numc.compiler.statistics import Statistics
 
 BREAKS = 1e-2
@@ -91,7 +91,7 @@ class Result:
         found = asdict(replace(self, statistics=None))
         if self.statistics is not None:
             found["statistics"] = self.statistics.to_json()
-        return _plain(found)  # type: ignore[no-any-return]
+        return json_values(found)  # type: ignore[no-any-return]
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Result:
@@ -173,11 +173,3 @@ class Comparison:
             return cls(**values)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise NumcError("not the JSON of a comparison: want what Comparison.to_json wrote") from None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

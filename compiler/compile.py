@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -28,6 +28,7 @@ from numc.compiler.policy import Policy
 from numc.compiler.policy_text import load_policy
 from numc.compiler.table import rows
 from numc.compiler.targets import resolve
+from numc.compiler.versions import version_of
 from numc.frontends import mlir, onnx
 from numc.frontends.imported import Argument, Imported
 from numc.passes.packed_entry import ENTRY
@@ -70,6 +71,25 @@ def pytorch(what: str) -> ModuleType:
     if find_spec("torch") is None:
         raise NumcError(f"{what}: PyTorch is not installed: pip install torch")
     return import_module("numc.frontends.pytorch")
+
+
+def load_module(
+    module: Any,
+    example_inputs: Any,
+    *,
+    dynamic_shapes: Any = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    purpose: str,
+) -> Imported:
+    """Import a module or an exported program of PyTorch; `purpose`: what for, a verb. Raises NumcError."""
+    kind = type(module).__name__
+    frontend = pytorch(kind)
+    if not frontend.is_model(module):
+        raise NumcError(f"cannot {purpose} a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
+    if shapes:
+        raise NumcError(f"{kind}: shapes are for files: example_inputs and dynamic_shapes say what sizes are")
+    loaded: Imported = frontend.load(module, example_inputs, dynamic_shapes=dynamic_shapes)
+    return loaded
 
 
 def parse_module(text: str, name: str) -> ir.Module:
@@ -150,7 +170,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "statistics": options.statistics,
         "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
-        "versions": {"numc": _version("numc"), "torch-mlir": _version("torch-mlir")},
+        "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
         "contractions": [asdict(c) for c in state.contractions],
         "converted_weights": {imported.weights[p][0]: c for p, c in state.weight_conversions.items()},
         "failures": {str(code): text for code, text in state.failures.items()},
@@ -208,15 +228,9 @@ def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[
     state = pipeline.State(policy, target, options.fast)
     pipeline.run(module, state, after="numc")
     abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
-    made = Program(Contents(abi, object_code(module, target), (), {}))(*inputs, threads=1)
-    return list(made.values()) if isinstance(made, dict) else [made]
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
+    program = Program(Contents(abi, object_code(module, target), (), {}))
+    named = dict(zip((spec.name for spec in described), inputs, strict=True))
+    return list(program.by_name(named, threads=1).values())
 
 
 def _converted(value: np.ndarray, to: str) -> np.ndarray:

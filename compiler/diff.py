@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.compare_data import check_values
 from numc.compiler.difference import Difference, Differences, difference
 from numc.compiler.errors import NumcError
 from numc.compiler.policy_text import parse_policy
@@ -94,16 +95,13 @@ def diff(
     """
     first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
     check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
-    check_data(inputs)
-    tables = [layer_keys(p.manifest["contractions"]) for p in (first, second)]
-    counts = [Counter(name for name, _ in table.values()) for table in tables]
-    apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
-    # What runs as plain loops, or at compile time, has no kernel to be watched in.
-    apart |= {row["layer"] for row in first.manifest["layers"] if row["position"] is not None} - counts[0].keys()
+    for name, value in inputs.items():
+        check_values(name, np.asarray(value))
+    keys, apart = layers_of_both(first, second)
+    counts = Counter(name for name, _ in keys[0].values())
     sums: dict[tuple[str, int], Differences] = {}
     numbers: dict[tuple[str, int], tuple[int, int]] = {}
     executions: Counter[tuple[str, int]] = Counter()
-    total = sum(count for name, count in counts[0].items() if name not in apart)
 
     def add(key: tuple[str, int], of_a: LayerOutput, of_b: LayerOutput) -> None:
         if of_a.values.shape != of_b.values.shape:
@@ -113,18 +111,18 @@ def diff(
         numbers[key] = of_a.position, of_b.position
         executions[key] += 1
         if progress:
-            progress(len(sums), total)
+            progress(len(sums), len(keys[0]))
 
     outputs = side_by_side(
         [layer_outputs(p, inputs, threads=threads, seed=seed) for p in (first, second)],
-        [{n: key for n, key in table.items() if key[0] not in apart} for table in tables],
+        keys,
         add,
     )
     fmas = [{c["id"]: c["fma"] for c in p.manifest["contractions"]} for p in (first, second)]
     rows = first.manifest["layers"]
     layers = [
         LayerDifference(
-            _positions(rows, key, counts[0][key[0]]),
+            _positions(rows, key, counts[key[0]]),
             key[0],
             fmas[0][a],
             fmas[1][b],
@@ -144,7 +142,19 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     return load(path)
 
 
-def layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
+def layers_of_both(a: Program, b: Program) -> tuple[list[dict[int, tuple[str, int]]], set[str]]:
+    """Return the contractions of two programs by number, those of layers that both have, and the names of the others.
+
+    The others are merged differently, or run as plain loops or at compile time: there is no kernel to be watched in.
+    """
+    tables = [_layer_keys(program.manifest["contractions"]) for program in (a, b)]
+    counts = [Counter(name for name, _ in table.values()) for table in tables]
+    apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
+    apart |= {row["layer"] for row in a.manifest["layers"] if row["position"] is not None} - counts[0].keys()
+    return [{n: key for n, key in table.items() if key[0] not in apart} for table in tables], apart
+
+
+def _layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
     """The names of contractions by number, each with how many of that name came before."""
     seen: Counter[str] = Counter()
     keys = {}
@@ -236,17 +246,3 @@ def _rows_fit(x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
 def _sizes_fit(x: Sequence[int | None], y: Sequence[int | None]) -> bool:
     """Whether sizes are the same; free ones (None) are any."""
     return len(x) == len(y) and all(m is None or n is None or m == n for m, n in zip(x, y, strict=True))
-
-
-def check_data(inputs: Mapping[str, Any]) -> None:
-    """Raise NumcError for data that has nothing in it, or a NaN or an infinity: it shows no difference."""
-    for name, value in inputs.items():
-        array = np.asarray(value)
-        if array.size == 0:
-            raise NumcError(f"data '{name}': is empty, its shape is {list(array.shape)}: want at least one sample")
-        if array.dtype.kind != "f" or np.isfinite(array).all():
-            continue
-        bad = ~np.isfinite(array)
-        place = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])
-        kind = "NaN" if np.isnan(array[bad][0]) else "an infinity"
-        raise NumcError(f"data '{name}': has {kind} at [{place}], {int(bad.sum())} values in all that are not finite")

@@ -53,15 +53,9 @@ def compile(
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
     if not isinstance(source, (str, os.PathLike, Imported)):
-        from numc.compiler.compile import pytorch
+        from numc.compiler.compile import load_module
 
-        kind = type(source).__name__
-        frontend = pytorch(kind)
-        if not frontend.is_model(source):
-            raise NumcError(f"cannot compile a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
-        if shapes:
-            raise NumcError(f"{kind}: shapes are for files: example_inputs and dynamic_shapes say what sizes are")
-        source = frontend.load(source, example_inputs, dynamic_shapes=dynamic_shapes)
+        source = load_module(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compile")
     elif example_inputs is not None or dynamic_shapes is not None:
         raise NumcError(f"{source}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
     chosen = None if policy is None else load_policy(policy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +20,9 @@ from numc.passes.packing import Layout, pair_values
 from numc.passes.staging import Plane
 
 IntArray = npt.NDArray[np.int64]
+
+# By address: the array that an observer made is that of all others, alive until the last of them is done.
+_PROBES: weakref.WeakValueDictionary[int, npt.NDArray[np.float32]] = weakref.WeakValueDictionary()
 
 
 class Operands:
@@ -42,14 +45,13 @@ class Operands:
     def watch(self) -> npt.NDArray[np.float32]:
         """Have the kernel write its accumulators to an array [2, batches, rows, lanes]: at entry, and at exit.
 
-        Nothing else keeps them. Before the kernel runs; `unwatch` after it. Observers of one execution share the array,
-        which the first one keeps alive; for the others it is gone when that one has no more use for it.
+        Nothing else keeps them. Before the kernel runs; `unwatch` after it. Observers of one execution share the array.
         """
-        shape, address = (2, *self.sizes), self._words["probe"]
-        if address:
-            return np.ctypeslib.as_array((ctypes.c_float * math.prod(shape)).from_address(address)).reshape(shape)
-        probe = np.empty(shape, np.float32)
+        if address := self._words["probe"]:
+            return _PROBES[address]
+        probe = np.empty((2, *self.sizes), np.float32)
         self._set("probe", probe.ctypes.data)
+        _PROBES[probe.ctypes.data] = probe
         return probe
 
     def unwatch(self) -> None:

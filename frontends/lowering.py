@@ -1,13 +1,15 @@
-"""What importing ONNX and PyTorch have in common: torch-mlir's last pipeline, its diagnostics, its run-time checks."""
+"""What importing ONNX and PyTorch have in common: torch-mlir's pipelines, its diagnostics, its run-time checks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf
 from torch_mlir.dialects import tensor as tensor_dialect
+from torch_mlir.passmanager import PassManager
 
 TO_LINALG = "torch-backend-to-linalg-on-tensors-backend-pipeline"
 
@@ -21,6 +23,24 @@ def diagnostic(error: ir.MLIRError) -> str:
     diagnostics = error.error_diagnostics
     text = one_line(diagnostics[0].message if diagnostics else str(error))
     return re.sub(r"( that was explicitly marked illegal)?: (%\S+ = )?\".*", "", text)
+
+
+@contextmanager
+def conversion_errors() -> Iterator[None]:
+    """Whatever torch-mlir raises inside is a ConversionError."""
+    try:
+        yield
+    except ir.MLIRError as error:
+        raise ConversionError(diagnostic(error)) from None
+    except Exception as error:
+        raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
+
+
+def run_pipelines(module: ir.Module, pipelines: Iterable[str]) -> None:
+    """Run pipelines of passes on `module`, in place; raises what MLIR raises."""
+    with module.context:
+        for pipeline in pipelines:
+            PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
 
 
 def one_line(text: str, limit: int = 300) -> str:

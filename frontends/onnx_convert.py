@@ -6,9 +6,8 @@ import onnx
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
-from torch_mlir.passmanager import PassManager
 
-from numc.frontends.lowering import TO_LINALG, ConversionError, diagnostic, erase_checks, one_line
+from numc.frontends.lowering import TO_LINALG, ConversionError, conversion_errors, erase_checks, run_pipelines
 from numc.frontends.onnx_prepare import DATA_SHAPES
 
 PIPELINES = ("torch-onnx-to-torch-backend-pipeline", TO_LINALG)
@@ -35,7 +34,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
     denied = {domain: set(ops) for domain, ops in config.function_expansion_denylists_by_domain.items()}
     denied[""] |= _NOT_EXPANDED
     config.function_expansion_denylists_by_domain = denied
-    try:
+    with conversion_errors():
         info = onnx_importer.ModelInfo(model, config=config)
         module = info.create_module(context=context)
         importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
@@ -43,13 +42,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         if no_broadcast:
             main = module.body.operations[0]
             main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
-        with context:
-            for pipeline in PIPELINES:
-                PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
-    except ir.MLIRError as error:
-        raise ConversionError(diagnostic(error)) from None
-    except Exception as error:
-        raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
+        run_pipelines(module, PIPELINES)
     _name_locations(module)
     if left := erase_checks(module, () if data_shapes else _SIZES_START_AT_ONE):
         raise ConversionError(f"needs a check at run time ({', '.join(left)}), which is not available; "

@@ -18,17 +18,16 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
-from torch_mlir.passmanager import PassManager
 
 from numc.compiler.roles import SWAPPED
 from numc.frontends.lowering import (
     TO_LINALG,
     ConversionError,
     check_indices,
-    diagnostic,
+    conversion_errors,
     erase_checks,
-    one_line,
     operations,
+    run_pipelines,
 )
 from numc.frontends.torch_scatters import to_loops
 
@@ -159,17 +158,11 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
     importer._cc = _Named(importer, names)
-    try:
+    with conversion_errors():
         function = importer.import_stateless_graph(graph, func_name="main")
         # Sizes that meet are equal: torch has checked that when it traced the graph.
         function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
-        with context:
-            for pipeline in PIPELINES:
-                PassManager.parse(f"builtin.module({pipeline})").run(importer.module.operation)
-    except ir.MLIRError as error:
-        raise ConversionError(diagnostic(error)) from None
-    except Exception as error:
-        raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
+        run_pipelines(importer.module, PIPELINES)
     erase_checks(importer.module, _IDLE_CHECKS)
     check_indices(importer.module)
     to_loops(importer.module)

@@ -140,7 +140,7 @@ def _largest(f: Function, kernel: Kernel, side: str, about: _About) -> int | str
     for n, word in enumerate(words):
         f.line(f"llvm.store {word}, {f.at(place, n, 'i64')} : i64, !llvm.ptr")
     finite = f.int(int(isinstance(kernel.groups_of(side).format, Bfp)))
-    found = f.call(
+    (found,) = f.call(
         "numc_largest", data, f.number(len(sizes)), place, finite,
         types="!llvm.ptr, i64, !llvm.ptr, i32", results="i32", dialect="llvm",
     )  # fmt: skip

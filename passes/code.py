@@ -180,13 +180,21 @@ class Function(Code):
         """Load word `index` of `base`, an i64, i32 or pointer (i32 words are 4 bytes apart, the others 8)."""
         return self.op(f"llvm.load {self.at(base, index, 'i32' if kind == 'i32' else 'i64')} : !llvm.ptr -> {kind}")
 
-    def call(self, name: str, *arguments: str, types: str, results: str = "", dialect: str = "func") -> str:
-        """Call a function; the name of its result, if it has any (several: ``name#0``, ``name#1``)."""
+    def negated(self, condition: str) -> str:
+        """Whether the i1 `condition` does not hold."""
+        return self.binary("xori", condition, self.int(-1, "i1"), "i1")
+
+    def is_given(self, pointer: str) -> str:
+        """Whether a pointer is not null."""
+        return self.compare("ne", self.op(f"llvm.ptrtoint {pointer} : !llvm.ptr to i64"), self.number(0), "i64")
+
+    def call(self, name: str, *arguments: str, types: str, results: str = "", dialect: str = "func") -> list[str]:
+        """Call a function; returns the names of its results."""
         text = f"{dialect}.call @{name}({', '.join(arguments)}) : ({types}) -> ({results})"
         if not results:
             self.line(text)
-            return ""
-        return self.several(text, results.count(",") + 1)[0].removesuffix("#0")
+            return []
+        return self.several(text, results.count(",") + 1)
 
     @contextmanager
     def loop(self, start: int | str, end: int | str, step: int | str = 1) -> Iterator[str]:

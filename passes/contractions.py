@@ -18,7 +18,7 @@ from numc.compiler.switches import disabled
 from numc.passes import walk
 from numc.passes.call import call_text
 from numc.passes.direct import direct_text
-from numc.passes.driver import PROBE_TEXT, Driver, Stream, driver_text
+from numc.passes.driver import PROBE_TEXT, Driver, Stream
 from numc.passes.group_loops import block_of_k
 from numc.passes.kernels import Kernel, Tile, kernel_text
 from numc.passes.lower_numc import stream
@@ -27,6 +27,7 @@ from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.quantize import quantize_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
 from numc.passes.staging import Padded, Plane, stage_text, unpadded
+from numc.passes.task import task_text
 from numc.passes.weights import Packing, packing_of
 from numc.passes.whole import whole_text
 
@@ -246,7 +247,7 @@ def _few_steps(kernel: Kernel, found: Found) -> int:
 
 
 def _functions_of(driver: Driver) -> str:
-    text = driver_text(driver)
+    text = task_text(driver)
     if driver.direct:
         text += direct_text(driver)
     if driver.joins:

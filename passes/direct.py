@@ -122,7 +122,7 @@ class _Edge:
         self.bounds = None if self.limits is None else _bounds(f, driver.kernel, self.limits)
         self.streams = (*driver.first_inputs, *driver.last_inputs, Stream(along=True))
         self.lines = lines_at(f, driver, "%lane" if driver.plane is None else f.number(0), "%row")
-        self.watched = f.compare("ne", f.op("llvm.ptrtoint %seen : !llvm.ptr to i64"), f.number(0), "i64")
+        self.watched = f.is_given("%seen")
         self.mask, self.places = "", self.lines
 
     def enter(self, lane: str, mask: str) -> str:
@@ -146,7 +146,7 @@ class _Edge:
             with f.part(width) as code:
                 good = _within(code, self.limits, self.bounds, before, *spread)
             holds = f.op(f"vector.reduction <and>, {good} : vector<{width}xi1> into i1")
-            with f.when(f.binary("xori", holds, f.int(-1, "i1"), "i1")):
+            with f.when(f.negated(holds)):
                 arguments = (again.get(name, name) for name in DIRECT_ARGUMENTS)
                 f.call("driver_exact", *arguments, types=", ".join(DIRECT_ARGUMENTS.values()))
         with f.when(holds):
@@ -160,7 +160,7 @@ class _Edge:
                 inputs = [load(code, *x, self.mask) for x in zip(driver.last_inputs, places, strict=False)]
                 result = driver.last(code, [after, *inputs])
             # Masked stores are slow on some processors.
-            for condition, lanes in ((whole, ""), (f.binary("xori", whole, f.int(-1, "i1"), "i1"), self.mask)):
+            for condition, lanes in ((whole, ""), (f.negated(whole), self.mask)):
                 with f.when(condition), f.part(width) as code:
                     code.store(result, self.places[-1], lanes)
 

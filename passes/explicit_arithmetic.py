@@ -70,8 +70,7 @@ def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma, numbers: Itera
             result = made.result
         if accumulates:
             _round_init(generic, addend, fma.acc, number[2])
-        add.results[0].replace_all_uses_with(result)
-        add.erase()
+        walk.replace(add, [result])
         multiply.erase()
         return
 

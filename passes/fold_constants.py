@@ -128,6 +128,5 @@ def _prologue(block: ir.Block, results: list[ir.Value]) -> tuple[ir.Module, tupl
         if op in needed:
             walk.copy(op, at, copies)
     for value, placeholder in zip(results, placeholders[:-1], strict=True):
-        placeholder.results[0].replace_all_uses_with(copies[value])
-        placeholder.erase()
+        walk.replace(placeholder, [copies[value]])
     return module, arguments

@@ -57,9 +57,7 @@ def _with_numbers(generic: ir.Operation) -> ir.Operation:
                 values[block.arguments[n]] = constant.results[0]
         yielded = walk.copy_body(block, ir.InsertionPoint(body), values)
         ir.Operation.create("linalg.yield", operands=yielded)
-    for result, replacement in zip(generic.results, new.results, strict=True):
-        result.replace_all_uses_with(replacement)
-    generic.erase()
+    walk.replace(generic, new.results)
     return new
 
 
@@ -200,7 +198,5 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
     yielded = walk.copy_body(old, ir.InsertionPoint(block), values)
     with ir.InsertionPoint(block), consumer.location:
         ir.Operation.create("linalg.yield", operands=yielded)
-    for result, new in zip(consumer.results, joined.results, strict=True):
-        result.replace_all_uses_with(new)
-    consumer.erase()
+    walk.replace(consumer, joined.results)
     return joined

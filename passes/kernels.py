@@ -3,7 +3,7 @@
 
 A contraction (arithmetic.md section 4) is seen as batch x rows x lanes x k: the operand that holds the innermost output
 dimension supplies the lanes of the vectors, the other one the rows. Packing (packing.py) lays both out for the loops
-here; driver.py blocks them. The reduction runs in ascending order in every tile shape: blocking k stores and reloads the
+here; task.py blocks them. The reduction runs in ascending order in every tile shape: blocking k stores and reloads the
 f32 carrier, which changes no bit. One tile of the accumulator is owned by one task, so neither do threads.
 """
 

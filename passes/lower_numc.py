@@ -53,8 +53,7 @@ def lower_numc(module: ir.Operation) -> None:
                     operands=[*op.operands, *drawn],
                     attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
                 )
-            op.results[0].replace_all_uses_with(call.results[0])
-            op.erase()
+            walk.replace(op, call.results)
 
 
 def _reject_reduction(op: ir.Operation, fma: Fma) -> None:

@@ -34,9 +34,7 @@ def packed_entry(module: ir.Module) -> None:
         returned = list(body[-1].operation.operands)
         for op in body[:-1]:
             op.operation.move_before(marker)
-        for value, result in zip(returned, marker.results, strict=True):
-            result.replace_all_uses_with(value)
-        marker.erase()
+        walk.replace(marker, returned)
         main.erase()
 
 

@@ -112,10 +112,7 @@ def _fill_in(task: ir.Operation, generic: ir.Operation, nest: _Nest) -> None:
         operands = list(call.operands)
         given = [*block.arguments, *nest.captured, *(op.results[0] for op in indices)]
         values = dict(zip(given, operands, strict=True)) | constants
-        made = walk.copy_body(block, ir.InsertionPoint(call), values)
-        for result, value in zip(call.results, made, strict=True):
-            result.replace_all_uses_with(value)
-        call.erase()
+        walk.replace(call, walk.copy_body(block, ir.InsertionPoint(call), values))
 
 
 _BODY = "numc_body"

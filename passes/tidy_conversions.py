@@ -22,8 +22,7 @@ def tidy_conversions(module: ir.Operation, weights: frozenset[int]) -> dict[int,
     with module.context:
         for op in walk.operations(module, "numc.round"):
             if _is_in(op.operands[0], ir.StringAttr(op.attributes["to"]).value, 0):
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
+                walk.replace(op, op.operands)
         return _weights(module, weights)
 
 
@@ -80,8 +79,7 @@ def _weights(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
         ):
             found[index] = ir.StringAttr(roundings[0].attributes["to"]).value
             for op in roundings:
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
+                walk.replace(op, op.operands)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torch_mlir import ir
 
@@ -146,6 +146,13 @@ def copy_body(source: ir.Block, at: ir.InsertionPoint, values: dict[ir.Value, ir
             continue
         copy(op, at, values)
     return [values.get(v, v) for v in terminator.operands]
+
+
+def replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:
+    """Let `values` take the places of the results of `op`, and erase it."""
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
 
 
 def main(module: ir.Operation) -> ir.Operation:

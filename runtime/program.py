@@ -182,6 +182,13 @@ class Program:
             return results[0]
         return {name: array for (name, _), array in zip(self._outputs, results, strict=True)}
 
+    def by_name(
+        self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None
+    ) -> dict[str, Array]:
+        """Run on inputs by name, as a call does, and return the outputs by name, also if there is one only."""
+        found = self(dict(inputs), threads=threads, seed=seed)
+        return found if isinstance(found, dict) else {self.outputs[0].name: found}
+
     def _execute(self, given: Any, taken: Any, threads: int, seed: int | None, error: ErrorText) -> int:
         if seed is None:
             return int(library().numc_run(self._handle, given, taken, threads, error.reference()))

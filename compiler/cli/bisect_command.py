@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numc.compiler.cli import output
-from numc.compiler.cli.inputs import read_data, read_labels
+from numc.compiler.cli.inputs import data_option, read_data, read_labels
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
 from numc.compiler.errors import NumcError
 from numc.compiler.files import check_writable
@@ -39,10 +39,11 @@ Examples:
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
 @shape_option
-@click.option("--data", "file", required=True, metavar="FILE.npz", help="Inputs by name; other arrays are left out.")
+@data_option
 @click.option("--tolerance", type=float, required=True, metavar="T", help="The largest error that is allowed.")
 @click.option("--metric", default="relative", show_default=True, metavar="M", help="relative, mse or top1.")
-@click.option("--labels", metavar="FILE.npy", help="Class numbers, for top1.")
+@click.option("--labels", metavar="FILE", help="Class numbers, for top1.")
+@click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--output", "-o", "out", metavar="FILE", help="Write the policy that was found.")
 @click.option("--seed", type=int, default=0, metavar="N", help="What stochastic roundings draw from; default: 0.")
 @click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
@@ -52,10 +53,11 @@ def bisect_command(
     context: click.Context,
     model: str,
     arithmetic: Arithmetic,
-    file: str,
+    data: tuple[str, ...],
     tolerance: float,
     metric: str,
     labels: str | None,
+    batch: int,
     out: str | None,
     seed: int,
     threads: int | None,
@@ -73,14 +75,13 @@ def bisect_command(
         raise NumcError("nothing to bisect: give the arithmetic that is not fp32, with --fma, --ops or --policy")
     options = arithmetic.options()
     from numc.compiler.bisect import Interrupted, bisect
-    from numc.runtime.program import seed_number
 
     try:
         with _progress() as progress:
             found = bisect(
-                model, lambda names: read_data(file, names), fma=options.fma, ops=options.ops, policy=options.policy,
+                model, read_data(data), fma=options.fma, ops=options.ops, policy=options.policy,
                 tolerance=tolerance, metric=metric, labels=None if labels is None else read_labels(labels),
-                shapes=fixed, target=options.target, threads=threads, seed=seed_number(seed), progress=progress,
+                batch=batch, shapes=fixed, target=options.target, threads=threads, seed=seed, progress=progress,
             )  # fmt: skip
     except Interrupted as stopped:
         if stopped.best is not None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ import click
 import numpy.typing as npt
 
 from numc.compiler.cli import output
-from numc.compiler.cli.inputs import read_file
+from numc.compiler.cli.inputs import data_option, read_data, read_labels
 from numc.compiler.cli.source import check_model, parse_shapes, shape_option
-from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.errors import NumcError
 from numc.compiler.files import check_writable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Examples:
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @click.option("--fma", "fmas", multiple=True, metavar="FMA,...", help="FMA operators. Repeatable.")
 @click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable.")
-@click.option("--data", multiple=True, required=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
+@data_option
 @click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
 @click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
@@ -85,8 +85,8 @@ def compare_command(
         check_writable(Path(kept))
     operators = [operator for text in fmas for operator in split_list("--fma", text)]
     names = [name for text in metrics for name in split_list("--metric", text)]
-    given = _read_data(data)
-    of_labels = None if labels is None else _read_labels(labels)
+    given = read_data(data)
+    of_labels = None if labels is None else read_labels(labels)
 
     from numc.compiler.compare import FMAS, Interrupted, compare
 
@@ -170,55 +170,6 @@ def _check_places(report: str | None, plots: str | None, results: str | None) ->
                 raise NumcError(f"{folder}: is a file: name a folder for plots")
     if results is not None:
         check_writable(Path(results))
-
-
-def _read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
-    """The arrays by input, or one without a name. Raises NumcError."""
-    given: dict[str, Array] = {}
-    for text in texts:
-        name, equals, file = text.partition("=")
-        if not equals or Path(text).exists():
-            name, file = "", text
-        content = _read(file)
-        if isinstance(content, dict) and name:
-            listed = ", ".join(content)
-            raise NumcError(
-                f"--data {text}: it has the arrays {listed}: name one, such as {text}:{next(iter(content), '')}"
-            )
-        if not isinstance(content, dict) and not name:
-            if len(texts) > 1:
-                raise NumcError(f"--data {text}: an array without a name beside others: write NAME={text}")
-            return content
-        for key, array in content.items() if isinstance(content, dict) else [(name, content)]:
-            if key in given:
-                raise NumcError(f"--data {text}: '{key}' is given twice")
-            given[key] = array
-    return given
-
-
-def _read_labels(text: str) -> Array:
-    content = _read(text)
-    if isinstance(content, dict):
-        if "labels" not in content:
-            listed = ", ".join(content) or "no array"
-            raise NumcError(f"--labels {text}: it has {listed}: name one, such as {text}:{next(iter(content), 'NAME')}")
-        return content["labels"]
-    return content
-
-
-def _read(text: str) -> Array | dict[str, Array]:
-    """A numpy file, or FILE:ARRAY. Raises NumcError."""
-    file, colon, name = text.rpartition(":")
-    if not colon or Path(text).exists():
-        return read_file(text)
-    content = read_file(file)
-    if not isinstance(content, dict):
-        raise NumcError(f"{text}: {file} is one array without a name: leave ':{name}' out")
-    if name not in content:
-        raise NumcError(
-            f"{text}: there is no array '{name}' in it{did_you_mean(name, content)}: it has {', '.join(content)}"
-        )
-    return content[name]
 
 
 def _command(context: click.Context, model: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numc.compiler.cli import output
-from numc.compiler.cli.inputs import read_data
+from numc.compiler.cli.inputs import data_option, read_data
 
 if TYPE_CHECKING:
     from numc.compiler.difference import Difference
@@ -27,20 +27,21 @@ Examples:
 @click.command("diff", epilog=_EPILOG)
 @click.argument("a", metavar="A.numc")
 @click.argument("b", metavar="B.numc")
-@click.option("--data", "file", required=True, metavar="FILE.npz", help="Inputs by name; other arrays are left out.")
+@data_option
 @click.option("--seed", type=int, default=0, metavar="N", help="What stochastic roundings draw from; default: 0.")
 @click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
-def diff_command(a: str, b: str, file: str, seed: int, threads: int | None, want_json: bool) -> None:
+def diff_command(a: str, b: str, data: tuple[str, ...], seed: int, threads: int | None, want_json: bool) -> None:
     """Run two programs of one model side by side and compare the results of every contraction, bit by bit."""
+    from numc.compiler.compare_data import named
     from numc.compiler.diff import diff, load_program
     from numc.runtime.program import seed_number
 
     seed_number(seed)
     programs = load_program(a), load_program(b)
-    data = read_data(file, [spec.name for spec in programs[0].inputs])
+    inputs = named(read_data(data), programs[0].inputs)
     with output.progress("comparing layers") as progress:
-        found = diff(*programs, data, threads=threads, seed=seed, progress=progress)
+        found = diff(*programs, inputs, threads=threads, seed=seed, progress=progress)
     if want_json:
         output.as_json(found.to_json())
         return

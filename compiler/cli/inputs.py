@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +34,13 @@ def input_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def data_option(function: F) -> F:
+    """Add --data, which `read_data` reads."""
+    return click.option(
+        "--data", multiple=True, required=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable."
+    )(function)
 
 
 def gather(program: Program, files: Sequence[str], seed: int | None, batch: int) -> dict[str, Array]:
@@ -87,34 +94,54 @@ def read_named(file: str) -> dict[str, Array]:
     return content
 
 
-def read_data(file: str, names: Sequence[str]) -> dict[str, Array]:
-    """Return the arrays of an .npz file that are inputs, called `names`; or the one of an .npy, if there is one input.
+def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
+    """The arrays by input, or one without a name, of what --data was given. Raises NumcError."""
+    given: dict[str, Array] = {}
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or Path(text).exists():
+            name, file = "", text
+        content = _read_array(file)
+        if isinstance(content, dict) and name:
+            listed = ", ".join(content)
+            raise NumcError(
+                f"--data {text}: it has the arrays {listed}: name one, such as {text}:{next(iter(content), '')}"
+            )
+        if not isinstance(content, dict) and not name:
+            if len(texts) > 1:
+                raise NumcError(f"--data {text}: an array without a name beside others: write NAME={text}")
+            return content
+        for key, array in content.items() if isinstance(content, dict) else [(name, content)]:
+            if key in given:
+                raise NumcError(f"--data {text}: '{key}' is given twice")
+            given[key] = array
+    return given
 
-    Others, such as labels, are left out. Raises NumcError if inputs are missing.
-    """
+
+def read_labels(text: str) -> Array:
+    """The array of an .npy file, FILE:ARRAY, or the array called labels of an .npz. Raises NumcError."""
+    content = _read_array(text)
+    if isinstance(content, dict):
+        if "labels" not in content:
+            listed = ", ".join(content) or "no array"
+            raise NumcError(f"--labels {text}: it has {listed}: name one, such as {text}:{next(iter(content), 'NAME')}")
+        return content["labels"]
+    return content
+
+
+def _read_array(text: str) -> Array | dict[str, Array]:
+    """A numpy file, or FILE:ARRAY. Raises NumcError."""
+    file, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return read_file(text)
     content = read_file(file)
     if not isinstance(content, dict):
-        if len(names) != 1:
-            wanted = ", ".join(f"'{n}'" for n in names) or "none"
-            raise NumcError(f"{file}: one array, but the inputs are {wanted}: want an .npz file with them by name")
-        return {names[0]: content}
-    missing = [name for name in names if name not in content]
-    if missing:
-        near = did_you_mean(missing[0], [name for name in content if name not in names])
-        arrays = ", ".join(f"'{n}'" for n in content) or "nothing"
-        raise NumcError(f"{file}: has no array '{missing[0]}'{near}, which is an input: its arrays are {arrays}")
-    return {name: content[name] for name in names}
-
-
-def read_labels(file: str) -> Array:
-    """Return the array of an .npy file, or that called labels of an .npz. Raises NumcError."""
-    content = read_file(file)
-    if not isinstance(content, dict):
-        return content
-    if "labels" not in content:
-        arrays = ", ".join(f"'{n}'" for n in content) or "nothing"
-        raise NumcError(f"{file}: has no array 'labels': its arrays are {arrays}")
-    return content["labels"]
+        raise NumcError(f"{text}: {file} is one array without a name: leave ':{name}' out")
+    if name not in content:
+        raise NumcError(
+            f"{text}: there is no array '{name}' in it{did_you_mean(name, content)}: it has {', '.join(content)}"
+        )
+    return content[name]
 
 
 def read_file(file: str) -> Array | dict[str, Array]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import click
 
 from numc.compiler.files import write_whole
+from numc.compiler.json_values import json_values
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -38,15 +38,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 def as_json(value: Any) -> None:
     """Print one JSON document. Floats that JSON lacks become the strings "nan", "inf" and "-inf"."""
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    click.echo(json.dumps(json_values(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 @contextlib.contextmanager

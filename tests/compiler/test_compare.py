@@ -13,7 +13,7 @@ import pytest
 import numc
 from numc.compiler import compare as module
 from numc.compiler.compare_data import check_data
-from numc.compiler.compare_metrics import METRICS, RelativeError, Sums, check_metrics
+from numc.compiler.compare_metrics import METRICS, SquaredError, Sums, check_metrics
 from numc.compiler.compare_store import Store
 from numc.compiler.comparison import BREAKS, Comparison
 from numc.compiler.errors import NumcError
@@ -55,7 +55,7 @@ def test_metrics_by_hand() -> None:
     first = math.log(math.exp(1) + math.exp(2) + math.exp(3)) - 3
     second = math.log(2 * math.exp(4) + 1) - 4
     assert values["perplexity"] == pytest.approx(math.exp((first + second) / 2))
-    assert sums.error.value == 17 / (1 + 1 + 9 + 16)
+    assert sums.error.relative == 17 / (1 + 1 + 9 + 16)
 
 
 def test_top5_and_values_as_labels() -> None:
@@ -68,19 +68,22 @@ def test_top5_and_values_as_labels() -> None:
     against = Sums(("mse", "cosine"))
     against.add(np.ones((1, 3), np.float32), np.zeros((1, 3), np.float32), np.array([[1.0, 1, 3]]))
     assert against.values()["mse"] == pytest.approx(4 / 3)
-    assert against.error.value == math.inf  # against fp32, which is all zero
+    assert against.error.relative == math.inf  # against fp32, which is all zero
 
 
 def test_relative_error_of_special_values() -> None:
     def error(x: list[float], r: list[float]) -> float:
-        sums = RelativeError()
+        sums = SquaredError()
         sums.add(np.array(x, np.float32), np.array(r, np.float32))
-        return sums.value
+        return sums.relative
 
     assert error([1, 2], [1, 4]) == 4 / 17
     assert error([0, math.inf], [0, math.inf]) == 0
     assert error([math.inf], [1]) == math.inf
     assert math.isnan(error([math.nan, 1], [1, 1]))
+    sums = Sums(("mse",))
+    sums.add(np.array([1, math.inf], np.float32), np.array([4, math.inf], np.float32), None)
+    assert sums.values() == {"mse": 4.5}
 
 
 def test_data_is_cut_into_batches() -> None:
@@ -329,6 +332,30 @@ def test_what_else_is_wrong_is_said_before_anything_is_compiled(
         with pytest.raises(NumcError) as error:
             numc.compare(MLP, **digits, **{"fmas": (), **given})
         assert str(error.value).startswith(says), str(error.value)
+
+
+def test_a_comparison_inside_a_block_of_statistics(digits: dict[str, Any]) -> None:
+    given = digits["data"]["x"][:20]
+    with numc.collect_stats("exponents") as alone:
+        numc.compile(MLP)(given)
+    with numc.collect_stats("exponents") as around:
+        inside = numc.compare(MLP, given, fmas=(), batch=20)["fp32"].statistics
+    assert inside is not None
+    assert len(alone.statistics.rows) > 1
+    for row in alone.statistics.rows:
+        (own,) = (r for r in inside.rows if r.layer == row.layer)
+        assert own.tensors["result"].exponents == row.tensors["result"].exponents
+        every = [r for r in around.statistics.rows if r.layer == row.layer]
+        assert len(every) == 2  # with and without kernels that count
+        for other in every:
+            sums = [other.executions * n for n in row.tensors["result"].exponents.counts]
+            assert list(other.tensors["result"].exponents.counts) == sums
+    with numc.collect_stats("swamping"), pytest.raises(NumcError) as error:
+        numc.compare(MLP, given, fmas=())
+    assert str(error.value) == (
+        "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+        "outside of it"
+    )
 
 
 def test_modules_of_pytorch() -> None:

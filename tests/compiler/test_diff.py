@@ -170,9 +170,9 @@ def test_other_sizes(fp32: numc.Program) -> None:
         (
             "arg1",
             np.full((4, 4), np.nan, np.float32),
-            "data 'arg1': has NaN at [0, 0], 16 values in all that are not finite",
+            "data 'arg1': has NaN at [0, 0], 16 values in all that are not finite: remove them",
         ),
-        ("arg0", np.zeros((0, 4), np.float32), "data 'arg0': is empty, its shape is [0, 4]: want at least one sample"),
+        ("arg0", np.zeros((0, 4), np.float32), "data 'arg0': is empty (float32[0,4]): want at least one sample"),
         ("arg0", np.zeros((1, 5), np.float32), "input 'arg0': got float32[1,5], want float32[?,4]"),
     ],
 )

@@ -22,7 +22,7 @@ from onnx import numpy_helper
 import arithmetic_vectorised as vectorised
 import numc
 from machine import HERE
-from numc.compiler.collect import sampled_steps
+from numc.compiler.collect import Collector, sampled_steps
 from numc.compiler.errors import NumcError
 from numc.compiler.fma import Fma
 from numc.compiler.grammar import parse_fma
@@ -254,6 +254,25 @@ def test_two_observers_of_one_run() -> None:
     assert collected.statistics.rows[0].tensors["result"].elements == 25
     with numc.collect_stats("swamping"), pytest.raises(NumcError, match="another block counts swamping already"):
         numc.collect_stats("swamping").__enter__()
+
+
+def test_an_observer_may_be_done_before_the_next_one() -> None:
+    """As in a comparison inside a block: what the first one had, and dropped, is still there for the second."""
+    a = np.random.default_rng(7).standard_normal((5, 30)).astype(np.float32)
+    program, inputs = matmul("bf16_1_1"), (a, a.T.copy(), np.zeros((5, 5), np.float32))
+    kept = []
+
+    def reuse_memory(kernel: int, operands: int, phase: int) -> None:
+        if phase == 1:
+            kept.extend(np.full((2, 5, 5), np.nan, np.float32) for _ in range(50))
+
+    with numc.collect_stats("exponents") as alone:
+        program(*inputs)
+    first = Collector(program, ("exponents",), Fraction(1))
+    with program.observe(first.observe), program.observe(reuse_memory), numc.collect_stats("exponents") as second:
+        program(*inputs)
+    assert kept
+    assert first.rows() == second.statistics.rows == alone.statistics.rows
 
 
 def test_what_cannot_be_counted_says_so() -> None:
