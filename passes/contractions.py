@@ -26,6 +26,7 @@ from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.quantize import quantize_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
+from numc.passes.skip_zeros import PHASE
 from numc.passes.staging import Padded, Plane, stage_text, unpadded
 from numc.passes.weights import Packing, packing_of
 from numc.passes.whole import whole_text
@@ -142,14 +143,15 @@ class _Lowering:
         task = self._named(self._drivers, _functions_of(driver), "driver", "task")
         lanes_operand = found.lanes if padding is None else padding.operand(found)
         operands = [found.rows, lanes_operand, *first_streams, *last_streams, out]
-        number = len(self.table)
+        number = -1 if PHASE in generic.attributes else len(self.table)
         calibrated = self._calibration.get(number)
         text = call_text(task, kernel, side, packing, found, operands, driver.plane, calibrated)
         callee = self._named(self._calls, text, "contraction", "contraction")
         about = layout(kernel, side) if side else None
         name, passes = _name(generic), found.fma.passes
         described = (number, str(found.fma), passes, name, found.swap, side, about, driver.plane, kernel.counts)
-        self.table.append(Contraction(*described))
+        if number >= 0:
+            self.table.append(Contraction(*described))
         place = generic if last is None else last.op
         drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
         with ir.InsertionPoint(place), generic.location:
