@@ -26,7 +26,7 @@ from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.quantize import quantize_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
-from numc.passes.skip_zeros import PHASE
+from numc.passes.skip_zeros import BY_PHASES, PHASE
 from numc.passes.staging import Padded, Plane, stage_text, unpadded
 from numc.passes.weights import Packing, packing_of
 from numc.passes.whole import whole_text
@@ -41,7 +41,8 @@ class Contraction:
 
     passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies packed
     in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory. counts: how
-    many additions of a multiply-add it can count.
+    many additions of a multiply-add it can count. phases: whether it is computed by phases where nobody watches
+    (skip_zeros.py).
     """
 
     id: int
@@ -53,6 +54,7 @@ class Contraction:
     layout: Layout | None
     plane: Plane | None
     counts: int = 0
+    phases: bool = False
 
 
 def contractions_to_kernels(
@@ -150,8 +152,9 @@ class _Lowering:
         about = layout(kernel, side) if side else None
         name, passes = _name(generic), found.fma.passes
         described = (number, str(found.fma), passes, name, found.swap, side, about, driver.plane, kernel.counts)
+        phases = BY_PHASES in generic.attributes
         if number >= 0:
-            self.table.append(Contraction(*described))
+            self.table.append(Contraction(*described, phases))
         place = generic if last is None else last.op
         drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
         with ir.InsertionPoint(place), generic.location:

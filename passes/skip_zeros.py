@@ -28,12 +28,18 @@ from torch_mlir.dialects import arith, func, scf, tensor
 
 from numc.compiler.dialect import draws
 from numc.passes import walk
-from numc.passes.spread import Axis, Insertion, Spread, Taps, find
+from numc.passes.spread import Axis, Insertion, Spread, find
 from numc.passes.tidy_conversions import tensor_is_in
 
-#: Marks the contractions that are a phase: parts of one, that nobody watches.
-PHASE = "numc.phase"
+#: Marks contractions that are a phase, a part of one; and those computed by phases where nobody watches.
+PHASE, BY_PHASES = "numc.phase", "numc.by_phases"
 
+# What makes a spread operand or an initial value out of others, without an effect.
+_MAKERS = (
+    "linalg.generic",
+    "tensor.empty",
+    *(f"tensor.{n}" for n in ("insert_slice", "extract_slice", "expand_shape", "collapse_shape")),
+)
 _WATCHED = "numc_watched"
 _MINUS_ZERO = -(1 << 31)
 
@@ -53,8 +59,8 @@ def _out_dims(spread: Spread) -> dict[int, Axis]:
 
 
 def _starts_in_format(spread: Spread) -> bool:
-    to = str(spread.fma.acc)
-    return to == "fp32" or tensor_is_in(spread.generic.operands[2], to)
+    to, start = str(spread.fma.acc), spread.generic.operands[2]
+    return to == "fp32" or tensor_is_in(start, to) or walk.filled_with(start) == "0.000000e+00 : f32"
 
 
 def _is_uniform(value: ir.Value, dims: dict[int, Axis]) -> bool:
@@ -105,6 +111,7 @@ def _split(spread: Spread) -> None:
         operands[spread.number] = _spread_again(spread, operand)
         operands[2] = _resized(operands[2], {}, target)
         whole = _like(generic, operands, walk.indexing_maps(generic))
+        whole.owner.attributes[BY_PHASES] = ir.UnitAttr.get()
         scf.YieldOp([whole])
     result.replace_all_uses_with(choice.results[0])
     _erase_unused(generic)
@@ -117,7 +124,7 @@ def _erase_unused(op: ir.Operation) -> None:
     makers = [v.owner.operation for v in op.operands if not isinstance(v.owner, ir.Block)]
     op.erase()
     for maker in dict.fromkeys(makers):
-        if maker.name in ("linalg.generic", "tensor.insert_slice", "tensor.expand_shape", "tensor.empty"):
+        if maker.name in _MAKERS:
             _erase_unused(maker)
 
 
@@ -131,21 +138,19 @@ def _compact(spread: Spread) -> ir.Value:
     shape = [sizes.get(d, n) for d, n in enumerate(whole.shape)]
     if shape == list(ir.RankedTensorType(insertion.source.type).shape) and not any(offsets):
         return insertion.source
-    first, last = insertion.ops[0], insertion.ops[-1]
-    zeros = _resized(last.operands[1], sizes)
-    return _insert(insertion.source, zeros, offsets, [1] * len(shape), list(first.operands)[2:])
+    zeros = _zeros(shape, insertion.sizes)
+    return _insert(insertion.source, zeros, offsets, [1] * len(shape), insertion.source_sizes)
 
 
 def _spread_again(spread: Spread, operand: ir.Value) -> ir.Value:
     """The spread operand, with all its zeros, from the compact one."""
     insertion = spread.insertion
-    fill = insertion.ops[-1].operands[1]
-    zeros, dynamic = _resized(fill, {}), _room(fill).operands
+    zeros = _zeros(ir.RankedTensorType(insertion.whole.type).shape, insertion.sizes)
     axes = {axis.dim: axis for axis in spread.axes}
     rank = ir.RankedTensorType(zeros.type).rank
     offsets = [axes[d].offset % axes[d].stride if d in axes else 0 for d in range(rank)]
     strides = [axes[d].stride if d in axes else 1 for d in range(rank)]
-    return _viewed(insertion, _insert(operand, zeros, offsets, strides, dynamic))
+    return _viewed(insertion, _insert(operand, zeros, offsets, strides, insertion.sizes))
 
 
 def _viewed(insertion: Insertion, value: ir.Value) -> ir.Value:
@@ -165,7 +170,7 @@ def _viewed(insertion: Insertion, value: ir.Value) -> ir.Value:
     return ir.Operation.create(
         "tensor.expand_shape",
         results=[ir.RankedTensorType.get(shape, ir.F32Type.get())],
-        operands=[value, *list(view.operands)[1:]],
+        operands=[value, *insertion.viewed_sizes],
         attributes=attributes,
     ).results[0]
 
@@ -179,29 +184,31 @@ def _part(spread: Spread, operand: ir.Value, phase: Sequence[int]) -> ir.Value:
     if len(taps) < len(found):
         return start  # zeros only
     operands, maps = list(generic.operands), walk.indexing_maps(generic)
-    operands[spread.number] = _viewed(spread.insertion, operand)
-    operands[1 - spread.number] = _kernel(operands[1 - spread.number], axes, taps)
-    operands[2] = start
     places = list(maps[spread.number].results)
-    for axis, t in zip(axes, taps, strict=True):
-        places[axis.place] = ir.AffineExpr.get_dim(axis.o) + t.start
-        if axis.k is not None:
-            places[axis.place] = places[axis.place] + ir.AffineExpr.get_dim(axis.k) * t.stride
+    read, kept = {}, {}
+    for axis, r, t in zip(axes, phase, taps, strict=True):
+        read[axis.place] = (t.start, axis.outputs_of(r) + (t.count - 1) * t.stride, 1)
+        places[axis.place] = ir.AffineExpr.get_dim(axis.o)
+        if axis.k is not None and axis.kernel_dim is not None:
+            kept[axis.kernel_dim] = (t.first, t.count, t.step)
+            places[axis.place] += ir.AffineExpr.get_dim(axis.k) * t.stride
     maps[spread.number] = ir.AffineMap.get(maps[2].n_dims, 0, places)
+    operands[spread.number] = _slice(_viewed(spread.insertion, operand), read, spread.insertion.viewed_sizes)
+    operands[1 - spread.number] = _slice(operands[1 - spread.number], kept, ())
+    operands[2] = start
     part = _like(generic, operands, maps)
     part.owner.attributes[PHASE] = ir.UnitAttr.get()
     return part
 
 
-def _kernel(value: ir.Value, axes: Sequence[Axis], taps: Sequence[Taps]) -> ir.Value:
-    """The taps of the other operand."""
+def _slice(value: ir.Value, kept: Mapping[int, tuple[int, int, int]], dynamic: Sequence[ir.Value]) -> ir.Value:
+    """A part of a tensor; kept: offset, size and stride in the dimensions that are not kept as they are."""
     sizes = list(ir.RankedTensorType(value.type).shape)
     offsets, strides = [0] * len(sizes), [1] * len(sizes)
-    for axis, t in zip(axes, taps, strict=True):
-        if axis.kernel_dim is not None:
-            offsets[axis.kernel_dim], sizes[axis.kernel_dim], strides[axis.kernel_dim] = t.first, t.count, t.step
+    for dim, (offset, size, stride) in kept.items():
+        offsets[dim], sizes[dim], strides[dim] = offset, size, stride
     kind = ir.RankedTensorType.get(sizes, ir.F32Type.get())
-    return tensor.ExtractSliceOp(kind, value, [], [], [], offsets, sizes, strides).result
+    return tensor.ExtractSliceOp(kind, value, [], list(dynamic), [], offsets, sizes, strides).result
 
 
 def _joined(spread: Spread, parts: Sequence[tuple[Sequence[int], ir.Value]], target: ir.Value) -> ir.Value:
@@ -235,26 +242,29 @@ def _resized(value: ir.Value, sizes: Mapping[int, int], target: ir.Value | None 
     """A uniform tensor made anew, with other sizes of some dimensions, in `target` if that is given."""
     op = value.owner.operation
     if op.name == "tensor.empty":
-        return _alloc(op, sizes) if target is None else target
+        shape = [sizes.get(d, n) for d, n in enumerate(ir.RankedTensorType(value.type).shape)]
+        return _alloc(shape, op.operands) if target is None else target
     maps = walk.indexing_maps(op)
     operands = [_resized(v, sizes, target) if m == maps[-1] else v for v, m in zip(op.operands, maps, strict=True)]
     return _like(op, operands, maps)
 
 
-def _alloc(empty: ir.Operation, sizes: Mapping[int, int]) -> ir.Value:
-    """Room like that of a tensor.empty, but memory of its own: nothing may put it into what it is copied to later.
-
-    Kernels want their outputs row by row, and the joined outputs are the same memory whichever way they came.
-    """
-    kind = ir.RankedTensorType(empty.results[0].type)
-    shape = [sizes.get(d, n) for d, n in enumerate(kind.shape)]
-    dynamic = list(empty.operands)
+def _alloc(shape: Sequence[int], dynamic: Sequence[ir.Value]) -> ir.Value:
+    """Memory of its own, which nothing may make a part of what it is copied to later: kernels want rows to be dense."""
     return ir.Operation.create(
         "bufferization.alloc_tensor",
-        results=[ir.RankedTensorType.get(shape, kind.element_type)],
-        operands=dynamic,
+        results=[ir.RankedTensorType.get(shape, ir.F32Type.get())],
+        operands=list(dynamic),
         attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(dynamic), 0, 0])},
     ).results[0]
+
+
+def _zeros(shape: Sequence[int], dynamic: Sequence[ir.Value]) -> ir.Value:
+    f32 = ir.F32Type.get()
+    zero = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 0.0)).result
+    rank = len(shape)
+    maps = [ir.AffineMap.get(rank, 0, []), ir.AffineMap.get_identity(rank)]
+    return _generic([zero], _alloc(shape, dynamic), maps, ["parallel"] * rank, lambda x, _: x)
 
 
 def _like(op: ir.Operation, operands: list[ir.Value], maps: list[ir.AffineMap]) -> ir.Value:
@@ -343,7 +353,6 @@ def _generic(
     kinds: list[str],
     body: Callable[[ir.Value, ir.Value], ir.Value],
 ) -> ir.Value:
-    element = ir.RankedTensorType(start.type).element_type
     iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
     new = ir.Operation.create(
         "linalg.generic",
@@ -356,7 +365,8 @@ def _generic(
         },
         regions=1,
     )
-    block = new.regions[0].blocks.append(ir.F32Type.get() if kinds else element, element, arg_locs=[ir.Location.unknown()] * 2)
+    taken = [getattr(v.type, "element_type", v.type) for v in (*inputs, start)]
+    block = new.regions[0].blocks.append(*taken, arg_locs=[ir.Location.unknown()] * len(taken))
     with ir.InsertionPoint(block):
         ir.Operation.create("linalg.yield", operands=[body(*block.arguments)])
     return new.results[0]

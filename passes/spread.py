@@ -6,9 +6,8 @@ kernel, and zeros at all others: they are a phase, a contraction of its own with
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from torch_mlir import ir
@@ -20,22 +19,24 @@ from numc.passes import walk
 
 @dataclass(frozen=True)
 class Insertion:
-    """A tensor that is +0 but for the elements of `source`: along dimension d from `offsets[d]` on, `strides[d]` apart.
+    """A tensor, `whole`, that is +0 but for the elements of `source`: they begin at `offsets`, `strides` apart.
 
-    Sizes are those of the ends: `ops` made it, the first of them from the source, the last of them the whole. view: the
-    tensor.expand_shape of other dimensions that follows, if any.
+    source_sizes, sizes: those of the source and of the whole that are not known now. view: the tensor.expand_shape of
+    other dimensions that follows, if any.
     """
 
     source: ir.Value
+    whole: ir.Value
     offsets: tuple[int, ...]
     strides: tuple[int, ...]
-    ops: tuple[ir.Operation, ...]
+    source_sizes: tuple[ir.Value, ...] = ()
+    sizes: tuple[ir.Value, ...] = ()
     view: ir.Operation | None = None
 
     @property
-    def whole(self) -> ir.Value:
-        """The tensor with the zeros, before the view."""
-        return self.ops[-1].results[0]
+    def viewed_sizes(self) -> tuple[ir.Value, ...]:
+        """Sizes of the view that are not known now."""
+        return self.sizes if self.view is None else tuple(self.view.operands)[1:]
 
     def dimension(self, viewed: int) -> int | None:
         """The dimension of the whole that dimension `viewed` of the view is; None where the view splits it."""
@@ -172,30 +173,83 @@ def inserted(value: ir.Value) -> Insertion | None:
         inner = inserted(op.operands[0])
         if inner is None or inner.view is not None:
             return None
-        found = Insertion(inner.source, inner.offsets, inner.strides, inner.ops, op)
+        found = replace(inner, view=op)
         kept = {found.dimension(n) for n in range(ir.RankedTensorType(value.type).rank)}
-        spread = {n for n, stride in enumerate(inner.strides) if stride > 1}
-        return found if spread <= kept else None
-    if op.name != "tensor.insert_slice" or walk.filled_with(op.operands[1]) != "0.000000e+00 : f32":
+        return found if {n for n, stride in enumerate(inner.strides) if stride > 1} <= kept else None
+    outer = _padded(op) if op.name == "tensor.insert_slice" else _widened(op)
+    inner = None if outer is None else inserted(outer.source)
+    if outer is None or inner is None or inner.view is not None:
+        return outer
+    offsets = (o + s * i for o, s, i in zip(outer.offsets, outer.strides, inner.offsets, strict=True))
+    strides = (s * i for s, i in zip(outer.strides, inner.strides, strict=True))
+    return replace(inner, whole=value, offsets=tuple(offsets), strides=tuple(strides), sizes=outer.sizes)
+
+
+def _padded(op: ir.Operation) -> Insertion | None:
+    """A tensor.insert_slice into zeros."""
+    source, into, *dynamic = op.operands
+    if walk.filled_with(into) != "0.000000e+00 : f32":
         return None
-    fill, source = op.operands[1].owner.operation, op.operands[0]
-    if fill.operands[len(fill.operands) - 1].owner.name != "tensor.empty":
+    offsets, strides = _numbers(op, "static_offsets"), _numbers(op, "static_strides")
+    unknown = ir.ShapedType.get_dynamic_size()
+    if unknown in (*offsets, *strides) or ir.RankedTensorType(source.type).rank != len(offsets):
         return None
-    offsets, strides = (
-        tuple(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "strides")
-    )
-    dynamic = ir.ShapedType.get_dynamic_size()
-    if dynamic in (*offsets, *strides) or ir.RankedTensorType(source.type).rank != len(offsets):
+    room = into.owner.operands[len(into.owner.operands) - 1]
+    if isinstance(room.owner, ir.Block) or room.owner.name != "tensor.empty":
         return None
-    inner = inserted(source)
-    if inner is None or inner.view is not None:
-        return Insertion(source, offsets, strides, (op,))
-    return Insertion(
-        inner.source,
-        tuple(o + s * i for o, s, i in zip(offsets, strides, inner.offsets, strict=True)),
-        tuple(s * i for s, i in zip(strides, inner.strides, strict=True)),
-        (*inner.ops, op),
-    )
+    return Insertion(source, op.results[0], offsets, strides, tuple(dynamic), tuple(room.owner.operands))
+
+
+def _widened(op: ir.Operation) -> Insertion | None:
+    """Zeros behind every element of one dimension, which front ends write as a dimension of its own.
+
+    It is split in two, the second of which is padded from one to the stride; they are joined again, and what is behind
+    the last element may be cut off.
+    """
+    cut, whole = op, op.results[0] if op.results else None
+    if op.name == "tensor.extract_slice":
+        if len(op.operands) != 1 or any(_numbers(op, "static_offsets")) or set(_numbers(op, "static_strides")) != {1}:
+            return None
+        cut = _maker(op.operands[0])
+    if whole is None or cut is None or cut.name != "tensor.collapse_shape":
+        return None
+    insert = _maker(cut.operands[0])
+    pad = _padded(insert) if insert is not None and insert.name == "tensor.insert_slice" else None
+    split = None if pad is None else _maker(pad.source)
+    if pad is None or split is None or split.name != "tensor.expand_shape":
+        return None
+    if any(pad.offsets) or set(pad.strides) != {1}:
+        return None
+    source, joined = split.operands[0], ir.ArrayAttr(cut.attributes["reassociation"])
+    kinds = [ir.RankedTensorType(v.type) for v in (source, split.results[0], pad.whole, cut.results[0], whole)]
+    if not all(kind.has_static_shape for kind in kinds):
+        return None
+    before, narrow, wide, after, ends = (list(kind.shape) for kind in kinds)
+    pairs = [dim for dim, group in enumerate(joined) if len(ir.ArrayAttr(group)) == 2]
+    if len(pairs) != 1 or len(wide) != len(before) + 1:
+        return None
+    (dim,) = pairs
+    stride = wide[dim + 1]
+    if narrow != [*before[: dim + 1], 1, *before[dim + 1 :]] or wide != [
+        *before[: dim + 1],
+        stride,
+        *before[dim + 1 :],
+    ]:
+        return None
+    if any(end != n for d, (end, n) in enumerate(zip(ends, after, strict=True)) if d != dim):
+        return None
+    if ends[dim] <= (before[dim] - 1) * stride:
+        return None  # an element is cut off
+    strides = tuple(stride if d == dim else 1 for d in range(len(before)))
+    return Insertion(source, whole, (0,) * len(before), strides)
+
+
+def _maker(value: ir.Value) -> ir.Operation | None:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def _numbers(op: ir.Operation, name: str) -> tuple[int, ...]:
+    return tuple(ir.DenseI64ArrayAttr(op.attributes[name]))
 
 
 def _axes(generic: ir.Operation, number: int, insertion: Insertion) -> tuple[Axis, ...] | None:
@@ -246,16 +300,3 @@ def _only(places: list[walk.Linear], loop: int) -> int | None:
 
 def _uses(places: list[list[walk.Linear]], loop: int) -> int:
     return sum(loop in coefficients for m in places for coefficients, _ in m)
-
-
-def work(spread: Spread) -> tuple[int, int]:
-    """Multiply-adds along the spread dimensions: of the whole contraction, and of its phases."""
-    whole = math.prod(axis.outputs * axis.taps for axis in spread.axes)
-    phases = 0
-    for phase in spread.phases():
-        taps = [axis.taps_of(r) for axis, r in zip(spread.axes, phase, strict=True)]
-        phases += math.prod(
-            axis.outputs_of(r) * (0 if t is None else t.count)
-            for axis, r, t in zip(spread.axes, phase, taps, strict=True)
-        )
-    return whole, phases
