@@ -74,13 +74,17 @@ def _is_uniform(value: ir.Value, dims: dict[int, Axis]) -> bool:
         return False
     if any(inner.name == "linalg.index" or draws(inner) for inner in walk.operations(op)):
         return False
-    maps = walk.indexing_maps(op)
-    if maps[-1] != ir.AffineMap.get_identity(maps[-1].n_dims):
+    *inputs, into = zip(op.operands, walk.indexing_maps(op), strict=True)
+    if into[1] != ir.AffineMap.get_identity(into[1].n_dims):
         return False
-    return all(
-        _is_uniform(operand, dims) if m == maps[-1] else not _names(m, dims)
-        for operand, m in zip(op.operands, maps, strict=True)
-    )
+    if not (_is_uniform(into[0], dims) or (_only_writes(op) and ir.RankedTensorType(value.type).has_static_shape)):
+        return False
+    return all(_is_uniform(v, dims) if m == into[1] else not _names(m, dims) for v, m in inputs)
+
+
+def _only_writes(op: ir.Operation) -> bool:
+    """Whether a linalg.generic does not read what it writes into."""
+    return walk.is_unused(walk.body(op).arguments[walk.input_count(op)])
 
 
 def _names(map_: ir.AffineMap, dims: dict[int, Axis]) -> bool:
@@ -102,7 +106,7 @@ def _split(spread: Spread) -> None:
         operand = _compact(spread)
         parts = [(phase, _part(spread, operand, phase)) for phase in spread.phases()]
         holds = [_is_finite(spread), _has_no_minus_zero([part for _, part in parts]), _is_unwatched()]
-        target = _resized(_room(generic.operands[2]).results[0], {})
+        target = _alloc(ir.RankedTensorType(result.type).shape, _sizes(generic.operands[2]))
         choice = scf.IfOp(arith.AndIOp(arith.AndIOp(*holds[:2]).result, holds[2]).result, [result.type], has_else=True)
     with ir.InsertionPoint(choice.then_block), generic.location:
         scf.YieldOp([_joined(spread, parts, target)])
@@ -213,14 +217,14 @@ def _slice(value: ir.Value, kept: Mapping[int, tuple[int, int, int]], dynamic: S
 
 def _joined(spread: Spread, parts: Sequence[tuple[Sequence[int], ir.Value]], target: ir.Value) -> ir.Value:
     """The outputs of all phases, every one in its places of `target`."""
-    room = _room(spread.generic.operands[2])
+    sizes = _sizes(spread.generic.operands[2])
     rank = ir.RankedTensorType(target.type).rank
     found = target
     for phase, part in parts:
         offsets, strides = [0] * rank, [1] * rank
         for axis, r in zip(spread.axes, phase, strict=True):
             offsets[axis.out_dim], strides[axis.out_dim] = r, axis.stride
-        found = _insert(part, found, offsets, strides, room.operands)
+        found = _insert(part, found, offsets, strides, sizes)
     return found
 
 
@@ -232,21 +236,28 @@ def _insert(
     return tensor.InsertSliceOp(source, target, [], list(dynamic), [], offsets, shape, strides).result
 
 
-def _room(value: ir.Value) -> ir.Operation:
-    """The empty tensor that a uniform one is computed into."""
-    op: ir.Operation = value.owner.operation
-    return op if op.name == "tensor.empty" else _room(op.operands[len(op.operands) - 1])
+def _sizes(value: ir.Value) -> tuple[ir.Value, ...]:
+    """The sizes of a uniform tensor that are not known now."""
+    if ir.RankedTensorType(value.type).has_static_shape:
+        return ()
+    op = value.owner.operation
+    return tuple(op.operands) if op.name == "tensor.empty" else _sizes(op.operands[len(op.operands) - 1])
 
 
 def _resized(value: ir.Value, sizes: Mapping[int, int], target: ir.Value | None = None) -> ir.Value:
     """A uniform tensor made anew, with other sizes of some dimensions, in `target` if that is given."""
     op = value.owner.operation
+    shape = [sizes.get(d, n) for d, n in enumerate(ir.RankedTensorType(value.type).shape)]
     if op.name == "tensor.empty":
-        shape = [sizes.get(d, n) for d, n in enumerate(ir.RankedTensorType(value.type).shape)]
-        return _alloc(shape, op.operands) if target is None else target
+        return _alloc(shape, _sizes(value)) if target is None else target
     maps = walk.indexing_maps(op)
-    operands = [_resized(v, sizes, target) if m == maps[-1] else v for v, m in zip(op.operands, maps, strict=True)]
-    return _like(op, operands, maps)
+    *inputs, into = op.operands
+    operands = [_resized(v, sizes) if m == maps[-1] else v for v, m in zip(inputs, maps, strict=False)]
+    if not _only_writes(op):
+        into = _resized(into, sizes, target)
+    else:
+        into = _alloc(shape, _sizes(value)) if target is None else target
+    return _like(op, [*operands, into], maps)
 
 
 def _alloc(shape: Sequence[int], dynamic: Sequence[ir.Value]) -> ir.Value:

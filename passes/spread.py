@@ -151,10 +151,23 @@ def find(generic: ir.Operation) -> Spread | None:
         if insertion is None or max(insertion.strides) == 1:
             continue
         axes = _axes(generic, number, insertion)
-        if axes is not None:
+        if axes is not None and _shares(generic, number):
             limit = float(fma.singles[sides.index(1 - number)].format.max_finite)
             return Spread(generic, number, insertion, axes, fma, limit)
     return None
+
+
+def _shares(generic: ir.Operation, number: int) -> bool:
+    """Whether an element of the spread operand has products for several outputs.
+
+    A depthwise convolution takes as long as its memory: more passes over its output cost more than the products.
+    """
+    spread, kernel = (
+        {e.position for e in walk.indexing_maps(generic)[n].results if isinstance(e, ir.AffineDimExpr)}
+        for n in (number, 1 - number)
+    )
+    sizes, kinds = walk.loop_sizes(generic), walk.iterator_types(generic)
+    return any(kinds[d] == "parallel" and sizes[d] != 1 for d in kernel - spread)
 
 
 def _argument(value: ir.Value) -> int:
