@@ -203,7 +203,7 @@ class _Lowering:
     def finish(self) -> None:
         """Add the functions to the module."""
         self._drop_unused_weights()
-        if not self.table:
+        if not self._kernels:
             return
         parts = [_EXTERNALS, PROBE_TEXT]
         for text, name in self._drivers.items():
