@@ -6,6 +6,7 @@ kernel, and zeros at all others: they are a phase, a contraction of its own with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,6 +16,9 @@ from torch_mlir import ir
 from numc.compiler.dialect import fma_of
 from numc.compiler.fma import SOFTWARE_DATAPATHS, Fma
 from numc.passes import walk
+
+# Every phase is code of its own, and the fewer outputs it has, the worse they fill vectors.
+_MOST_PHASES = 32
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ def find(generic: ir.Operation) -> Spread | None:
         if insertion is None or max(insertion.strides) == 1:
             continue
         axes = _axes(generic, number, insertion)
-        if axes is not None and _shares(generic, number):
+        if axes is not None and math.prod(axis.stride for axis in axes) <= _MOST_PHASES and _shares(generic, number):
             limit = float(fma.singles[sides.index(1 - number)].format.max_finite)
             return Spread(generic, number, insertion, axes, fma, limit)
     return None

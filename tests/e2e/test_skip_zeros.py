@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -188,23 +188,22 @@ def test_the_switch_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "fma",
+    ("fma", "case"),
     [
-        *("avx512_bf16", "bfp(4,3,4)", "int8", "fmac(e6m9, chunk=8)", "fmac(e6m9:sr8)", "mac(e6m9:sr8)"),
-        "fma(a=bf16:sr8,acc=fp32)",
+        *(  # steps that know their place
+            (fma, CASES[0])
+            for fma in ("avx512_bf16", "bfp(4,3,4)", "int8", "fmac(e6m9, chunk=8)", "fmac(e6m9:sr8)", "mac(e6m9:sr8)")
+        ),
+        ("fma(a=bf16:sr8,acc=fp32)", CASES[0]),
+        ("mp", replace(CASES[0], stride=(6, 6))),  # 36 phases
+        ("mp", replace(CASES[5], filters=1)),  # every element has one product
     ],
 )
-def test_operators_in_which_steps_know_their_place(fma: str) -> None:
-    module, _ = compiler.lowered(source(CASES), Options(fma=fma), "numc")
+def test_what_stays_whole(fma: str, case: Case) -> None:
+    module, state = compiler.lowered(source((case,)), Options(fma=fma), "numc")
     before = str(module)
-    run = pipeline.find_pass("skip-zeros")
-    assert run is not None
-    run(module, pipeline.State(*_policy_and_target(fma)))
+    pipeline.STAGES["vector"]["skip-zeros"](module, state)
     assert str(module) == before
-
-
-def _policy_and_target(fma: str) -> tuple[pipeline.Policy, pipeline.Target]:
-    return Options(fma=fma).resolved()
 
 
 @pytest.fixture(scope="module")
