@@ -60,7 +60,8 @@ def _out_dims(spread: Spread) -> dict[int, Axis]:
 
 def _starts_in_format(spread: Spread) -> bool:
     to, start = str(spread.fma.acc), spread.generic.operands[2]
-    return to == "fp32" or tensor_is_in(start, to) or walk.filled_with(start) == "0.000000e+00 : f32"
+    is_zero = "0.000000e+00 : f32" in (walk.filled_with(start), str(walk.splat(start)))
+    return to == "fp32" or is_zero or tensor_is_in(start, to)
 
 
 def _is_uniform(value: ir.Value, dims: dict[int, Axis]) -> bool:
@@ -68,7 +69,7 @@ def _is_uniform(value: ir.Value, dims: dict[int, Axis]) -> bool:
     if isinstance(value.owner, ir.Block):
         return False
     op = value.owner.operation
-    if op.name == "tensor.empty":
+    if op.name == "tensor.empty" or walk.splat(value) is not None:
         return True
     if op.name != "linalg.generic" or len(op.results) != 1 or "reduction" in walk.iterator_types(op):
         return False
@@ -142,14 +143,14 @@ def _compact(spread: Spread) -> ir.Value:
     shape = [sizes.get(d, n) for d, n in enumerate(whole.shape)]
     if shape == list(ir.RankedTensorType(insertion.source.type).shape) and not any(offsets):
         return insertion.source
-    zeros = _zeros(shape, insertion.sizes)
+    zeros = _filled(_zero(), _alloc(shape, insertion.sizes))
     return _insert(insertion.source, zeros, offsets, [1] * len(shape), insertion.source_sizes)
 
 
 def _spread_again(spread: Spread, operand: ir.Value) -> ir.Value:
     """The spread operand, with all its zeros, from the compact one."""
     insertion = spread.insertion
-    zeros = _zeros(ir.RankedTensorType(insertion.whole.type).shape, insertion.sizes)
+    zeros = _filled(_zero(), _alloc(ir.RankedTensorType(insertion.whole.type).shape, insertion.sizes))
     axes = {axis.dim: axis for axis in spread.axes}
     rank = ir.RankedTensorType(zeros.type).rank
     offsets = [axes[d].offset % axes[d].stride if d in axes else 0 for d in range(rank)]
@@ -248,8 +249,10 @@ def _resized(value: ir.Value, sizes: Mapping[int, int], target: ir.Value | None 
     """A uniform tensor made anew, with other sizes of some dimensions, in `target` if that is given."""
     op = value.owner.operation
     shape = [sizes.get(d, n) for d, n in enumerate(ir.RankedTensorType(value.type).shape)]
-    if op.name == "tensor.empty":
-        return _alloc(shape, _sizes(value)) if target is None else target
+    number = walk.splat(value)
+    if op.name == "tensor.empty" or number is not None:
+        room = _alloc(shape, _sizes(value)) if target is None else target
+        return room if number is None else _filled(number, room)
     maps = walk.indexing_maps(op)
     *inputs, into = op.operands
     operands = [_resized(v, sizes) if m == maps[-1] else v for v, m in zip(inputs, maps, strict=False)]
@@ -270,12 +273,15 @@ def _alloc(shape: Sequence[int], dynamic: Sequence[ir.Value]) -> ir.Value:
     ).results[0]
 
 
-def _zeros(shape: Sequence[int], dynamic: Sequence[ir.Value]) -> ir.Value:
-    f32 = ir.F32Type.get()
-    zero = arith.ConstantOp(f32, ir.FloatAttr.get(f32, 0.0)).result
-    rank = len(shape)
+def _filled(number: ir.Attribute, room: ir.Value) -> ir.Value:
+    value = arith.ConstantOp(number.type, number).result
+    rank = ir.RankedTensorType(room.type).rank
     maps = [ir.AffineMap.get(rank, 0, []), ir.AffineMap.get_identity(rank)]
-    return _generic([zero], _alloc(shape, dynamic), maps, ["parallel"] * rank, lambda x, _: x)
+    return _generic([value], room, maps, ["parallel"] * rank, lambda x, _: x)
+
+
+def _zero() -> ir.Attribute:
+    return ir.FloatAttr.get(ir.F32Type.get(), 0.0)
 
 
 def _like(op: ir.Operation, operands: list[ir.Value], maps: list[ir.AffineMap]) -> ir.Value:
@@ -309,7 +315,7 @@ def _is_finite(spread: Spread) -> ir.Value:
         magnitude = arith.MaximumFOp(x, arith.NegFOp(x).result).result
         return arith.MaximumFOp(most, magnitude).result
 
-    most = _reduced(spread.generic.operands[1 - spread.number], _scalar(ir.FloatAttr.get(f32, 0.0)), larger)
+    most = _reduced(spread.generic.operands[1 - spread.number], _scalar(_zero()), larger)
     limit = arith.ConstantOp(f32, ir.FloatAttr.get(f32, spread.limit)).result
     return arith.CmpFOp(arith.CmpFPredicate.OLE, _only(most), limit).result
 
@@ -341,9 +347,7 @@ def _is_zero(value: ir.Value) -> ir.Value:
 def _scalar(value: ir.Attribute) -> ir.Value:
     """A tensor without dimensions that holds a number."""
     kind = ir.RankedTensorType.get([], value.type)
-    empty = ir.Operation.create("tensor.empty", results=[kind]).results[0]
-    number = arith.ConstantOp(value.type, value).result
-    return _generic([number], empty, [ir.AffineMap.get(0, 0, [])] * 2, [], lambda x, _: x)
+    return _filled(value, ir.Operation.create("tensor.empty", results=[kind]).results[0])
 
 
 def _only(value: ir.Value) -> ir.Value:

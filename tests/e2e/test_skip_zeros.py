@@ -39,6 +39,7 @@ class Case:
     filters: int = 3
     bias: bool = False
     dynamic: bool = False
+    constant: bool = False  # start from -1.5 everywhere
 
 
 CASES = (
@@ -46,7 +47,9 @@ CASES = (
     Case((3, 4), (3, 3), (3, 2), (2, 1), (4, 2), (1, 1), channels=3),  # kernel as large as the stride; output padding
     Case((7,), (1,), (3,), (0,), (1,), (1,), batch=2, bias=True),  # outputs without any tap
     Case((2, 3, 2), (2, 3, 3), (2, 2, 2), (1, 2, 0), (1, 1, 2), (1, 1, 1)),
-    Case((4, 5), (3, 2), (2, 2), (2, 3), (3, 3), (2, 3)),  # dilation: all taps of a phase, or every other one
+    Case(
+        (4, 5), (3, 2), (2, 2), (2, 3), (3, 3), (2, 3), constant=True
+    ),  # dilation: all taps of a phase, or every other one
     Case((3, 4), (3, 3), (1, 2), (1, 2), (1, 2), (1, 1), batch=2, groups=2),
     Case((3, 3), (2, 3), (2, 3), (0, 0), (1, 2), (1, 1), bias=True, dynamic=True),
 )
@@ -91,6 +94,9 @@ def source(cases: tuple[Case, ...]) -> Imported:
             f"%o{n} = tensor.empty({some}) : {y}",
             f"%f{n} = linalg.fill ins(%zero : f32) outs(%o{n} : {y}) -> {y}",
         ]
+        if c.constant:
+            start = f"%g{n}"
+            lines.append(f"%g{n} = arith.constant dense<-1.5> : {y}")
         if c.bias:
             start = f"%g{n}"
             lines.append(
