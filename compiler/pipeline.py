@@ -34,6 +34,7 @@ from numc.passes.packed_entry import packed_entry
 from numc.passes.parallel_loops import parallel_loops
 from numc.passes.read_only_arguments import read_only_arguments
 from numc.passes.separate_buffers import separate_buffers
+from numc.passes.skip_zeros import skip_zeros
 from numc.passes.tidy_conversions import tidy_conversions
 from numc.passes.update_in_place import return_updated, update_in_place
 from numc.passes.weights import Packing
@@ -117,6 +118,11 @@ def _check(module: ir.Module, state: State) -> None:
 
 def _read_only_arguments(module: ir.Module, state: State) -> None:
     read_only_arguments(module.operation, set(state.updates.values()))
+
+
+def _skip_zeros(module: ir.Module, _: State) -> None:
+    if not disabled("skip-zeros"):
+        skip_zeros(module.operation)
 
 
 def _drop_unused_results(module: ir.Module, _: State) -> None:
@@ -216,6 +222,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "check-arithmetic": _check,
     },
     "vector": {
+        "skip-zeros": _skip_zeros,
         "drop-unused-results": _drop_unused_results,
         "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
         "merge-products": _merge_products,  # after fusion: transposed slices are read in place

@@ -18,6 +18,7 @@ SWITCHES = {
     "merge-products": "products of one operand with parts of a weight as one product",
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
+    "skip-zeros": "transposed convolutions without the zeros between inputs",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
 }
 

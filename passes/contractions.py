@@ -26,6 +26,7 @@ from numc.passes.neighbours import VIEWS, Neighbour, consumer, producer, root
 from numc.passes.packing import Layout, layout, pack_dense_text, pack_text
 from numc.passes.quantize import quantize_text
 from numc.passes.recognise import Found, Operand, find, places_of, size_of, sizes_of
+from numc.passes.skip_zeros import BY_PHASES, PHASE
 from numc.passes.staging import Padded, Plane, stage_text, unpadded
 from numc.passes.task import task_text
 from numc.passes.weights import Packing, packing_of
@@ -41,7 +42,8 @@ class Contraction:
 
     passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies packed
     in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory. counts: how
-    many additions of a multiply-add it can count.
+    many additions of a multiply-add it can count. phases: whether it is computed by phases where nobody watches
+    (skip_zeros.py).
     """
 
     id: int
@@ -53,6 +55,7 @@ class Contraction:
     layout: Layout | None
     plane: Plane | None
     counts: int = 0
+    phases: bool = False
 
 
 def contractions_to_kernels(
@@ -143,14 +146,16 @@ class _Lowering:
         task = self._named(self._drivers, _functions_of(driver), "driver", "task")
         lanes_operand = found.lanes if padding is None else padding.operand(found)
         operands = [found.rows, lanes_operand, *first_streams, *last_streams, out]
-        number = len(self.table)
+        number = -1 if PHASE in generic.attributes else len(self.table)
         calibrated = self._calibration.get(number)
         text = call_text(task, kernel, side, packing, found, operands, driver.plane, calibrated)
         callee = self._named(self._calls, text, "contraction", "contraction")
         about = layout(kernel, side) if side else None
         name, passes = _name(generic), found.fma.passes
         described = (number, str(found.fma), passes, name, found.swap, side, about, driver.plane, kernel.counts)
-        self.table.append(Contraction(*described))
+        phases = BY_PHASES in generic.attributes
+        if number >= 0:
+            self.table.append(Contraction(*described, phases))
         place = generic if last is None else last.op
         drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
         with ir.InsertionPoint(place), generic.location:
@@ -199,7 +204,7 @@ class _Lowering:
     def finish(self) -> None:
         """Add the functions to the module."""
         self._drop_unused_weights()
-        if not self.table:
+        if not self._kernels:
             return
         parts = [_EXTERNALS, PROBE_TEXT]
         for text, name in self._drivers.items():

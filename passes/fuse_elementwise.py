@@ -36,7 +36,7 @@ def _with_numbers(generic: ir.Operation) -> ir.Operation:
     """Move the constant tensors that `generic` reads into its body, if each is one number; returns what replaces it."""
     if walk.contracts(generic):  # its kernel wants two operands
         return generic
-    numbers = [_number(value) for value in list(generic.operands)[: walk.input_count(generic)]]
+    numbers = [walk.splat(value) for value in list(generic.operands)[: walk.input_count(generic)]]
     maps, block = walk.indexing_maps(generic), walk.body(generic)
     kept = [n for n in range(len(maps)) if n >= len(numbers) or numbers[n] is None]
     if len(kept) == len(maps) or not _names_all_loops([maps[n] for n in kept]):
@@ -59,16 +59,6 @@ def _with_numbers(generic: ir.Operation) -> ir.Operation:
         ir.Operation.create("linalg.yield", operands=yielded)
     walk.replace(generic, new.results)
     return new
-
-
-def _number(value: ir.Value) -> ir.Attribute | None:
-    """The number that every element of a constant tensor is."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
-        return None
-    tensor = value.owner.attributes["value"]
-    if not isinstance(tensor, ir.DenseElementsAttr) or not tensor.is_splat:
-        return None
-    return tensor.get_splat_value()
 
 
 def _names_all_loops(maps: list[ir.AffineMap]) -> bool:

@@ -35,7 +35,7 @@ def _is_in(value: ir.Value, to: str, depth: int) -> bool:
         if generic.name != "linalg.generic":
             return False
         argument = ir.BlockArgument(value).arg_number
-        return argument < walk.input_count(generic.operation) and _tensor_is_in(
+        return argument < walk.input_count(generic.operation) and tensor_is_in(
             generic.operands[argument], to, depth + 1
         )
     owner = value.owner
@@ -50,12 +50,13 @@ def _is_in(value: ir.Value, to: str, depth: int) -> bool:
     return False
 
 
-def _tensor_is_in(value: ir.Value, to: str, depth: int) -> bool:
+def tensor_is_in(value: ir.Value, to: str, depth: int = 0) -> bool:
+    """Whether the elements of a tensor are known to be in the format `to`; depth: how far this looked already."""
     if isinstance(value.owner, ir.Block):
         return False
     owner = value.owner
     if owner.name in _VIEWS:
-        return _tensor_is_in(owner.operands[0], to, depth + 1)
+        return tensor_is_in(owner.operands[0], to, depth + 1)
     if owner.name != "linalg.generic":
         return False
     # A reduction yields its accumulator unchanged when there is nothing to reduce: its start must be in the format too,

@@ -184,6 +184,14 @@ def _name(location: ir.Location) -> str:
     return ""
 
 
+def splat(value: ir.Value) -> ir.Attribute | None:
+    """The number that every element of a constant tensor is; None if it is anything else."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
+        return None
+    tensor = value.owner.attributes["value"]
+    return tensor.get_splat_value() if isinstance(tensor, ir.DenseElementsAttr) and tensor.is_splat else None
+
+
 def filled_with(value: ir.Value) -> str | None:
     """The f32 constant that a tensor is filled with, as text; None if it is anything else."""
     return None if isinstance(value.owner, ir.Block) else fills_with(value.owner.operation)

@@ -136,6 +136,8 @@ NUMC_API void numc_fail(int32_t code) __attribute__((noreturn));
 NUMC_API uint32_t numc_ftz_begin(void);
 NUMC_API void numc_ftz_end(uint32_t saved);
 NUMC_API int64_t numc_stream(int64_t operation);
+/* Whether the run that calls this has an observer. */
+NUMC_API int32_t numc_watched(void);
 NUMC_API uint32_t numc_underflow_begin(void);
 NUMC_API int32_t numc_underflow_end(uint32_t saved);
 

@@ -89,3 +89,7 @@ int32_t numc_default_threads(void) {
   }
 }
 }
+
+extern "C" int32_t numc_watched(void) {
+  return numc::current_run != nullptr && numc::current_run->observer != nullptr ? 1 : 0;
+}

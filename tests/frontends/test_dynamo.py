@@ -116,6 +116,38 @@ def test_convolution_gradients(rank: int, transposed: bool) -> None:
     assert count == 243
 
 
+def test_gradients_of_strided_convolutions_skip_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Phases of one, two (in groups) and three dimensions; the same bits as with all products."""
+    torch.manual_seed(0)
+    cases = [(rank, kernel, 1 + (rank == 2)) for rank, kernel in ((1, 1), (2, 3), (3, 4))]
+    given = []
+    for rank, kernel, groups in cases:
+        x, w = torch.randn(2, 4, *[7] * rank), torch.randn(6, 4 // groups, *[kernel] * rank)
+        given.append(
+            (torch.randn_like(aten.convolution(x, w, None, [2], [kernel // 2], [1], False, [0], groups)), x, w)
+        )
+
+    def gradients(*tensors: Any) -> list[Any]:
+        found = []
+        for n, (_, kernel, groups) in enumerate(cases):
+            how = ([2], [kernel // 2], [1], False, [0], groups, [True, False, False])
+            found.append(aten.convolution_backward(*tensors[3 * n : 3 * n + 3], None, *how)[0])
+        return found
+
+    results = []
+    for off, by_phases in (("", 3), ("skip-zeros", 0)):
+        torch._dynamo.reset()
+        monkeypatch.setenv("NUMC_DISABLE", off)
+        backend = numc.backend("bf16_1_1")
+        results.append(torch.compile(gradients, backend=backend)(*(t for one in given for t in one)))
+        programs = [program for region in backend.regions for program in region.programs.values()]
+        assert sum(c["phases"] for program in programs for c in program.manifest["contractions"]) == by_phases
+    for a, b, (grad, x, w), (_, kernel, groups) in zip(*results, given, cases, strict=True):
+        assert torch.equal(a.view(torch.int32), b.view(torch.int32))
+        how = ([2], [kernel // 2], [1], False, [0], groups, [True, False, False])
+        close(a, aten.convolution_backward(grad, x, w, None, *how)[0], float(a.abs().max()), 0.05)
+
+
 @pytest.mark.parametrize("kernel", [1, 2, 3])
 def test_max_pool_gradients(kernel: int) -> None:
     torch.manual_seed(0)
