@@ -27,7 +27,8 @@ def test_pass(file: Path) -> None:
     module = parse_module(file.read_text(), file.name)
     target = TARGETS["x86-64-v2" if file.stem == "without-fma" else "x86-64-v3"]
     weights = frozenset({1, 2}) if file.stem == "fold-constants" else frozenset()
-    run(module, pipeline.State(plain("bf16_1_1"), target, weights=weights))
+    updates = {0: 0, 1: 1} if file.stem in ("update-in-place", "return-updated") else {}
+    run(module, pipeline.State(plain("bf16_1_1"), target, weights=weights, updates=updates))
     assert module.operation.verify()
     options = Options(match_filename=str(file))
     parser = Parser(options, io.StringIO(file.read_text()), *pattern_for_opts(options))
