@@ -127,7 +127,7 @@ def compiled(
     nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
     for node in nodes:
         node.meta["numc"] = node.name, names[node], roles[node]
-    inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    inputs = list(graph_module.graph.find_nodes(op="placeholder"))
     updates = dict(zip(_results(graph_module.graph), [inputs[n] for n in updated], strict=False))
     eager = {node: why for node in nodes if (why := _against(node))}
     while True:
@@ -238,9 +238,9 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
     output = graph.output_node()
     single = isinstance(output.args[0], fx.Node)
     output.args = (tuple(_results(graph)),)
-    updates = _updates(graph, places)
     inputs, weights = [], {}
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    placeholders = list(graph.find_nodes(op="placeholder"))
+    updates = _updates(placeholders, _results(graph), places)
     for number, node in enumerate(placeholders):
         inputs.append(_argument(f"i{number}", node))
     for node in [node for node in graph.nodes if node.op == "get_attr"]:
@@ -268,11 +268,10 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
     return Region(imported, arithmetic, single, len(marked), layouts)
 
 
-def _updates(graph: fx.Graph, places: Mapping[str, str]) -> dict[int, int]:
+def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:
     """Return which result may be written into which input, by number: both dense, of one type."""
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
     numbers, found = {node.name: n for n, node in enumerate(inputs)}, {}
-    for result, node in enumerate(_results(graph)):
+    for result, node in enumerate(results):
         number = numbers.get(places.get(node.meta["numc"][0], ""))
         if number is not None and _is_dense_like(node.meta["val"], inputs[number].meta["val"]):
             found[result] = number

@@ -126,10 +126,10 @@ def _erase_unused(op: ir.Operation) -> None:
     """Erase what has no use any more, of an operation and those that made its operands."""
     if any(not walk.is_unused(r) for r in op.results):
         return
-    makers = [v.owner.operation for v in op.operands if not isinstance(v.owner, ir.Block)]
+    makers = [walk.maker(v) for v in op.operands]
     op.erase()
     for maker in dict.fromkeys(makers):
-        if maker.name in _MAKERS:
+        if maker is not None and maker.name in _MAKERS:
             _erase_unused(maker)
 
 

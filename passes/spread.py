@@ -227,12 +227,12 @@ def _widened(op: ir.Operation) -> Insertion | None:
     if op.name == "tensor.extract_slice":
         if len(op.operands) != 1 or any(_numbers(op, "static_offsets")) or set(_numbers(op, "static_strides")) != {1}:
             return None
-        cut = _maker(op.operands[0])
+        cut = walk.maker(op.operands[0])
     if whole is None or cut is None or cut.name != "tensor.collapse_shape":
         return None
-    insert = _maker(cut.operands[0])
+    insert = walk.maker(cut.operands[0])
     pad = _padded(insert) if insert is not None and insert.name == "tensor.insert_slice" else None
-    split = None if pad is None else _maker(pad.source)
+    split = None if pad is None else walk.maker(pad.source)
     if pad is None or split is None or split.name != "tensor.expand_shape":
         return None
     if any(pad.offsets) or set(pad.strides) != {1}:
@@ -259,10 +259,6 @@ def _widened(op: ir.Operation) -> Insertion | None:
         return None  # an element is cut off
     strides = tuple(stride if d == dim else 1 for d in range(len(before)))
     return Insertion(source, whole, (0,) * len(before), strides)
-
-
-def _maker(value: ir.Value) -> ir.Operation | None:
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
 def _numbers(op: ir.Operation, name: str) -> tuple[int, ...]:

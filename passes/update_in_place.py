@@ -27,12 +27,12 @@ def update_in_place(module: ir.Operation, updates: Mapping[int, int]) -> None:
     returned = list(main.operations)[-1].operation.operands
     for result, number in updates.items():
         value, argument = returned[result], main.arguments[number]
-        maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        maker = walk.maker(value)
         if maker is None or maker.name != "linalg.generic" or value.type != argument.type:
             continue
         place = walk.input_count(maker) + ir.OpResult(value).result_number
-        destination = maker.operands[place]
-        if not isinstance(destination.owner, ir.Block) and destination.owner.name == "tensor.empty":
+        destination = walk.maker(maker.operands[place])
+        if destination is not None and destination.name == "tensor.empty":
             maker.operands[place] = argument
 
 

@@ -62,6 +62,11 @@ def loop_sizes(generic: ir.Operation) -> list[int | None]:
     return [sizes.get(d) for d in range(len(iterator_types(generic)))]
 
 
+def maker(value: ir.Value) -> ir.Operation | None:
+    """The operation that `value` is a result of; None for an argument of a block."""
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
 def captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
     """What a body uses from outside: constants, which can be cloned, and other values."""
     inside = set(operations(op))
