@@ -23,9 +23,9 @@ from benchmarks import graphs
 from benchmarks.cases import OPERATORS, Product
 from benchmarks.processes import c_program
 from benchmarks.zoo import MODELS
-from numc.compiler.compile import Options, build, load_source, lower
-from numc.compiler.fma import Fma
-from numc.compiler.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.build import Options, build, load_source, lower
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.errors import NumcError
-from numc.compiler.grammar import parse_any_conversion, parse_fma
-from numc.compiler.group_arrays import round_groups
-from numc.compiler.grouped import GroupConversion
-from numc.compiler.reference.random import draws, stream
+from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.numpy_groups import round_groups
+from numc.compiler.arithmetic.reference.random import draws, stream
 from numc.compiler.statistics import counting
+from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.runtime.program import Program, seed_number
 
@@ -111,7 +111,7 @@ def _run_matmul(program: Program, *arrays: F32Array, threads: int | None = None,
 
 
 def _compile(text: str, **options: Any) -> Program:
-    from numc.compiler.driver import compile
+    from numc.compiler.compile import compile
 
     return compile(Imported(mlir=text, sources=("<numc>",)), **options)
 

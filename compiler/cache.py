@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 import numc
-from numc.compiler.errors import NumcError
 from numc.compiler.options import Options
-from numc.compiler.switches import switched_off
-from numc.compiler.versions import version_of
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.switches import switched_off
+from numc.compiler.support.versions import version_of
 from numc.frontends.imported import Imported
 from numc.runtime.container import VERSION, Contents, read_program, write_program
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from numc.compiler.errors import NumcError
-from numc.compiler.fma import Fma
-from numc.compiler.grammar import parse_fma
-from numc.compiler.grouped import Int
-from numc.passes.driver import CONTEXT
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.groups import Int
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.support.errors import NumcError
+from numc.passes.kernels.tasks.edges import CONTEXT
 from numc.runtime.program import Program
 
 # Of contractions by their number: the largest magnitudes of the operands of rows and lanes, as encodings.

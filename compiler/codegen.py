@@ -13,7 +13,7 @@ from torch_mlir import _mlir_libs, ir
 
 from numc.compiler.partition import Part, partition
 from numc.compiler.targets import Target
-from numc.passes.packed_entry import ENTRY
+from numc.passes.llvm.packed_entry import ENTRY
 from numc.runtime.archive import archive
 from numc.runtime.library import default_threads
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from numc.compiler.compile import chosen, load_source, lowered, pytorch
-from numc.compiler.errors import NumcError
+from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.compiler.arithmetic.policy.table import rows
+from numc.compiler.build import chosen, load_source, lowered, pytorch
 from numc.compiler.options import Options
-from numc.compiler.policy import Decision, Policy
-from numc.compiler.table import rows
+from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 
 
@@ -72,6 +72,6 @@ def explain(
         raise NumcError(f"cannot explain a {kind}: want a file name, a torch.nn.Module or a function")
     if inputs is None:
         raise NumcError(f"{kind}: it is run to see what it does: give its inputs")
-    from numc.frontends import dynamo
+    from numc.frontends.training import backend
 
-    return dynamo.explain(model, inputs, options)
+    return backend.explain(model, inputs, options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.compiler.errors import NumcError
-from numc.compiler.policy import Policy, plain
+from numc.compiler.arithmetic.policy.policy import Policy, plain
+from numc.compiler.support.errors import NumcError
 from numc.compiler.targets import Target, resolve
 from numc.runtime.library import cpu_features
 

@@ -12,7 +12,7 @@ from io import BytesIO
 
 from torch_mlir import ir
 
-from numc.passes import walk
+from numc.passes import linalg
 
 # A part is worth its fixed cost (a context, an engine) from about this many operations on; more parts than this make
 # no machine faster that people have on their desk.
@@ -45,7 +45,7 @@ class _Symbol:
         self.is_constant = op.name == "llvm.mlir.global" and "constant" in op.attributes
         self.size = 0
         self.references: set[str] = set()
-        for inner in walk.operations(op):
+        for inner in linalg.operations(op):
             self.size += 1
             attribute = _REFERENCES.get(inner.name)
             if attribute is not None and attribute in inner.attributes:

@@ -12,33 +12,33 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect  # noqa: F401  (registers the refback-* and tm-tensor-* passes)
 from torch_mlir.passmanager import PassManager
 
-from numc.compiler.errors import CompilerBug, NumcError
-from numc.compiler.fma import Fma
-from numc.compiler.formats import Conversion
-from numc.compiler.policy import Decision, Policy
-from numc.compiler.switches import disabled
+from numc.compiler.arithmetic.formats import Conversion
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.compiler.support.errors import CompilerBug, NumcError
+from numc.compiler.support.switches import disabled
 from numc.compiler.targets import Target
-from numc.passes.checks_to_failures import checks_to_failures
-from numc.passes.contractions import Contraction, contractions_to_kernels
-from numc.passes.drop_unused_results import drop_unused_results
-from numc.passes.explicit_arithmetic import escaped, explicit_arithmetic
-from numc.passes.fold_constants import Folded, fold_constants
-from numc.passes.free_early import free_early
-from numc.passes.fuse_elementwise import fuse_elementwise
-from numc.passes.layers import layers_of
-from numc.passes.lower_numc import lower_numc
-from numc.passes.math_functions import lower_math
-from numc.passes.merge_products import merge_products
-from numc.passes.outline import outline
-from numc.passes.packed_entry import packed_entry
-from numc.passes.parallel_loops import parallel_loops
-from numc.passes.read_only_arguments import read_only_arguments
-from numc.passes.separate_buffers import separate_buffers
-from numc.passes.skip_zeros import skip_zeros
-from numc.passes.tidy_conversions import tidy_conversions
-from numc.passes.update_in_place import return_updated, update_in_place
-from numc.passes.weights import Packing
-from numc.passes.without_fma import without_fma
+from numc.passes.buffers.free_early import free_early
+from numc.passes.buffers.lower_math import lower_math
+from numc.passes.buffers.lower_numc import lower_numc
+from numc.passes.buffers.outline import outline
+from numc.passes.buffers.parallel_loops import parallel_loops
+from numc.passes.explicit.explicit_arithmetic import escaped, explicit_arithmetic
+from numc.passes.explicit.layers_of import layers_of
+from numc.passes.explicit.tidy_conversions import tidy_conversions
+from numc.passes.llvm.checks_to_failures import checks_to_failures
+from numc.passes.llvm.packed_entry import packed_entry
+from numc.passes.llvm.without_fma import without_fma
+from numc.passes.plan.contractions import Contraction, contractions_to_kernels
+from numc.passes.plan.weights import Packing
+from numc.passes.tensors.drop_unused_results import drop_unused_results
+from numc.passes.tensors.fold_constants import Folded, fold_constants
+from numc.passes.tensors.fuse_elementwise import fuse_elementwise
+from numc.passes.tensors.merge_products import merge_products
+from numc.passes.tensors.read_only_arguments import read_only_arguments
+from numc.passes.tensors.separate_buffers import separate_buffers
+from numc.passes.tensors.skip_zeros import skip_zeros
+from numc.passes.tensors.update_in_place import return_updated, update_in_place
 
 
 @dataclass

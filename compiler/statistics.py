@@ -10,8 +10,8 @@ from fractions import Fraction
 from importlib.util import find_spec
 from typing import Any
 
-from numc.compiler.errors import NumcError, did_you_mean
-from numc.compiler.formats import Conversion
+from numc.compiler.arithmetic.formats import Conversion
+from numc.compiler.support.errors import NumcError, did_you_mean
 
 WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
 """What there is to ask for."""
@@ -151,7 +151,7 @@ class LayerStatistics:
     @property
     def instructions(self) -> Mapping[str, int]:
         """Multiplications, additions and roundings, by the definition of the operator."""
-        from numc.compiler.grammar import parse_fma  # not needed to run a program
+        from numc.compiler.arithmetic.grammar import parse_fma  # not needed to run a program
 
         fma = parse_fma(self.fma)
         found: dict[str, int] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.compiler.errors import NumcError, did_you_mean
-from numc.passes.kernels import AVX2, AVX512, Tile
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.passes.kernels.micro_kernel import AVX2, AVX512, Tile
 
 _V2 = ["popcnt", "sse4.1", "sse4.2"]
 _V3 = ["avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt"]
@@ -23,7 +23,7 @@ class Target:
 
     @property
     def has_fma(self) -> bool:
-        """Whether an FMA is an instruction; the cheap sequences of fast.py are worth their while only then."""
+        """Whether an FMA is an instruction; the cheap sequences of guarded.py are worth their while only then."""
         return "fma" in self.features
 
     @property

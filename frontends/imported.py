@@ -34,7 +34,7 @@ class Imported:
     `weights` maps the position of a function argument to the tensor's name and value; these positions follow those of
     `inputs`. `sources` are the files that were read. `nodes` maps the name of each source operation to its kind; the
     names are also the ``loc("name")`` of the operations in `mlir`. `roles` maps some of these names to what the
-    operation is for (compiler/roles.py). `ranges` maps names of sizes to their smallest and largest values.
+    operation is for (arithmetic/policy/presets.py). `ranges` maps names of sizes to their smallest and largest values.
     `updates` maps the number of an output to that of an input of its type whose memory it may take: nobody needs its
     old value after a run.
     """

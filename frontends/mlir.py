@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 
 

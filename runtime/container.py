@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.runtime.library import MAX_RANK, feature_names
 from numc.runtime.storage import Storage, read_storage
 

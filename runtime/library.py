@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 
 FILE_NAME = "libnumc_runtime.so"
 MAX_RANK = 16

@@ -11,17 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from numc.compiler.errors import CompilerBug, NumcError, did_you_mean
-from numc.runtime.container import (
-    DTYPES,
-    Array,
-    Contents,
-    Input,
-    TensorSpec,
-    encode_abi,
-    read_program,
-    write_program,
-)
+from numc.compiler.support.errors import CompilerBug, NumcError, did_you_mean
+from numc.runtime.container import DTYPES, Array, Contents, Input, TensorSpec, encode_abi, read_program, write_program
 from numc.runtime.library import ErrorText, Observer, Tensor, library
 from numc.runtime.tensors import any_tensor, is_tensor, to_array, to_tensor
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 from numc.runtime.library import ErrorText, library
 
 _KINDS = ("float", "bfp", "mx", "int")
@@ -41,7 +41,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Panels:
-    """The order in which a kernel reads an operand: `Layout` of passes/packing.py, without the parts.
+    """The order in which a kernel reads an operand: `Layout` of passes/kernels/packing/layout.py, without the parts.
 
     pairs: 16-bit integers and the units of groups. tail: how many numbers lie behind the panels, the guard's data.
     """

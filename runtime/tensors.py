@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 
 
 def is_tensor(value: object) -> bool:

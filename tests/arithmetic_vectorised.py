@@ -1,6 +1,6 @@
 """A second implementation of the arithmetic, in numpy, quick enough for 10^7 operands.
 
-It shares no code and no method with `numc.compiler.reference`: that one counts quanta in integers, this one rounds in
+It shares no code and no method with `numc.reference`: that one counts quanta in integers, this one rounds in
 binary64, where a product of two binary32 numbers is exact and a sum rounded to odd cannot spoil a later rounding
 (Boldo and Melquiond, 2008). `test_reference.py` shows that the two agree; tests of generated code use this one.
 """
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 import groups_vectorised
-from numc.compiler.fma import Fma
-from numc.compiler.formats import FORMATS, ROUNDINGS, Conversion, Format
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic.operators import Fma
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

@@ -10,8 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.fma import Fma
-from numc.compiler.grouped import Bfp, GroupConversion, Int, Mx
+from numc.compiler.arithmetic.groups import Bfp, GroupConversion, Int, Mx
+from numc.compiler.arithmetic.operators import Fma
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

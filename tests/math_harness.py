@@ -12,7 +12,7 @@ from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
 from torch_mlir.runtime import get_ranked_memref_descriptor
 
-from numc.passes.math_functions import lower_math
+from numc.passes.buffers.lower_math import lower_math
 
 LOWER = (
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"

@@ -1,6 +1,6 @@
-"""Derive the constants of passes/math_tables.py: minimax polynomials by Remez exchange, and the bits of 2/pi.
+"""Derive the constants of math_tables.py: minimax polynomials by Remez exchange, and the bits of 2/pi.
 
-Run ``python tools/math_coefficients.py > passes/math_tables.py``. A test runs `table_text` and compares.
+Run ``python tools/math_coefficients.py > passes/kernels/values/math_tables.py``. A test runs `table_text` and compares.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ def two_over_pi_words(count: int, zeros: int) -> list[int]:
 
 
 def table_text(report: Callable[[str], None] = lambda _: None) -> str:
-    """Return the text of passes/math_tables.py; `report` receives one line per polynomial."""
+    """Return the text of passes/kernels/values/math_tables.py; `report` receives one line per polynomial."""
     lines = [
-        '"""Constants of math_kernels.py, derived by tools/math_coefficients.py: do not edit."""',
+        '"""Constants of math_functions.py, derived by tools/math_coefficients.py: do not edit."""',
         "",
         "from __future__ import annotations",
         "",

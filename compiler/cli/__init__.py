@@ -23,7 +23,7 @@ from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
 from numc.compiler.cli.run_command import run_command
 from numc.compiler.cli.verify_command import verify_command
-from numc.compiler.errors import CompilerBug, NumcError, ParseError
+from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
 
 _EPILOG = """\b
 Examples:

@@ -13,11 +13,11 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import data_option, read_data, read_labels
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
-from numc.compiler.errors import NumcError
-from numc.compiler.files import check_writable
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
-    from numc.compiler.bisect import Bisection, Try
+    from numc.compiler.studies.bisect import Bisection, Try
 
 _EPILOG = """\b
 Metrics, all against the same model in fp32:
@@ -74,7 +74,7 @@ def bisect_command(
     if arithmetic.fma is None and arithmetic.ops is None and arithmetic.policy is None:
         raise NumcError("nothing to bisect: give the arithmetic that is not fp32, with --fma, --ops or --policy")
     options = arithmetic.options()
-    from numc.compiler.bisect import Interrupted, bisect
+    from numc.compiler.studies.bisect import Interrupted, bisect
 
     try:
         with _progress() as progress:

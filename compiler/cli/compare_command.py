@@ -16,11 +16,11 @@ import numpy.typing as npt
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import data_option, read_data, read_labels
 from numc.compiler.cli.source import check_model, parse_shapes, shape_option
-from numc.compiler.errors import NumcError
-from numc.compiler.files import check_writable
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
-    from numc.compiler.comparison import Comparison
+    from numc.compiler.studies.comparison import Comparison
 
 Array = npt.NDArray[Any]
 
@@ -88,7 +88,7 @@ def compare_command(
     given = read_data(data)
     of_labels = None if labels is None else read_labels(labels)
 
-    from numc.compiler.compare import FMAS, Interrupted, compare
+    from numc.compiler.studies.compare import FMAS, Interrupted, compare
 
     if not operators and not policies:
         operators = list(FMAS)
@@ -153,7 +153,7 @@ def split_list(option: str, text: str) -> list[str]:
 
 def _check_places(report: str | None, plots: str | None, results: str | None) -> None:
     """Raise NumcError for what could not be written after all the work."""
-    from numc.compiler.report import check_installed
+    from numc.compiler.studies.report import check_installed
 
     if report is not None:
         check_installed("jinja2")
@@ -208,7 +208,7 @@ def _bar() -> Iterator[Callable[[str, float], None] | None]:
 
 
 def _show(found: Comparison) -> None:
-    from numc.compiler.compare_metrics import METRICS
+    from numc.compiler.studies.metrics import METRICS
 
     columns = ["arithmetic", *found.metrics, "error", "breaks at", "time", "weights", "area", "iso-area", "packed"]
     rows = [
@@ -228,7 +228,7 @@ def _show(found: Comparison) -> None:
     output.table(columns, rows)
     peer = found.onnxruntime
     if peer is not None:
-        from numc.compiler.comparison import AGREES
+        from numc.compiler.studies.comparison import AGREES
 
         text = f"relative error {peer.error:.1e}, allowed {AGREES:g}; largest difference {peer.largest:.1e}"
         said = peer.note or f"fp32 against onnxruntime {peer.version}: {text}"

@@ -12,8 +12,8 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import read_named
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
-from numc.compiler.errors import NumcError, did_you_mean
-from numc.compiler.files import check_writable
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.files import check_writable
 from numc.runtime.container import Contents, write_program
 
 _EPILOG = """\b
@@ -80,19 +80,19 @@ def compile_command(
     start = time.perf_counter()
     if emit is not None:
         from numc.compiler import pipeline
-        from numc.compiler.compile import load_source, lowered
+        from numc.compiler.build import load_source, lowered
 
         with output.busy(f"lowering {model}"):
             text = pipeline.text(lowered(load_source(model, fixed), options, emit, dump)[0])
         output.write_text(out, text)
         return
-    from numc.compiler import driver
+    from numc.compiler import compile as compiling
 
     with output.busy(f"compiling {model}"):
         if calibrate is not None:
-            options = driver.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
+            options = compiling.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
         # Not loaded: the target may be another machine than this one.
-        contents, cached = driver.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
+        contents, cached = compiling.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
     write_program(out, contents)
     _summary(contents, out, time.perf_counter() - start, cached, want_json)
 

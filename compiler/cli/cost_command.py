@@ -38,10 +38,10 @@ def cost_command(
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
-    from numc.compiler.compile import load_source
-    from numc.compiler.cost import report
+    from numc.compiler.build import load_source
     from numc.compiler.explain import table
-    from numc.compiler.machine import load_machine
+    from numc.compiler.studies.cost import report
+    from numc.compiler.studies.cost_machines import load_machine
 
     known = load_machine(machine) if machine is not None else None
     with output.busy(f"reading {model}"):

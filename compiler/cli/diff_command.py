@@ -10,7 +10,7 @@ from numc.compiler.cli import output
 from numc.compiler.cli.inputs import data_option, read_data
 
 if TYPE_CHECKING:
-    from numc.compiler.difference import Difference
+    from numc.compiler.studies.difference import Difference
 
 _EPILOG = """\b
 differ: elements that are not the same bits. largest: of |b - a|. relative: sum (b - a)^2 / sum a^2.
@@ -33,8 +33,8 @@ Examples:
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def diff_command(a: str, b: str, data: tuple[str, ...], seed: int, threads: int | None, want_json: bool) -> None:
     """Run two programs of one model side by side and compare the results of every contraction, bit by bit."""
-    from numc.compiler.compare_data import named
-    from numc.compiler.diff import diff, load_program
+    from numc.compiler.studies.data import named
+    from numc.compiler.studies.diff import diff, load_program
     from numc.runtime.program import seed_number
 
     seed_number(seed)

@@ -36,9 +36,9 @@ def explain_command(
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
-    from numc.compiler.compile import load_source
+    from numc.compiler.arithmetic.policy.table import decided
+    from numc.compiler.build import load_source
     from numc.compiler.explain import table
-    from numc.compiler.table import decided
 
     with output.busy(f"reading {model}"):
         found = table(load_source(model, fixed), options)

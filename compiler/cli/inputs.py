@@ -11,7 +11,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.runtime.program import Program
 
 F = TypeVar("F", bound=Callable[..., Any])

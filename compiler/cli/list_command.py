@@ -35,8 +35,8 @@ class _Average(Fraction):
 
 
 def _formats() -> Rows:
-    from numc.compiler.formats import FORMATS
-    from numc.compiler.grouped import GROUP_FORMATS
+    from numc.compiler.arithmetic.formats import FORMATS
+    from numc.compiler.arithmetic.groups import GROUP_FORMATS
 
     values: Rows = [
         {
@@ -66,10 +66,10 @@ def _formats() -> Rows:
 
 
 def _fmas() -> Rows:
-    from numc.compiler.cost import area, iso_area
-    from numc.compiler.fma import FMAS
-    from numc.compiler.grammar import parse_fma
-    from numc.compiler.grouped import GROUP_FORMATS, Bfp
+    from numc.compiler.arithmetic.grammar import parse_fma
+    from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp
+    from numc.compiler.arithmetic.operators import FMAS
+    from numc.compiler.studies.cost import area, iso_area
 
     serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if isinstance(f, Bfp)]
     texts = [*GROUP_FORMATS, *serial]
@@ -118,7 +118,7 @@ def _about(function: Callable[..., Any]) -> str:
 
 
 def _targets() -> Rows:
-    from numc.compiler.errors import NumcError
+    from numc.compiler.support.errors import NumcError
     from numc.compiler.targets import TARGETS, resolve
     from numc.runtime.library import cpu_features
 
@@ -133,7 +133,7 @@ def _targets() -> Rows:
 
 
 def _machines() -> Rows:
-    from numc.compiler.machine import load_machine, shipped
+    from numc.compiler.studies.cost_machines import load_machine, shipped
 
     return [
         {
@@ -149,7 +149,7 @@ def _machines() -> Rows:
 
 
 def _presets() -> Rows:
-    from numc.compiler.roles import PRESETS, arithmetic
+    from numc.compiler.arithmetic.policy.presets import PRESETS, arithmetic
 
     return [{"preset": name, "policy": "; ".join(str(arithmetic(name).policy()).splitlines())} for name in PRESETS]
 

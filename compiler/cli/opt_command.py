@@ -9,8 +9,8 @@ import click
 
 from numc.compiler.cli import output
 from numc.compiler.cli.source import Arithmetic, arithmetic_options
-from numc.compiler.errors import NumcError, did_you_mean
-from numc.compiler.files import check_writable
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -79,7 +79,7 @@ def lowered(
     `name` is what errors call the text. Raises NumcError.
     """
     from numc.compiler import pipeline
-    from numc.compiler.compile import parse_module
+    from numc.compiler.build import parse_module
 
     policy, target = options.resolved()
     module = parse_module(text, name)

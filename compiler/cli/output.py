@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from numc.compiler.files import write_whole
-from numc.compiler.json_values import json_values
+from numc.compiler.support.files import write_whole
+from numc.compiler.support.json_values import json_values
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

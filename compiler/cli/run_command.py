@@ -16,10 +16,10 @@ from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
 from numc.compiler.cli.statistics import print_statistics, write_statistics
-from numc.compiler.errors import NumcError
-from numc.compiler.files import check_writable, write_whole
 from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import check_writable, write_whole
 from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
@@ -75,7 +75,7 @@ def run_command(
     collected: Statistics | None = None
     start = time.perf_counter()
     if what:
-        from numc.compiler.collect import collect_stats
+        from numc.compiler.studies.observe.collect import collect_stats
 
         with collect_stats(what, sample=sample or 1) as block:
             results = run_by_name(program, inputs, threads, chosen)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 from numc.runtime.program import Program, load
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Arithmetic:
 
     def options(self) -> Options:
         """Return them as the compiler takes them, checked. Raises NumcError for unknown names."""
+        from numc.compiler.arithmetic.policy.text import load_policy
         from numc.compiler.options import Options
-        from numc.compiler.policy_text import load_policy
 
         if self.policy is not None and (self.fma or self.ops):
             given = "--fma" if self.fma else "--ops"
@@ -112,7 +112,7 @@ def program_from(path: str, arithmetic: Arithmetic, *, statistics: bool = False)
         check_model(path)
         shapes, options = parse_shapes(arithmetic.shapes), replace(arithmetic.options(), statistics=statistics)
         from numc.compiler.cli.output import busy
-        from numc.compiler.driver import contents
+        from numc.compiler.compile import contents
 
         with busy(f"compiling {path}"):
             return Program(contents(path, options, shapes)[0])

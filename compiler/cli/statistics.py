@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from numc.compiler.cli import output
-from numc.compiler.files import write_whole
 from numc.compiler.statistics import LayerStatistics, Statistics
+from numc.compiler.support.files import write_whole
 
 _BITS = (7, 10, 23)  # explicit bits of bf16, of fp16 and tf32, of fp32
 _TENSORS = ("a", "b", "result")

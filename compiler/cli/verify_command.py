@@ -45,7 +45,7 @@ def verify_command(
     program = program_from(path, arithmetic)
     inputs = gather(program, files, seed or 0, batch)
 
-    from numc.compiler.verify import verify
+    from numc.compiler.studies.observe.verify import verify
 
     with output.progress("verifying") as progress:
         report = verify(program, inputs, samples=samples, seed=seed or 0, threads=threads, progress=progress)

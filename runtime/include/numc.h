@@ -130,7 +130,7 @@ NUMC_API int32_t numc_count_values(const float *data, const int64_t *const *tabl
                                    int64_t *out);
 /* Binary32 FMAs in ascending order: `chains` sums of `depth` products each, from `start`. */
 NUMC_API void numc_fp32_chains(const float *a, const float *b, const float *start, int64_t chains, int64_t depth, float *out);
-/* Adds what a task counted, in words of `width` lanes (passes/counters.py), to the 32 numbers of `counts`. */
+/* Adds what a task counted, in words of `width` lanes (passes/kernels/datapaths/counting.py), to the 32 numbers of `counts`. */
 NUMC_API void numc_count(int64_t *counts, const uint32_t *words, int64_t width);
 NUMC_API void numc_fail(int32_t code) __attribute__((noreturn));
 NUMC_API uint32_t numc_ftz_begin(void);

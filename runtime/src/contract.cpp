@@ -1,5 +1,5 @@
 // One contraction: from the sizes and strides of its operands to the offset tables its kernel reads, its blocks, and the
-// run over its tasks. The order of the words of both structs is that of passes/driver.py.
+// run over its tasks. The order of the words of both structs is that of passes/kernels/tasks/edges.py.
 #include <new>
 
 #include "numc.h"
@@ -40,7 +40,7 @@ struct Context {
   int64_t a_largest, b_largest;
   float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
   int64_t *counts;         // where an observer wants additions counted, if it does,
-  int64_t stride, offset;  // in these steps of k (passes/counters.py)
+  int64_t stride, offset;  // in these steps of k (passes/kernels/datapaths/counting.py)
   const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
   const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
   const int64_t *lane_dense;  // where a panel's lanes begin if they are all adjacent, else kScattered

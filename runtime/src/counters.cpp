@@ -1,4 +1,4 @@
-// Adds up what the kernels of a task counted (passes/counters.py): each bit of each lane is a counter, of which a plane has
+// Adds up what the kernels of a task counted (passes/kernels/datapaths/counting.py): each bit of each lane is a counter, of which a plane has
 // the bits of one weight.
 #include "numc.h"
 

@@ -1,4 +1,4 @@
-// The streams of stochastic roundings (compiler/reference/random.py defines them): what generated code asks for once for
+// The streams of stochastic roundings (compiler/arithmetic/reference/random.py defines them): what generated code asks for once for
 // every execution of an operation. What it draws from a stream, it computes itself.
 #include <new>
 

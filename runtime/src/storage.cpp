@@ -30,7 +30,7 @@ struct Size {
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
-// Where the values of one operand go: the same as passes/packing.py's Layout.
+// Where the values of one operand go: the same as passes/kernels/packing/layout.py's Layout.
 struct Panels {
   uint64_t extent, step_words, panels;
   Size panel_words, batch_words;
@@ -74,7 +74,7 @@ class Fields {
 
 constexpr uint32_t kInf = 0x7f800000, kNan = 0x7fc00000;
 
-// The bits of the float32 that a code of a format means, as Format.decode in compiler/formats.py.
+// The bits of the float32 that a code of a format means, as Format.decode in compiler/arithmetic/formats.py.
 class Decoder {
  public:
   explicit Decoder(const Storage &s)
@@ -128,7 +128,7 @@ int32_t two_s_complement(uint32_t code, int width) {
   return static_cast<int32_t>(code) - static_cast<int32_t>(code >> (width - 1) << width);
 }
 
-constexpr int kChunk = 2, kScaleBits = 8, kScaleBias = 127;  // as in compiler/grouped.py
+constexpr int kChunk = 2, kScaleBits = 8, kScaleBias = 127;  // as in compiler/arithmetic/groups.py
 
 int chunks(const Storage &s) { return (s.significand_bits + kChunk - 1) / kChunk; }
 

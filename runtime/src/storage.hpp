@@ -1,5 +1,5 @@
 // Weights that a program file holds in the bytes of their number format (numc.pack, docs/arithmetic.md) and that become
-// float32 when the program is loaded: the values in C order, or in the panels that kernels read (passes/packing.py).
+// float32 when the program is loaded: the values in C order, or in the panels that kernels read (passes/kernels/packing/layout.py).
 #pragma once
 
 #include <cstddef>

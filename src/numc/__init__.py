@@ -13,38 +13,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from numc.compiler import reference as reference
+    from numc.compiler.arithmetic import reference as reference
+    from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
+    from numc.compiler.arithmetic.groups import GROUP_FORMATS as group_formats  # noqa: F401, N811
+    from numc.compiler.arithmetic.operators import FMAS as fmas  # noqa: F401, N811
+    from numc.compiler.arithmetic.policy.presets import PRESETS as presets  # noqa: F401, N811
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
-    from numc.compiler.bisect import bisect as bisect
-    from numc.compiler.collect import collect_stats as collect_stats
-    from numc.compiler.compare import compare as compare
-    from numc.compiler.comparison import Comparison as Comparison
-    from numc.compiler.compile import lower as lower
-    from numc.compiler.cost import cost as cost
-    from numc.compiler.diff import diff as diff
-    from numc.compiler.driver import compile as compile
-    from numc.compiler.errors import CompilerBug as CompilerBug
-    from numc.compiler.errors import NumcError as NumcError
+    from numc.compiler.build import lower as lower
+    from numc.compiler.compile import compile as compile
     from numc.compiler.explain import explain as explain
-    from numc.compiler.fma import FMAS as fmas  # noqa: F401, N811
-    from numc.compiler.formats import FORMATS as formats  # noqa: F401, N811
-    from numc.compiler.grouped import GROUP_FORMATS as group_formats  # noqa: F401, N811
-    from numc.compiler.packed import Packed as Packed
-    from numc.compiler.packed import pack as pack
-    from numc.compiler.packed import unpack as unpack
-    from numc.compiler.roles import PRESETS as presets  # noqa: F401, N811
+    from numc.compiler.pack import Packed as Packed
+    from numc.compiler.pack import pack as pack
+    from numc.compiler.pack import unpack as unpack
     from numc.compiler.statistics import Histogram as Histogram
     from numc.compiler.statistics import LayerStatistics as LayerStatistics
     from numc.compiler.statistics import Statistics as Statistics
     from numc.compiler.statistics import TensorStatistics as TensorStatistics
-    from numc.compiler.verify import verify as verify
-    from numc.frontends.dynamo import arithmetic as arithmetic
-    from numc.frontends.dynamo import backend as backend
-    from numc.frontends.dynamo import counters as counters
-    from numc.frontends.torch_training import DynamicLossScale as DynamicLossScale
-    from numc.frontends.torch_training import verify_training as verify_training
+    from numc.compiler.studies.bisect import bisect as bisect
+    from numc.compiler.studies.compare import compare as compare
+    from numc.compiler.studies.comparison import Comparison as Comparison
+    from numc.compiler.studies.cost import cost as cost
+    from numc.compiler.studies.diff import diff as diff
+    from numc.compiler.studies.observe.collect import collect_stats as collect_stats
+    from numc.compiler.studies.observe.verify import verify as verify
+    from numc.compiler.support.errors import CompilerBug as CompilerBug
+    from numc.compiler.support.errors import NumcError as NumcError
+    from numc.frontends.training.backend import arithmetic as arithmetic
+    from numc.frontends.training.backend import backend as backend
+    from numc.frontends.training.backend import counters as counters
+    from numc.frontends.training.watch import DynamicLossScale as DynamicLossScale
+    from numc.frontends.training.watch import verify_training as verify_training
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
 
@@ -52,43 +52,43 @@ if TYPE_CHECKING:
 
 # Public name -> the module that has it, and what it is called there ("" is the module itself).
 _PUBLIC = {
-    "Comparison": ("numc.compiler.comparison", "Comparison"),
-    "CompilerBug": ("numc.compiler.errors", "CompilerBug"),
-    "NumcError": ("numc.compiler.errors", "NumcError"),
-    "Packed": ("numc.compiler.packed", "Packed"),
+    "Comparison": ("numc.compiler.studies.comparison", "Comparison"),
+    "CompilerBug": ("numc.compiler.support.errors", "CompilerBug"),
+    "NumcError": ("numc.compiler.support.errors", "NumcError"),
+    "Packed": ("numc.compiler.pack", "Packed"),
     "Histogram": ("numc.compiler.statistics", "Histogram"),
     "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
-    "arithmetic": ("numc.frontends.dynamo", "arithmetic"),
-    "backend": ("numc.frontends.dynamo", "backend"),
-    "counters": ("numc.frontends.dynamo", "counters"),
-    "DynamicLossScale": ("numc.frontends.torch_training", "DynamicLossScale"),
-    "verify_training": ("numc.frontends.torch_training", "verify_training"),
+    "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
+    "backend": ("numc.frontends.training.backend", "backend"),
+    "counters": ("numc.frontends.training.backend", "counters"),
+    "DynamicLossScale": ("numc.frontends.training.watch", "DynamicLossScale"),
+    "verify_training": ("numc.frontends.training.watch", "verify_training"),
     "explain": ("numc.compiler.explain", "explain"),
-    "presets": ("numc.compiler.roles", "PRESETS"),
+    "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
-    "bisect": ("numc.compiler.bisect", "bisect"),
-    "collect_stats": ("numc.compiler.collect", "collect_stats"),
-    "compare": ("numc.compiler.compare", "compare"),
-    "compile": ("numc.compiler.driver", "compile"),
-    "cost": ("numc.compiler.cost", "cost"),
-    "diff": ("numc.compiler.diff", "diff"),
+    "bisect": ("numc.compiler.studies.bisect", "bisect"),
+    "collect_stats": ("numc.compiler.studies.observe.collect", "collect_stats"),
+    "compare": ("numc.compiler.studies.compare", "compare"),
+    "compile": ("numc.compiler.compile", "compile"),
+    "cost": ("numc.compiler.studies.cost", "cost"),
+    "diff": ("numc.compiler.studies.diff", "diff"),
     "fma": ("numc.compiler.arrays", "fma"),
-    "fmas": ("numc.compiler.fma", "FMAS"),
-    "formats": ("numc.compiler.formats", "FORMATS"),
-    "group_formats": ("numc.compiler.grouped", "GROUP_FORMATS"),
+    "fmas": ("numc.compiler.arithmetic.operators", "FMAS"),
+    "formats": ("numc.compiler.arithmetic.formats", "FORMATS"),
+    "group_formats": ("numc.compiler.arithmetic.groups", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
-    "lower": ("numc.compiler.compile", "lower"),
+    "lower": ("numc.compiler.build", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),
-    "pack": ("numc.compiler.packed", "pack"),
-    "reference": ("numc.compiler.reference", ""),
+    "pack": ("numc.compiler.pack", "pack"),
+    "reference": ("numc.compiler.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
-    "unpack": ("numc.compiler.packed", "unpack"),
-    "verify": ("numc.compiler.verify", "verify"),
+    "unpack": ("numc.compiler.pack", "unpack"),
+    "verify": ("numc.compiler.studies.observe.verify", "verify"),
 }
 
-_OF_TORCH = ("numc.frontends.dynamo", "numc.frontends.torch_training")
+_OF_TORCH = ("numc.frontends.training.backend", "numc.frontends.training.watch")
 
 __all__ = [*_PUBLIC, "__version__"]
 
@@ -113,7 +113,7 @@ def _need_torch(name: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
-        from numc.compiler.errors import NumcError
+        from numc.compiler.support.errors import NumcError
 
         raise NumcError(f"numc.{name}: PyTorch is not installed: pip install torch")
 

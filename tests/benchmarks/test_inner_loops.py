@@ -13,8 +13,8 @@ from benchmarks.cases import OPERATORS
 from benchmarks.instructions import MATRIX, machine_loop, product_loop
 
 from benchmarks import graphs
-from numc.compiler.compile import load_source
-from numc.compiler.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.build import load_source
 from numc.compiler.targets import TARGETS
 
 GOLDEN = Path(__file__).with_name("inner_loops.json")

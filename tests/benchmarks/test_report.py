@@ -14,7 +14,7 @@ from benchmarks.tables import Table, against, duration, markdown, number, pivot,
 
 import numc
 from benchmarks import native
-from numc.compiler.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma
 
 ROOT = Path(__file__).resolve().parents[2]
 

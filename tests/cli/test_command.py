@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import numc
+from numc.compiler.arithmetic.formats import FORMATS
+from numc.compiler.arithmetic.groups import GROUP_FORMATS
+from numc.compiler.arithmetic.operators import FMAS
+from numc.compiler.arithmetic.policy.presets import PRESETS
 from numc.compiler.cli import cli
-from numc.compiler.errors import CompilerBug
-from numc.compiler.fma import FMAS
-from numc.compiler.formats import FORMATS
-from numc.compiler.grouped import GROUP_FORMATS
 from numc.compiler.pipeline import STAGES
-from numc.compiler.roles import PRESETS
+from numc.compiler.support.errors import CompilerBug
 from numc.compiler.targets import TARGETS
 
 ROOT = str(Path(numc.__file__).parents[1])
@@ -103,7 +103,7 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("numc.compiler.driver.contents", fail)
+    monkeypatch.setattr("numc.compiler.compile.contents", fail)
 
 
 def test_a_fault_of_the_compiler_exits_1(numc_run, folder, monkeypatch):

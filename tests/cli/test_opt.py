@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from numc.compiler.cli.opt_command import split_passes
-from numc.compiler.errors import NumcError
 from numc.compiler.pipeline import STAGES
+from numc.compiler.support.errors import NumcError
 
 
 @pytest.fixture

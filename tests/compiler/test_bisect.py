@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.bisect import Bisection, Interrupted, Try
+from numc.compiler.studies.bisect import Bisection, Interrupted, Try
 from numc.frontends.imported import Imported
 from small_models import THREE, data
 

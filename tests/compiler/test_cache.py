@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler import cache, driver
+from numc.compiler import cache
+from numc.compiler import compile as compiling
 from numc.compiler.options import Options
 
 MODEL = """
@@ -37,7 +38,7 @@ def place(tmp_path, monkeypatch):
 
 def compiled(fma="fp32", **options):
     """The contents and whether they came from the cache."""
-    return driver.contents("model.mlir", Options(fma, **options))
+    return compiling.contents("model.mlir", Options(fma, **options))
 
 
 def programs(place):
@@ -98,9 +99,9 @@ def test_weights_in_a_file_beside_the_model_count(place):
     onnx.save(onnx.helper.make_model(graph), "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     one = np.ones((1, 16), np.float32)
     np.testing.assert_array_equal(numc.compile("m.onnx")(one), one @ weight)
-    assert driver.contents("m.onnx", Options())[1]
+    assert compiling.contents("m.onnx", Options())[1]
     (2 * weight).tofile("w.bin")
-    assert not driver.contents("m.onnx", Options())[1]
+    assert not compiling.contents("m.onnx", Options())[1]
     np.testing.assert_array_equal(numc.compile("m.onnx")(one), 2 * one @ weight)
 
 

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 
 import numc
-from numc.compiler.errors import NumcError
-from numc.compiler.grammar import parse_fma
-from numc.compiler.reference.operators import grouped_dot, vector
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.reference.operators import grouped_dot, vector
+from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
 
 F32 = npt.NDArray[np.float32]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler import codegen, driver, partition
+from numc.compiler import codegen, partition
+from numc.compiler import compile as compiling
 from numc.compiler.options import Options
 
 CHAIN = "\n".join(
@@ -30,7 +31,7 @@ def model(tmp_path):
 
 
 def code(model):
-    return driver.contents(model, Options("bf16_1_2"), cache=False)[0].code
+    return compiling.contents(model, Options("bf16_1_2"), cache=False)[0].code
 
 
 def test_code_does_not_depend_on_the_number_of_threads(model, monkeypatch):

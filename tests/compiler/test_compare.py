@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler import compare as module
-from numc.compiler.compare_data import check_data
-from numc.compiler.compare_metrics import METRICS, SquaredError, Sums, check_metrics
-from numc.compiler.compare_store import Store
-from numc.compiler.comparison import BREAKS, Comparison
-from numc.compiler.errors import NumcError
-from numc.compiler.taps import layer_outputs
+from numc.compiler.studies import compare as module
+from numc.compiler.studies.comparison import BREAKS, Comparison
+from numc.compiler.studies.data import check_data
+from numc.compiler.studies.metrics import METRICS, SquaredError, Sums, check_metrics
+from numc.compiler.studies.observe.layer_outputs import layer_outputs
+from numc.compiler.studies.store import Store
+from numc.compiler.support.errors import NumcError
 from numc.runtime.container import Input, TensorSpec
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"

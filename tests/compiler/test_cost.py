@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.compiler.cost import area, bf16_products, iso_area, passes, report
-from numc.compiler.errors import NumcError
-from numc.compiler.fma import FMAS
-from numc.compiler.grammar import parse_fma, parse_group_conversion
-from numc.compiler.layers import Layer
-from numc.compiler.machine import load_machine, shipped
-from numc.compiler.policy import Decision, parse_operand
+from numc.compiler.arithmetic.grammar import parse_fma, parse_group_conversion
+from numc.compiler.arithmetic.operators import FMAS
+from numc.compiler.arithmetic.policy.layer import Layer
+from numc.compiler.arithmetic.policy.policy import Decision, parse_operand
+from numc.compiler.studies.cost import area, bf16_products, iso_area, passes, report
+from numc.compiler.studies.cost_machines import load_machine, shipped
+from numc.compiler.support.errors import NumcError
 
 FILES = Path(__file__).parents[2] / "examples"
 TOML = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.diff import diff
+from numc.compiler.studies.diff import diff
 from numc.frontends.imported import Imported
 from small_models import LOOP, THREE, data
 

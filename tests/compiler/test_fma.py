@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from numc.compiler.errors import NumcError
-from numc.compiler.fma import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
-from numc.compiler.formats import FORMATS, Conversion
-from numc.compiler.grammar import parse_fma
+from numc.compiler.arithmetic.formats import FORMATS, Conversion
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
+from numc.compiler.support.errors import NumcError
 
 
 def test_chain_order_is_least_significant_first() -> None:

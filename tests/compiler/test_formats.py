@@ -7,9 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from numc.compiler.errors import NumcError
-from numc.compiler.formats import FORMATS, Conversion, Format
-from numc.compiler.grammar import parse_conversion
+from numc.compiler.arithmetic.formats import FORMATS, Conversion, Format
+from numc.compiler.arithmetic.grammar import parse_conversion
+from numc.compiler.support.errors import NumcError
 
 # arithmetic.md section 2 and the standards it names: (name, emin, emax, largest, smallest positive)
 LIMITS = [

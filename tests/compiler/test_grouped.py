@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numc
-from numc.compiler.errors import NumcError
-from numc.compiler.formats import FORMATS, ROUNDINGS
-from numc.compiler.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
-from numc.compiler.grouped import GROUP_FORMATS, Bfp, GroupConversion, Int, Mx
+from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS
+from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
+from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupConversion, Int, Mx
+from numc.compiler.support.errors import NumcError
 
 FORMATS_WITH_GROUPS = st.one_of(
     st.builds(Bfp, st.integers(1, 10**6), st.integers(1, 8), st.integers(1, 23)),

@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numc
-from numc.compiler import driver, pipeline
-from numc.compiler.compile import load_source
-from numc.compiler.errors import CompilerBug, NumcError, ParseError
-from numc.compiler.fma import FMAS
-from numc.compiler.grammar import parse_fma
-from numc.compiler.layers import Layer, kinds_of
+from numc.compiler import compile as compiling
+from numc.compiler import pipeline
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import FMAS
+from numc.compiler.arithmetic.policy.layer import Layer, kinds_of
+from numc.compiler.arithmetic.policy.policy import Policy, plain
+from numc.compiler.arithmetic.policy.presets import PRESETS, arithmetic
+from numc.compiler.arithmetic.policy.text import load_policy, parse_policy
+from numc.compiler.build import load_source
 from numc.compiler.options import Options
-from numc.compiler.policy import Policy, plain
-from numc.compiler.policy_text import load_policy, parse_policy
-from numc.compiler.roles import PRESETS, arithmetic
+from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
 from numc.frontends.imported import Argument, Imported
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
@@ -330,7 +331,7 @@ def test_a_program_computes_what_its_policy_says_and_has_the_table() -> None:
 def test_equal_arithmetic_gives_equal_code() -> None:
     rule = 'default bf16_1_2\nlayer "node_conv2d*" fma = bf16_1_2\nop matmul bf16_1_2'
     one, two = (
-        driver.contents(CNN, o, cache=False)[0] for o in (Options("bf16_1_2"), Options(policy=load_policy(rule)))
+        compiling.contents(CNN, o, cache=False)[0] for o in (Options("bf16_1_2"), Options(policy=load_policy(rule)))
     )
     assert one.code == two.code
 
@@ -419,7 +420,7 @@ def test_equal_policies_share_a_cached_program_and_others_do_not(
     source = load_source(tmp_path / "two.mlir")
 
     def cached(text: str) -> bool:
-        return driver.contents(source, Options(policy=load_policy(text)))[1]
+        return compiling.contents(source, Options(policy=load_policy(text)))[1]
 
     assert not cached('layer "first" mp')
     assert cached('layer  "first"   mp  # the same')

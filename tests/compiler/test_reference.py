@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arithmetic_vectorised as vectorised
-from numc.compiler import reference
-from numc.compiler.fma import FMAS, HARDWARE_DATAPATHS
-from numc.compiler.formats import FORMATS, ROUNDINGS
-from numc.compiler.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic import reference
+from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS
+from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic.operators import FMAS, HARDWARE_DATAPATHS
 
 F32 = vectorised.F32
 OPERATORS = [*FMAS, *vectorised.SOME_FMAS]

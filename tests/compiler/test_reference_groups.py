@@ -16,9 +16,9 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.compiler import reference
-from numc.compiler.formats import ROUNDINGS
-from numc.compiler.grouped import GROUP_FORMATS, Mx
+from numc.compiler.arithmetic import reference
+from numc.compiler.arithmetic.formats import ROUNDINGS
+from numc.compiler.arithmetic.groups import GROUP_FORMATS, Mx
 
 F32 = npt.NDArray[np.float32]
 

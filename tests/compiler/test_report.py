@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from comparisons import FMAS, LAYERS, made_up
-from numc.compiler.comparison import Comparison, Result
-from numc.compiler.errors import NumcError
-from numc.compiler.report import charts
-from numc.compiler.report.colours import CATEGORICAL, INK, colour
-from numc.compiler.report.place import CHARACTER, LINE, MARKER, aside, place_texts, spread
 from numc.compiler.statistics import Statistics
+from numc.compiler.studies.comparison import Comparison, Result
+from numc.compiler.studies.report import charts
+from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
+from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, aside, place_texts, spread
+from numc.compiler.support.errors import NumcError
 
 pytest.importorskip("jinja2")
 SECTIONS = ("findings", "summary", "cost", "layers", "swamping", "exponents", "policy", "reproduce")
@@ -114,7 +114,7 @@ def test_a_model_without_contractions(tmp_path: Path) -> None:
 
 
 def test_findings() -> None:
-    from numc.compiler.report.page import findings
+    from numc.compiler.studies.report.page import findings
 
     comparison = made_up()
     found = {finding.about: finding for finding in findings(comparison)}
@@ -235,7 +235,7 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(NumcError, match=r"x\.html: cannot write: No such file or directory"):
         made_up().write_report(tmp_path / "none" / "x.html")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
-    monkeypatch.setattr("numc.compiler.report.find_spec", lambda name: None)
+    monkeypatch.setattr("numc.compiler.studies.report.find_spec", lambda name: None)
     with pytest.raises(NumcError) as error:
         made_up().write_report(tmp_path / "x.html")
     assert str(error.value) == "a report needs jinja2, which is not installed: pip install 'numc[report]'"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.taps import LayerOutput, layer_outputs, tap
+from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs, tap
 from numc.frontends.imported import Imported
 from small_models import LOOP
 

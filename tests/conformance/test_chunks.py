@@ -12,9 +12,9 @@ import pytest
 import arithmetic_vectorised as vectorised
 import numc
 from machine import HERE
-from numc.compiler import reference
+from numc.compiler.arithmetic import reference
 from numc.compiler.arrays import matmul
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 
 F32 = npt.NDArray[np.float32]
@@ -82,7 +82,7 @@ def test_signs_of_zeros() -> None:
 @pytest.mark.parametrize("fma", ["fmac(bf16,chunk=3)", "fmac(e6m9,chunk=4)", "fmac(e5m2:rtz,chunk=5)"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 11, 12])
 def test_against_exact_rationals(fma: str, depth: int) -> None:
-    operator = numc.compiler.grammar.parse_fma(fma)
+    operator = numc.compiler.arithmetic.grammar.parse_fma(fma)
     to, size = str(operator.acc), operator.chunk
     assert size is not None
     rng = np.random.default_rng(depth)
@@ -238,7 +238,9 @@ def test_convolution(chunk: int, threads: int) -> None:
     got = np.asarray(program(x, w, threads=threads))
     assert (found := vectorised.first_mismatch(got, np.ascontiguousarray(want))) is None, found
     report = numc.verify(program, dict(zip((i.name for i in program.inputs), (x, w), strict=True)), samples=200)
-    assert (report.mismatches, report.rows[0].fma) == (0, str(numc.compiler.grammar.parse_fma(fma))), report.first
+    assert (report.mismatches, report.rows[0].fma) == (0, str(numc.compiler.arithmetic.grammar.parse_fma(fma))), (
+        report.first
+    )
     assert report.checked > 100
 
 

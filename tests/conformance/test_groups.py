@@ -11,9 +11,9 @@ from hypothesis.extra import numpy as arrays
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.compiler import reference
-from numc.compiler.formats import ROUNDINGS
-from numc.compiler.grouped import GROUP_FORMATS, Bfp, GroupConversion, Int
+from numc.compiler.arithmetic import reference
+from numc.compiler.arithmetic.formats import ROUNDINGS
+from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupConversion, Int
 
 F32 = npt.NDArray[np.float32]
 

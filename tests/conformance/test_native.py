@@ -9,8 +9,8 @@ import pytest
 import arithmetic_vectorised as reference
 import numc
 from machine import HERE
+from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arrays import matmul
-from numc.compiler.fma import FMAS
 
 F32 = npt.NDArray[np.float32]
 TRIPLES = 10_000_000

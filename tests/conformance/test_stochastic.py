@@ -12,13 +12,13 @@ import pytest
 import arithmetic_vectorised as vectorised
 import numc
 from machine import HERE
-from numc.compiler import reference
+from numc.compiler.arithmetic import reference
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.reference.group_operators import PARTS, Source
+from numc.compiler.arithmetic.reference.operators import grouped_dot, vector
 from numc.compiler.arrays import matmul
-from numc.compiler.errors import NumcError
-from numc.compiler.grammar import parse_fma
-from numc.compiler.reference.group_operators import PARTS, Source
-from numc.compiler.reference.operators import grouped_dot, vector
-from numc.compiler.verify import verify
+from numc.compiler.studies.observe.verify import verify
+from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
 from numc.runtime.program import Program
 

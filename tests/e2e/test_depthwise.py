@@ -9,7 +9,7 @@ import pytest
 import arithmetic_vectorised as reference
 import numc
 from machine import HERE
-from numc.compiler.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma
 from numc.frontends.imported import Imported
 
 F32Array = npt.NDArray[np.float32]

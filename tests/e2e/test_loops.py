@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.compile import Options, build, load_source
-from numc.compiler.switches import SWITCHES
+from numc.compiler.build import Options, build, load_source
+from numc.compiler.support.switches import SWITCHES
 from numc.frontends.imported import Argument, Imported
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"

@@ -13,10 +13,10 @@ import pytest
 import light_models
 import numc
 from numc.compiler import pipeline
-from numc.compiler.compile import load_source, parse_module
-from numc.compiler.errors import CompilerBug
-from numc.compiler.fma import FMAS
-from numc.compiler.policy import plain
+from numc.compiler.arithmetic.operators import FMAS
+from numc.compiler.arithmetic.policy.policy import plain
+from numc.compiler.build import load_source, parse_module
+from numc.compiler.support.errors import CompilerBug
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.compile import build
+from numc.compiler.build import build
 from numc.compiler.options import Options
 from numc.frontends.imported import Argument, Imported
 from numc.runtime import Contents, read_program, write_program

@@ -12,11 +12,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 import numc
-from numc.compiler import compile as compiler
+from numc.compiler import build as compiler
 from numc.compiler import pipeline
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
-from numc.passes import spread, walk
+from numc.passes import linalg as walk
+from numc.passes.tensors import zero_phases
 from numc.runtime.program import Program
 
 F32Array = npt.NDArray[np.float32]
@@ -249,12 +250,12 @@ def test_the_whole_is_what_is_watched(marked: Program) -> None:
 
 
 def test_verify_finds_a_wrong_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = spread.Axis.taps_of
+    right = zero_phases.Axis.taps_of
 
-    def wrong(self: spread.Axis, phase: int) -> spread.Taps | None:
+    def wrong(self: zero_phases.Axis, phase: int) -> zero_phases.Taps | None:
         return right(self, phase if phase else self.stride - 1)
 
-    monkeypatch.setattr(spread.Axis, "taps_of", wrong)
+    monkeypatch.setattr(zero_phases.Axis, "taps_of", wrong)
     p = numc.compile(source(CASES[:1]), fma="mp", cache=False)
     report = numc.verify(p, kinds(p)["normal"], samples=50)
     assert all(row.mismatches == 0 for row in report.rows)

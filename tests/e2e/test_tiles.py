@@ -9,11 +9,11 @@ import pytest
 
 import arithmetic_vectorised as reference
 from numc.compiler import targets
-from numc.compiler.driver import compile
-from numc.compiler.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.compile import compile
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
-from numc.passes.kernels import Tile
+from numc.passes.kernels.micro_kernel import Tile
 
 
 def matmul(a: str = "?x?", b: str = "?x?", c: str = "?x?") -> str:

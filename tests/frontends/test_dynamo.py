@@ -18,9 +18,9 @@ from torch import nn  # noqa: E402
 from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
-from numc.frontends import dynamo, torch_regions  # noqa: E402
-from numc.frontends.torch_decompositions import convolution_backward  # noqa: E402
-from numc.frontends.torch_pools import max_pool2d_backward  # noqa: E402
+from numc.frontends.training import backend, regions  # noqa: E402
+from numc.frontends.training.decompositions import convolution_backward  # noqa: E402
+from numc.frontends.training.pools import max_pool2d_backward  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 aten = torch.ops.aten
@@ -261,9 +261,9 @@ def test_gradients_of_convolutions_are_kept_and_not_copied() -> None:
 def test_optimizers_write_weights_and_their_state_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a step gives anew takes no memory beside what it replaces, and has the bits of a step that copies."""
     kept: list[int] = []
-    run = torch_regions.Region.__call__
+    run = regions.Region.__call__
 
-    def noted(region: torch_regions.Region, *tensors: Any) -> Any:
+    def noted(region: regions.Region, *tensors: Any) -> Any:
         found = run(region, *tensors)
         results = found if isinstance(found, tuple) else (found,)
         kept.append(sum(any(r is t for t in tensors) for r in results))
@@ -281,10 +281,10 @@ def test_optimizers_write_weights_and_their_state_in_place(monkeypatch: pytest.M
             step()
         return [*network.parameters(), *(s["exp_avg_sq"] for s in optimizer.state.values())]
 
-    monkeypatch.setattr(torch_regions.Region, "__call__", noted)
+    monkeypatch.setattr(regions.Region, "__call__", noted)
     in_place = trained()
     assert max(kept) >= 12  # four weights and biases, two moments of each
-    monkeypatch.setattr(dynamo, "_updated", tuple)
+    monkeypatch.setattr(backend, "_updated", tuple)
     kept.clear()
     assert all(torch.equal(a, b) for a, b in zip(in_place, trained(), strict=True))
     assert max(kept) == 0
@@ -549,10 +549,10 @@ def test_unknown_options() -> None:
 
 def test_the_entry_point_is_the_backend() -> None:
     text = (ROOT / "pyproject.toml").read_text()
-    assert '[project.entry-points."torch_dynamo_backends"]\nnumc = "numc.frontends.torch_backend:numc"\n' in text
+    assert '[project.entry-points."torch_dynamo_backends"]\nnumc = "numc.frontends.training.entry:numc"\n' in text
     from torch._dynamo.backends.registry import lookup_backend
 
-    from numc.frontends.torch_backend import numc as backend
+    from numc.frontends.training.entry import numc as backend
 
     assert lookup_backend("numc") is backend
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from numc.compiler.errors import NumcError
-from numc.frontends import onnx as frontend
-from numc.frontends import onnx_prepare, onnx_read
+from numc.compiler.support.errors import NumcError
+from numc.frontends.onnx import load as frontend
+from numc.frontends.onnx import prepare, read
 
 MLP = (Path(__file__).resolve().parents[2] / "examples" / "digits" / "mlp.onnx").read_bytes()
 # Most bytes are weights, where any value is good: aim at the structure at both ends, too.
@@ -33,8 +33,8 @@ def test_reading_raises_numc_errors_only(tmp_path: Path, edits: list[tuple[int, 
     file = tmp_path / "m.onnx"
     file.write_bytes(damage(edits, length))
     with contextlib.suppress(NumcError):
-        model, _ = onnx_read.read(file)
-        onnx_prepare.prepare(model, {})
+        model, _ = read.read(file)
+        prepare.prepare(model, {})
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -15,9 +15,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import numc  # noqa: E402
-from numc.compiler.errors import NumcError  # noqa: E402
-from numc.frontends import pytorch as frontend  # noqa: E402
+from numc.compiler.support.errors import NumcError  # noqa: E402
 from numc.frontends.imported import Argument  # noqa: E402
+from numc.frontends.pytorch import load as frontend  # noqa: E402
 from numc.runtime.tensors import to_array  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,7 +165,7 @@ def test_keyword_inputs(small: nn.Module, program: numc.Program) -> None:
 def test_the_second_compilation_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     module = nn.Linear(4, 3)
     first = numc.compile(module, X)
-    monkeypatch.setattr("numc.compiler.compile.build", None)  # nothing is compiled any more
+    monkeypatch.setattr("numc.compiler.build.build", None)  # nothing is compiled any more
     assert torch.equal(numc.compile(module, X)(X), first(X))
     with torch.no_grad():
         module.weight += 1

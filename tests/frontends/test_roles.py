@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from numc.compiler.errors import NumcError
-from numc.compiler.fma import FMAS
-from numc.compiler.grammar import parse_fma
-from numc.compiler.roles import PRESETS, ROLES, Arithmetic, arithmetic
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import FMAS
+from numc.compiler.arithmetic.policy.presets import PRESETS, ROLES, Arithmetic, arithmetic
+from numc.compiler.support.errors import NumcError
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812

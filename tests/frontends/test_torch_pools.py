@@ -8,12 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from numc.frontends.torch_decompositions import constant_pad_nd, convolution  # noqa: E402
-from numc.frontends.torch_pools import (  # noqa: E402
-    adaptive_avg_pool_backward,
-    avg_pool_backward,
-    indexed_pool_backward,
-)
+from numc.frontends.training.decompositions import constant_pad_nd, convolution  # noqa: E402
+from numc.frontends.training.pools import adaptive_avg_pool_backward, avg_pool_backward, indexed_pool_backward  # noqa: E402
 
 aten = torch.ops.aten
 

@@ -8,11 +8,11 @@ import pytest
 
 import arithmetic_vectorised as reference
 from math_harness import V3_ONLY, V4, Compiled, apply
-from numc.compiler.fma import Fma
-from numc.compiler.grammar import parse_fma
-from numc.passes.code import Code
-from numc.passes.fast import Guard, emit_fast_fma, guard
-from numc.passes.rounding import emit_parts
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import Fma
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.datapaths.guarded import Guard, emit_fast_fma, guard
+from numc.passes.kernels.values.rounding import emit_parts
 from numc.runtime.library import cpu_features
 
 F32 = npt.NDArray[np.float32]

@@ -12,9 +12,9 @@ from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
 
 from numc.compiler import pipeline
-from numc.compiler.compile import parse_module
-from numc.compiler.errors import NumcError
-from numc.compiler.policy import plain
+from numc.compiler.arithmetic.policy.policy import plain
+from numc.compiler.build import parse_module
+from numc.compiler.support.errors import NumcError
 from numc.compiler.targets import TARGETS
 
 FILES = sorted((Path(__file__).parent / "ir").glob("*.mlir"))

@@ -17,9 +17,9 @@ from torch_mlir.passmanager import PassManager
 
 from math_harness import V3_ONLY, V4, Compiled, apply, loop_text
 from math_oracle import UNARY, largest_error, ulp_errors
-from numc.compiler.errors import CompilerBug
-from numc.passes import math_tables
-from numc.passes.math_functions import FUNCTIONS, lower_math
+from numc.compiler.support.errors import CompilerBug
+from numc.passes.buffers.lower_math import FUNCTIONS, lower_math
+from numc.passes.kernels.values import math_tables
 
 INF, NAN = np.inf, np.nan
 # The bound of each function in docs/math-functions.md.

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import runtime_programs as programs
-from numc.compiler.errors import CompilerBug, NumcError
+from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.runtime import (
     Contents,
     Input,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import runtime_programs as programs
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 from numc.runtime import Program, TensorSpec, load, trim
 from numc.runtime.library import library
 

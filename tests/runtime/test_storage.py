@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numc
-from numc.compiler.encodings import decode
-from numc.compiler.errors import NumcError
-from numc.compiler.formats import FORMATS, Format
-from numc.compiler.grammar import parse_any_conversion, parse_conversion
-from numc.compiler.grouped import GROUP_FORMATS, Bfp, GroupFormat, Int
-from numc.compiler.narrow import narrow
-from numc.compiler.packed import _code_bytes
-from numc.passes.packing import Layout, packed
+from numc.compiler.arithmetic.codes import decode
+from numc.compiler.arithmetic.formats import FORMATS, Format
+from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion
+from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupFormat, Int
+from numc.compiler.pack import _code_bytes
+from numc.compiler.stored_weights import narrow
+from numc.compiler.support.errors import NumcError
+from numc.passes.kernels.packing.layout import Layout, packed
 from numc.runtime.library import library
 from numc.runtime.storage import Encoding, Panels, Storage
 
@@ -87,7 +87,7 @@ def special(rng: np.random.Generator, shape: tuple[int, ...], to: str) -> np.nda
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_values_and_panels(to: str, side: str, data: st.DataObject) -> None:
-    """The kernel's operand, guard's data included, comes out as passes/packing.py makes it."""
+    """The kernel's operand, guard's data included, comes out as passes/kernels/packing/layout.py makes it."""
     fmt = parse_conversion(to).format
     shape = tuple(data.draw(st.integers(1, most)) for most in (3, 40, 600))
     values = special(np.random.default_rng(data.draw(st.integers(0, 999))), shape, to)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from numc.compiler.driver import compile
-from numc.compiler.errors import NumcError
+from numc.compiler.compile import compile
+from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
 
 ADD = """

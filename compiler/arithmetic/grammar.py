@@ -1,0 +1,274 @@
+"""The texts of formats and FMA operators: ``e6m9:rtz``, ``bf16_2_2{3}``, ``fma(a=bf16, acc=fp32, datapath=exact)``."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+
+from numc.compiler.arithmetic.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS, Conversion, Format, noise_of
+from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupConversion, GroupFormat, Int
+from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
+from numc.compiler.support.errors import NumcError, did_you_mean
+
+_PARSER = Lark(
+    r"""
+    conversion: format (":" OPTION)*
+    format: NAME | PAPER | call
+    fma: NAME | NAME "{" INT "}" | call
+    call: NAME "(" [argument ("," argument)* ","?] ")"
+    argument: [NAME "="] (conversion | NUMBER)
+
+    NAME: /[A-Za-z_][A-Za-z0-9_]*/
+    OPTION: /[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)?/
+    PAPER.2: /\d+\/\d+\/\d+\/\w+/
+    NUMBER: /[+-]?\d+(\.\d*)?/
+    %import common.INT
+    %import common.WS
+    %ignore WS
+    """,
+    parser="lalr",
+    start=["conversion", "fma"],
+    maybe_placeholders=False,
+)
+_FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
+_GROUP_SYNTAX = "bfp(g,e,m), " + ", ".join(GROUP_FORMATS) + ", intN"
+_EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?")
+_INTN = re.compile(r"int(\d+)")
+
+
+@cache
+def parse_any_conversion(text: str) -> Conversion | GroupConversion:
+    """Return the conversion `text` writes: a format, then its rounding and ``:nan``. Raises NumcError."""
+    return _any_conversion(_parse(text, "conversion"))
+
+
+@cache
+def parse_conversion(text: str) -> Conversion:
+    """Return the conversion of single values that `text` writes. Raises NumcError, for grouped formats too."""
+    return _conversion(_parse(text, "conversion"))
+
+
+@cache
+def parse_group_conversion(text: str) -> GroupConversion:
+    """Return the conversion to a grouped format that `text` writes. Raises NumcError, for other formats too."""
+    to = parse_any_conversion(text)
+    if isinstance(to, Conversion):
+        raise NumcError(f"format '{to.format.name}' has no groups: allowed are {_GROUP_SYNTAX}")
+    return to
+
+
+@cache
+def parse_fma(text: str) -> Fma:
+    """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
+    head, *rest = _parse(text, "fma").children
+    if not rest and (group := _group_format(head)) is not None:
+        to = GroupConversion(group, group.default_rounding)
+        return Fma("", to, to, FP32, 1)
+    if isinstance(head, Tree):
+        return _call(head)
+    name = str(head) + (f"{{{rest[0]}}}" if rest else "")
+    name = ALIASES.get(name, name)
+    if name in FMAS:
+        return FMAS[name]
+    if rest and str(head) in ALIASES:
+        allowed = " or ".join(k for k in FMAS if k.startswith(f"{head}{{"))
+        raise NumcError(f"operator '{text}': {rest[0]} products, allowed are {allowed}")
+    if name in FORMATS or _EXMY.fullmatch(name):
+        raise NumcError(f"'{name}' is a format, not an FMA operator: write fmac({name}) or fma(a={name}, acc=...)")
+    if str(head) in _CALLS:
+        raise NumcError(f"operator '{name}' needs its formats: write {_CALLS[str(head)]}")
+    near = did_you_mean(name.lower(), [*FMAS, *ALIASES])
+    raise NumcError(f"unknown FMA operator '{name}'{near}: allowed are {', '.join(FMAS)}, {', '.join(_CALLS.values())}")
+
+
+def _parse(text: str, start: str) -> Tree[Token]:
+    try:
+        return _PARSER.parse(text, start=start)
+    except UnexpectedInput as error:
+        what = "FMA operator" if start == "fma" else "format"
+        syntax = f"a name or {', '.join(_CALLS.values())}" if start == "fma" else f"{_FORMAT_SYNTAX}, then :rounding"
+        raise NumcError(f"{what} '{text}': cannot read it from {_place(text, error)}, write {syntax}") from None
+
+
+def _place(text: str, error: UnexpectedInput) -> str:
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return "its end"
+    return f"'{text[error.pos_in_stream :]}'"
+
+
+def _conversion(tree: Tree[Token]) -> Conversion:
+    to = _any_conversion(tree)
+    if isinstance(to, GroupConversion):
+        raise NumcError(
+            f"format '{to}': a format with groups is for the operands of an FMA operator, numc.round and numc.pack; "
+            f"use {_FORMAT_SYNTAX}"
+        )
+    return to
+
+
+def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
+    head, *options = tree.children
+    (node,) = head.children  # type: ignore[union-attr]
+    fmt = _group_format(node) or _format(node)
+    texts = [str(option) for option in options]
+    channel = not isinstance(fmt, Format) and "channel" in texts
+    if channel:
+        texts.remove("channel")
+    rounding, overflow = _options(fmt.name, texts)
+    if isinstance(fmt, Format):
+        return Conversion(fmt, rounding or "rne", overflow)
+    if overflow:
+        raise NumcError(f"'{fmt.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
+    return GroupConversion(fmt, rounding or fmt.default_rounding, channel)
+
+
+def _options(name: str, options: list[str]) -> tuple[str, str]:
+    """The rounding and the overflow behind a format; "" where it is not given."""
+    rounding, overflow = "", ""
+    for option in options:
+        noise = noise_of(option)
+        if option == "nan" and not overflow:
+            overflow = option
+        elif noise is not None and not rounding:
+            rounding = f"sr{noise.bits}" + (".lfsr" if noise.lfsr else "")
+        elif option in ROUNDINGS and not rounding:
+            rounding = option
+        elif option in (*ROUNDINGS, "nan") or noise is not None:
+            raise NumcError(f"'{name}': ':{option}' after '{':' + rounding if rounding else ':nan'}', keep one of them")
+        else:
+            near = did_you_mean(option.lower(), ROUNDINGS)
+            raise NumcError(f"unknown rounding '{option}' of '{name}'{near}: allowed are {ROUNDING_SYNTAX}, nan")
+    return rounding, overflow
+
+
+def _group_format(node: Token | Tree[Token]) -> GroupFormat | None:
+    """The grouped format a node writes, or None where it writes something else."""
+    if isinstance(node, Tree):
+        return _bfp(node) if str(node.children[0]) == "bfp" else None
+    if match := _INTN.fullmatch(node):
+        return Int(int(match[1]))
+    return GROUP_FORMATS.get(str(node))
+
+
+def _bfp(call: Tree[Token]) -> Bfp:
+    values = [argument.children[0] for argument in call.children[1:]]  # type: ignore[union-attr]
+    if len(values) != 3 or any(isinstance(value, Tree) or not value.isdecimal() for value in values):
+        raise NumcError("format 'bfp(...)': write bfp(g,e,m), three numbers: group, exponent and magnitude bits")
+    return Bfp(*(int(value) for value in values))  # type: ignore[arg-type]
+
+
+def _format(node: Token | Tree[Token]) -> Format:
+    if isinstance(node, Tree):
+        name = str(node.children[0])
+        raise NumcError(f"unknown format '{name}(...)': allowed is {_FORMAT_SYNTAX} or bfp(g,e,m)")
+    text = name = str(node)
+    if node.type == "PAPER":
+        sign, exponent, significand, kind = text.split("/")
+        if sign != "1" or kind not in ("d", "n"):
+            raise NumcError(f"format '{text}': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)")
+        name = f"e{int(exponent)}m{int(significand)}" + ("n" if kind == "n" else "")
+    if name == "bf16x1":
+        name = "bf16"
+    if name in FORMATS:
+        return FORMATS[name]
+    if match := _EXMY.fullmatch(name):
+        x, y, kind = int(match[1]), int(match[2]), match[3]
+        fmt = Format(f"e{x}m{y}{kind or ''}", x, y, subnormals=kind != "n", finite=kind == "fn")
+        return next((known for known in FORMATS.values() if known == fmt), fmt)
+    if re.fullmatch(r"bf16x\d+", name):
+        raise NumcError(f"format '{name}': allowed are bf16x1, bf16x2 and bf16x3")
+    if name == "bfp":
+        raise NumcError("format 'bfp' needs its sizes: write bfp(g,e,m), as in bfp(16,3,4)")
+    near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
+    raise NumcError(
+        f"unknown format '{name}'{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
+        f"{_GROUP_SYNTAX}"
+    )
+
+
+_CALLS = {
+    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)",
+    "mac": "mac(F)",
+    "macs": "macs(F)",
+    "fmac": "fmac(F, chunk=c)",
+    "fmacs": "fmacs(F)",
+}
+
+
+def _call(tree: Tree[Token]) -> Fma:
+    name = str(tree.children[0])
+    if name not in _CALLS:
+        near = did_you_mean(name.lower(), _CALLS)
+        raise NumcError(f"unknown FMA operator '{name}(...)'{near}: allowed are {', '.join(_CALLS.values())}")
+    given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
+    datapath = _text(given["datapath"]) if "datapath" in given else "fp32"
+    chunk = _chunk(name, given)
+    if name == "fma":
+        return _fma(given, datapath, chunk)
+    f = _taken(name, given, "a")
+    if isinstance(f, GroupConversion):
+        raise NumcError(f"{name}({f}): {name} takes a format of single values, write fma(a={f}, acc=fp32)")
+    if f.format.parts > 1:
+        raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
+    acc = FP32 if name.endswith("s") else f
+    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None, chunk)
+
+
+def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
+    if "chunk" not in given:
+        return None
+    text = _text(given["chunk"])
+    if not text.isdecimal() or len(text) > len(str(MAX_CHUNK)):
+        raise NumcError(f"{name}: chunk={text}, write a whole number from 1 to {MAX_CHUNK}")
+    return int(text)
+
+
+def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None) -> Fma:
+    a = _taken("fma", given, "a")
+    b = _taken("fma", given, "b") if "b" in given else a
+    acc = _taken("fma", given, "acc")
+    if isinstance(acc, GroupConversion):
+        raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: write acc=fp32")
+    products = given.get("products")
+    if products is not None and not _text(products).isdecimal():
+        raise NumcError(f"fma: products='{_text(products)}', write a number")
+    every = parts_of(a, datapath) * parts_of(b, datapath)
+    return Fma("", a, b, acc, every if products is None else int(_text(products)), datapath, chunk=chunk)
+
+
+def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
+    keys = ("a", "b", "acc", "products", "datapath", "chunk") if name == "fma" else ("a", "datapath", "chunk")
+    positional = ("a", "b") if name == "fma" else ("a",)
+    given: dict[str, Tree[Token] | Token] = {}
+    for index, node in enumerate(nodes):
+        value = node.children[-1]
+        if len(node.children) == 2:
+            key = str(node.children[0])
+        elif index < len(positional) and index == len(given):
+            key = positional[index]
+        else:
+            raise NumcError(f"{name}: '{_text(value)}' has no name, write {_CALLS[name]}")
+        if key not in keys:
+            raise NumcError(f"{name}: unknown argument '{key}'{did_you_mean(key, keys)}: write {_CALLS[name]}")
+        if key in given:
+            raise NumcError(f"{name}: '{key}' is given twice, keep one of them")
+        given[key] = value
+    return given
+
+
+def _taken(name: str, given: dict[str, Tree[Token] | Token], key: str) -> Conversion | GroupConversion:
+    node = given.get(key)
+    if node is None:
+        raise NumcError(f"{name}: the format '{key}' is missing, write {_CALLS[name]}")
+    if isinstance(node, Token):
+        raise NumcError(f"{name}: {key}={node} is not a format, write {_FORMAT_SYNTAX}")
+    return _any_conversion(node)
+
+
+def _text(node: Tree[Token] | Token) -> str:
+    if not isinstance(node, Tree):
+        return str(node)
+    return ":".join(str(token) for token in node.scan_values(lambda _: True))

@@ -1,0 +1,224 @@
+"""FMA operators: one frozen literal each (arithmetic.md section 3). What they compute is defined in `reference.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from numc.compiler.arithmetic.formats import FORMATS, Conversion
+from numc.compiler.arithmetic.groups import Bfp, GroupConversion, GroupFormat
+from numc.compiler.support.errors import NumcError
+
+SOFTWARE_DATAPATHS = ("fp32", "exact")
+HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
+GROUP_DATAPATHS = ("fp32", "fmac2")  # fmac2: FAST's fMAC, which multiplies two magnitude bits by two at a time
+DATAPATHS = (*SOFTWARE_DATAPATHS, *HARDWARE_DATAPATHS, "fmac2")
+
+MAX_CHUNK = 2**31 - 1
+MAX_GROUP = 4096
+_EXACT_BITS = 53  # what a group's dot product may take: the significand of binary64
+
+FP32 = Conversion(FORMATS["fp32"])
+BF16 = Conversion(FORMATS["bf16"])
+BF16X2 = Conversion(FORMATS["bf16x2"])
+BF16X3 = Conversion(FORMATS["bf16x3"])
+HFP8_FWD = Conversion(FORMATS["hfp8_fwd"])
+HFP8_BWD = Conversion(FORMATS["hfp8_bwd"])
+
+
+@dataclass(frozen=True)
+class Fma:
+    """One step ``D = round_acc(sum of partial products of A and B + C)``; ``str`` gives text that parses back to it.
+
+    products: how many of the products of the parts of A and B are summed.
+    product: the conversion of the product before the addition (MAC, MACS), or None (FMA, FMAC, FMACS).
+    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 accumulator that is rounded to `acc` at
+    its end (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
+    A and B are both formats of single values, or both of groups: then the reduction is a sum of dot products of groups,
+    and a step outside of one is the fp32 FMA.
+    Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
+    products, a datapath, a chunk or a combination that does not exist.
+    """
+
+    name: str = field(compare=False)
+    a: Conversion | GroupConversion
+    b: Conversion | GroupConversion
+    acc: Conversion
+    products: int
+    datapath: str = "fp32"
+    product: Conversion | None = None
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
+        if self.datapath not in DATAPATHS:
+            raise NumcError(f"{what}: datapath '{self.datapath}', allowed are {', '.join(DATAPATHS)}")
+        if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
+            self._check_groups(what)
+            return
+        if self.datapath == "fmac2":
+            raise NumcError(f"{what}: datapath 'fmac2' multiplies block floating point, write a=bfp(g,e,m)")
+        allowed = allowed_products(*self.parts)
+        if self.products not in allowed:
+            parts = f"{self.parts[0]} x {self.parts[1]} parts"
+            raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
+        is_native = (self.a, self.b, self.acc, self.product) == (BF16, BF16, FP32, None)
+        if self.datapath in HARDWARE_DATAPATHS and not is_native:
+            raise NumcError(f"{what}: datapath '{self.datapath}' takes only a=bf16, b=bf16, acc=fp32, products=1")
+        if self.chunk is not None:
+            self._check_chunk(what, self.chunk)
+
+    def _check_chunk(self, what: str, chunk: int) -> None:
+        if not 1 <= chunk <= MAX_CHUNK:
+            raise NumcError(f"{what}: chunk={chunk}, write a whole number from 1 to {MAX_CHUNK}")
+        if self.datapath in HARDWARE_DATAPATHS:
+            raise NumcError(
+                f"{what}: chunk={chunk} with datapath '{self.datapath}', which has an order of its own: leave chunk out"
+            )
+        if self.acc.format == FP32.format:
+            raise NumcError(
+                f"{what}: chunk={chunk} with an fp32 accumulator, which is what chunks are summed in: leave chunk out"
+            )
+
+    def _check_groups(self, what: str) -> None:
+        a, b = self.a, self.b
+        if not isinstance(a, GroupConversion) or not isinstance(b, GroupConversion):
+            raise NumcError(f"{what}: one operand has groups, the other has none: give a and b formats of one kind")
+        if type(a.format) is not type(b.format):
+            raise NumcError(f"{what}: bfp, mx and intN do not mix: give a and b formats of one kind")
+        if a.format.group != b.format.group:
+            raise NumcError(
+                f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
+            )
+        if self.acc.format != FP32.format or self.acc.noise is not None:
+            raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
+        if self.datapath not in GROUP_DATAPATHS or (self.datapath == "fmac2" and not isinstance(a.format, Bfp)):
+            allowed = "only fp32" if not isinstance(a.format, Bfp) else " or ".join(GROUP_DATAPATHS)
+            raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
+        if self.products != math.prod(self.parts):
+            raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
+        if self.chunk is not None:
+            raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
+        if a.format.group is not None and a.format.group > MAX_GROUP:
+            raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
+        sizes = (f.largest for f in (a.format, b.format) if isinstance(f, Bfp))
+        if isinstance(a.format, Bfp) and math.prod((a.format.group, *sizes)) >= 1 << _EXACT_BITS:
+            raise NumcError(
+                f"{what}: the dot product of a group takes more than {_EXACT_BITS} bits, "
+                "use shorter groups or fewer magnitude bits"
+            )
+
+    @property
+    def groups(self) -> tuple[GroupConversion, GroupConversion] | None:
+        """The conversions of A and B if they are to formats with groups."""
+        if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
+            return self.a, self.b
+        return None
+
+    @property
+    def singles(self) -> tuple[Conversion, Conversion]:
+        """The conversions of A and B where they have no groups."""
+        assert isinstance(self.a, Conversion)
+        assert isinstance(self.b, Conversion)
+        return self.a, self.b
+
+    @property
+    def group(self) -> GroupFormat | None:
+        """The format of A if it is one with groups; B's has the same kind and group size."""
+        return self.a.format if isinstance(self.a, GroupConversion) else None
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """How many parts the values of A and B have; under fmac2 chunks of their magnitudes."""
+        return parts_of(self.a, self.datapath), parts_of(self.b, self.datapath)
+
+    @property
+    def passes(self) -> int:
+        """How many times FAST's fMAC goes over a group; 1 for everything else."""
+        return self.products if self.datapath == "fmac2" else 1
+
+    @property
+    def step(self) -> Fma:
+        """One step of the operator, outside of a reduction."""
+        if self.groups:
+            return FMAS["fp32"]
+        return self if self.chunk is None else replace(self, chunk=None)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a step draws random bits; formats with groups are converted in the operator, and draw there."""
+        converted = (c.noise for c in self.groups or ())
+        product = None if self.product is None else self.product.noise
+        return any(noise is not None for noise in (self.acc.noise, product, *converted))
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether anything in it draws random bits, the conversions of A and B included."""
+        return self.draws or self.a.noise is not None or self.b.noise is not None
+
+    @property
+    def swapped(self) -> Fma:
+        """The same operator with the formats of A and B exchanged."""
+        return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)
+
+    @property
+    def terms(self) -> tuple[tuple[int, int], ...]:
+        """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
+        n, m = self.parts
+        every = sorted(
+            ((i, j) for i in range(n) for j in range(m)), key=lambda ij: (ij[0] + ij[1], ij[0]), reverse=True
+        )
+        return tuple(every[len(every) - self.products :])
+
+    def __str__(self) -> str:
+        for name, known in FMAS.items():
+            if self == known:
+                return name
+        path = "" if self.datapath == "fp32" else f",datapath={self.datapath}"
+        path += "" if self.chunk is None else f",chunk={self.chunk}"
+        if self.product is not None:
+            if self.a != self.product or self.b != self.product or self.acc not in (self.product, FP32):
+                return self.name  # no text has this meaning: only a literal can
+            return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
+        b = "" if self.b == self.a else f",b={self.b}"
+        full = self.products == self.parts[0] * self.parts[1]
+        return f"fma(a={self.a}{b},acc={self.acc}{'' if full else f',products={self.products}'}{path})"
+
+
+def parts_of(to: Conversion | GroupConversion, datapath: str) -> int:
+    """Return how many parts a value of an operand has."""
+    if isinstance(to, Conversion):
+        return to.format.parts
+    return to.format.chunks if isinstance(to.format, Bfp) and datapath == "fmac2" else 1
+
+
+def allowed_products(a_parts: int, b_parts: int) -> tuple[int, ...]:
+    """Return how many partial products an operator may sum: all, or all but the least significant."""
+    # Dropping is defined by section 3 for equal numbers of parts: {3} drops a1*b1; {6} drops a1*b2, a2*b1, a2*b2.
+    return {(2, 2): (3, 4), (3, 3): (6, 9)}.get((a_parts, b_parts), (a_parts * b_parts,))
+
+
+def _table(*fmas: Fma) -> Mapping[str, Fma]:
+    return MappingProxyType({fma.name: fma for fma in fmas})
+
+
+FMAS: Mapping[str, Fma] = _table(
+    Fma("fp32", FP32, FP32, FP32, 1),
+    Fma("mp", BF16, BF16, FP32, 1),
+    Fma("bf16_1_1", BF16, BF16, BF16, 1),
+    Fma("bf16_1_2", BF16, BF16, BF16X2, 1),
+    Fma("bf16_1_3", BF16, BF16, BF16X3, 1),
+    Fma("bf16_2_2{3}", BF16X2, BF16X2, BF16X2, 3),
+    Fma("bf16_2_2{4}", BF16X2, BF16X2, BF16X2, 4),
+    Fma("bf16_3_3{6}", BF16X3, BF16X3, BF16X3, 6),
+    Fma("bf16_3_3{9}", BF16X3, BF16X3, BF16X3, 9),
+    Fma("hfp8_fwd", HFP8_FWD, HFP8_FWD, FP32, 1),
+    Fma("hfp8_bwd", HFP8_BWD, HFP8_FWD, FP32, 1),
+    Fma("amx_bf16", BF16, BF16, FP32, 1, "amx_bf16"),
+    Fma("avx512_bf16", BF16, BF16, FP32, 1, "avx512_bf16"),
+)
+
+# Names that stand for the form with every product.
+ALIASES: Mapping[str, str] = MappingProxyType({"bf16_2_2": "bf16_2_2{4}", "bf16_3_3": "bf16_3_3{9}"})

@@ -1,0 +1,1 @@
+"""Policies: which operation of a model computes in which arithmetic."""

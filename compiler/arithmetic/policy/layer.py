@@ -1,0 +1,92 @@
+"""What a policy can ask about an operation of a model: its name, kind, role, position and sizes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+SIZES = ("m", "n", "k")
+"""Of a contraction: rows of A, columns of B, and the length of a reduction."""
+
+# What a word in the name of an operator makes it, besides its own name. ONNX and PyTorch call things differently.
+_FAMILIES = (
+    ("batch_norm", r"batch_?norm"),
+    ("layer_norm", r"layer_?norm"),
+    ("group_norm", r"group_?norm"),
+    ("instance_norm", r"instance_?norm"),
+    ("rms_norm", r"rms_?norm|simplified_layer"),
+    ("softmax", r"softmax|logsumexp"),
+    ("max_pool", r"max_?pool"),
+    ("avg_pool", r"(avg|average)_?pool"),
+)
+KINDS = ("matmul", "conv", *(name for name, _ in _FAMILIES))
+"""The words that mean the same in ONNX and PyTorch."""
+_NORMS = frozenset(name for name, _ in _FAMILIES if name.endswith("_norm"))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operation of a model that computes.
+
+    kinds: what it is, the most usual word first. role: one of those of presets.py, or nothing. swapped: its operator's
+    A is the second operand. position: among the contractions, in program order; None for anything else. sizes: m, n, k
+    and b, the number of products (None: the model leaves it free). operands: the shapes of A, B and the result.
+    computes, multiplies: whether it has float operations that are rounded, and multiply-adds.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    role: str = ""
+    swapped: bool = False
+    position: int | None = None
+    loops: tuple[tuple[str, int | None], ...] = ()
+    operands: tuple[tuple[int | None, ...], ...] = ()
+    computes: bool = True
+    multiplies: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The most usual word for what it is."""
+        return self.kinds[0]
+
+    @property
+    def sizes(self) -> Mapping[str, int | None]:
+        """b, m, n and k; None where the model leaves one free."""
+        found: dict[str, int | None] = {}
+        for group in ("b", *SIZES):
+            values = [size for name, size in self.loops if name == group]
+            known = [size for size in values if size is not None]
+            found[group] = math.prod(known) if len(known) == len(values) else None
+        return found
+
+    def fixed(self, free: int) -> Layer:
+        """The same where every size that the model leaves free is `free`."""
+        loops = tuple((name, free if size is None else size) for name, size in self.loops)
+        operands = tuple(tuple(free if size is None else size for size in shape) for shape in self.operands)
+        return replace(self, loops=loops, operands=operands)
+
+    @property
+    def shape(self) -> str:
+        """For example ``64 x 10 x 512`` (m, n, k), or ``8 * (16 x 16 x 64)``; ? is free."""
+        if self.position is None:
+            return ""
+        sizes = {name: "?" if size is None else str(size) for name, size in self.sizes.items()}
+        product = " x ".join(sizes[name] for name in SIZES)
+        return product if sizes["b"] == "1" else f"{sizes['b']} * ({product})"
+
+
+def kinds_of(operator: str) -> tuple[str, ...]:
+    """Return the words for an operator of ONNX (BatchNormalization) or PyTorch (aten._softmax.default)."""
+    name = operator.removeprefix("aten.").split(".")[0]
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    found = [family for family, pattern in _FAMILIES if re.search(pattern, name)]
+    return tuple(dict.fromkeys([*found, *filter(None, [name])]))
+
+
+def role_of(kinds: tuple[str, ...]) -> str:
+    """Return the role of an operation in a model that is not trained."""
+    if _NORMS.intersection(kinds):
+        return "norm"
+    return "softmax" if "softmax" in kinds else "forward"

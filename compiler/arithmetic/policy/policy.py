@@ -1,0 +1,371 @@
+"""Policies: which operation of a model computes in which arithmetic.
+
+A policy is a list of rules; every operation starts in fp32, each rule that matches it changes its FMA operator, the
+format of its other float operations, or both, and later rules win. `str` gives the text (compiler/policy.lark,
+docs/policies.md) that parses back to the policy.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from numc.compiler.arithmetic.formats import Conversion
+from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.arithmetic.policy.layer import KINDS, Layer
+from numc.compiler.support.errors import NumcError, did_you_mean
+
+KEYS = ("fma", "ops", "a", "b", "acc")
+_COMPARE: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
+    {
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+        "==": operator.eq,
+        "!=": operator.ne,
+    }
+)
+_WORD = re.compile(r"(?<![\w:/])[A-Za-z_]\w*(?!\w|\s*[=/])")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Contractions by their position in program order, from `first` to `last`, both included; -1 is the last one."""
+
+    first: int
+    last: int
+
+    def has(self, position: int, count: int) -> bool:
+        """Whether the contraction at `position` of `count` is one of these."""
+        first, last = self._ends(count)
+        return first <= position <= last
+
+    def reaches_beyond(self, count: int) -> bool:
+        """Whether one of its ends is none of `count` contractions."""
+        return not all(0 <= end < count for end in self._ends(count))
+
+    def _ends(self, count: int) -> tuple[int, int]:
+        first, last = (n + count if n < 0 else n for n in (self.first, self.last))
+        return first, last
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A condition on a size of a contraction: m, n or k."""
+
+    size: str
+    compare: str
+    number: int
+
+    def holds(self, layer: Layer) -> bool | None:
+        """Whether it holds; None where the model leaves the size free."""
+        value = layer.sizes[self.size]
+        return None if value is None else _COMPARE[self.compare](value, self.number)
+
+    def free(self, layer: Layer) -> list[str]:
+        """The sizes it asks for that the model leaves free."""
+        return [self.size] if layer.sizes[self.size] is None else []
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.compare} {self.number}"
+
+
+@dataclass(frozen=True)
+class Junction:
+    """Conditions that all have to hold (`word` is and), or one of them (or)."""
+
+    word: str
+    terms: tuple[Comparison | Junction, ...]
+
+    def holds(self, layer: Layer) -> bool | None:
+        """Whether it holds; None where that depends on a size that the model leaves free."""
+        decisive = self.word == "or"
+        found = [term.holds(layer) for term in self.terms]
+        return decisive if decisive in found else None if None in found else not decisive
+
+    def free(self, layer: Layer) -> list[str]:
+        """The sizes it asks for that the model leaves free."""
+        return list(dict.fromkeys(size for term in self.terms for size in term.free(layer)))
+
+    def __str__(self) -> str:
+        nested = self.word == "and"
+        parts = [f"({t})" if nested and isinstance(t, Junction) and t.word == "or" else str(t) for t in self.terms]
+        return f" {self.word} ".join(parts)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. subject: default, layer, op or role.
+
+    selectors: globs of names and spans (layer), kinds (op), roles (role). settings: (key of KEYS, text), or ("", text)
+    for a text alone, which is an operator, a format or both. line: in the policy's text; 0 for options.
+    """
+
+    subject: str
+    selectors: tuple[str | Span, ...]
+    settings: tuple[tuple[str, str], ...]
+    where: Comparison | Junction | None = None
+    line: int = field(default=0, compare=False)
+
+    def selects(self, selector: str | Span, layer: Layer, count: int) -> bool:
+        """Whether a selector of the rule means `layer`, in a program of `count` contractions."""
+        if isinstance(selector, Span):
+            return layer.position is not None and selector.has(layer.position, count)
+        if self.subject == "layer":
+            return fnmatch.fnmatchcase(layer.name, selector)
+        return selector in layer.kinds if self.subject == "op" else selector == layer.role
+
+    def matches(self, layer: Layer, count: int) -> bool:
+        """Whether the rule is about `layer`. Raises NumcError where that depends on a size that is free."""
+        if self.subject != "default" and not any(self.selects(s, layer, count) for s in self.selectors):
+            return False
+        if self.where is None:
+            return True
+        if layer.position is None:
+            return False
+        holds = self.where.holds(layer)
+        if holds is None:
+            sizes = " and ".join(self.where.free(layer))
+            raise NumcError(f"'{layer.name}' has a free {sizes}, which '{self}' asks for: fix the shape (--shape)")
+        return holds
+
+    @property
+    def head(self) -> str:
+        """The text of the rule without its settings."""
+        names = [f'"{s}"' if self.subject == "layer" and isinstance(s, str) else str(s) for s in self.selectors]
+        parts = [self.subject, ", ".join(names), "" if self.where is None else f"where {self.where}"]
+        return " ".join(filter(None, parts))
+
+    def __str__(self) -> str:
+        return f"{self.head} {', '.join(f'{key} = {text}' if key else text for key, text in self.settings)}"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A name for a format or an operator. what: format or fma."""
+
+    what: str
+    name: str
+    text: str
+    line: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.name} = {self.text}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The arithmetic of one operation, and the rules that decided its operator and its format; None is the default."""
+
+    layer: Layer
+    fma: Fma
+    ops: Conversion
+    fma_rule: Rule | None
+    ops_rule: Rule | None
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that decided what matters most: the operator of a contraction, the format of anything else."""
+        return self.ops_rule if self.layer.position is None else self.fma_rule
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Definitions and rules. name: where the text is from, for messages.
+
+    strict: a rule that matches nothing is an error; not in policies made of options, which fit every model.
+    Raises NumcError for texts that are no arithmetic.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    name: str = field(default="policy", compare=False)
+    strict: bool = field(default=True, compare=False)
+
+    def __post_init__(self) -> None:
+        for rule in self.rules:
+            try:
+                for key, text in rule.settings:  # each alone: what operands make of an operator depends on the operator
+                    self._parsed(key, text)
+            except NumcError as error:
+                raise NumcError(f"{self.name}:{rule.line}: {error}" if rule.line else str(error)) from None
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for definition in self.definitions:
+            found[definition.name] = _expanded(definition.text, found)
+        return found
+
+    def expanded(self, name: str) -> str:
+        """Return the text that a name stands for."""
+        return self._texts.get(name, name)
+
+    @property
+    def default(self) -> tuple[Fma, Conversion]:
+        """What an operation computes in that no rule but the defaults is about."""
+        fma, ops = parse_fma("fp32"), parse_conversion("fp32")
+        for rule in self.rules:
+            if rule.subject == "default":
+                fma, ops, _, _ = self._apply(rule, fma, ops)
+        return fma, ops
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every operation computes in the same arithmetic."""
+        return all(rule.subject == "default" for rule in self.rules)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a rule names a rounding that draws random bits."""
+        said = [found for rule in self.rules for key, text in rule.settings for found in self._parsed(key, text)]
+        return any(found.stochastic if isinstance(found, Fma) else found.noise is not None for found in said if found)
+
+    def decide(self, layers: Sequence[Layer]) -> list[Decision]:
+        """Return the arithmetic of every layer. Raises NumcError for a rule that matches nothing, if strict."""
+        count = sum(layer.position is not None for layer in layers)
+        matched: set[int] = set()
+        decisions = []
+        for layer in layers:
+            fma, ops = parse_fma("fp32"), parse_conversion("fp32")
+            fma_rule = ops_rule = None
+            for number, rule in enumerate(self.rules):
+                try:
+                    if not rule.matches(layer, count):
+                        continue
+                    fma, ops, says_fma, says_ops = self._apply(rule, fma, ops, f" (layer '{layer.name}')")
+                except NumcError as error:
+                    raise NumcError(f"{self.name}:{rule.line}: {error}") from None
+                matched.add(number)
+                fma_rule = rule if says_fma else fma_rule
+                ops_rule = rule if says_ops else ops_rule
+            decisions.append(Decision(layer, fma.swapped if layer.swapped else fma, ops, fma_rule, ops_rule))
+        if self.strict:
+            self._check_matches(layers, count, matched)
+        return decisions
+
+    def _check_matches(self, layers: Sequence[Layer], count: int, matched: set[int]) -> None:
+        trains = any(layer.role in ("dgrad", "wgrad", "update") for layer in layers)
+        for number, rule in enumerate(self.rules):
+            if rule.subject == "role" and not trains:
+                continue  # one policy for training and inference: only training has every role
+            for selector in rule.selectors:
+                beyond = isinstance(selector, Span) and selector.reaches_beyond(count)
+                if beyond or not any(rule.selects(selector, layer, count) for layer in layers):
+                    raise NumcError(f"{self.name}:{rule.line}: {_nothing(rule, selector, layers, count)}")
+            if number not in matched and rule.subject != "default":
+                kinds = ", ".join(map(str, rule.selectors))
+                raise NumcError(f"{self.name}:{rule.line}: '{rule.head}' matches nothing: no {kinds} has such sizes")
+
+    def _parsed(self, key: str, text: str) -> tuple[Fma | None, Conversion | None, Conversion | GroupConversion | None]:
+        """What a setting says: an operator, a format of other operations, or that of an operand. Raises NumcError."""
+        value = _expanded(text, self._texts)
+        if not key:
+            return *_either(value), None
+        if key in ("fma", "ops"):
+            return (parse_fma(value), None, None) if key == "fma" else (None, parse_conversion(value), None)
+        return None, None, parse_operand(value, key)
+
+    def _apply(self, rule: Rule, fma: Fma, ops: Conversion, where: str = "") -> tuple[Fma, Conversion, bool, bool]:
+        """The arithmetic that a rule makes of another one, and whether it said fma and ops. Raises NumcError."""
+        operands: dict[str, Conversion | GroupConversion] = {}
+        says_fma = says_ops = False
+        for key, text in rule.settings:
+            whole, other, operand = self._parsed(key, text)
+            fma, ops = whole or fma, other or ops
+            if operand is not None:
+                operands[key] = operand
+            says_fma |= whole is not None or operand is not None
+            says_ops |= other is not None
+        if operands:
+            fma = _with_operands(fma, operands, where)
+        return fma, ops, says_fma, says_ops
+
+    def __str__(self) -> str:
+        return "".join(f"{line}\n" for line in (*self.definitions, *self.rules))
+
+
+def plain(fma: str = "fp32", ops: str = "fp32", roles: Iterable[tuple[str, str, str]] = ()) -> Policy:
+    """Return the policy of one arithmetic, and (role, fma, ops) where roles differ. Raises NumcError."""
+
+    def settings(fma: str, ops: str) -> tuple[tuple[str, str], ...]:
+        return ("fma", str(parse_fma(fma))), ("ops", str(parse_conversion(ops)))
+
+    rules = [Rule("default", (), settings(fma, ops))]
+    rules += [Rule("role", (role,), settings(own_fma, own_ops)) for role, own_fma, own_ops in roles]
+    return Policy((), tuple(rules), strict=False)
+
+
+def _expanded(text: str, names: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda match: names.get(match[0], match[0]), text)
+
+
+def _either(text: str) -> tuple[Fma | None, Conversion | None]:
+    """What a text alone means: an operator, a format, or, as fp32 does, both. Raises NumcError."""
+    found: list[Fma | Conversion | None] = []
+    errors = []
+    for parse in (parse_fma, parse_conversion):
+        try:
+            found.append(parse(text))
+        except NumcError as error:
+            found.append(None)
+            errors.append(error)
+    if len(errors) == 2:  # the one that knows more about what was meant
+        of_fma, of_format = errors
+        raise of_format if "is a format" in str(of_fma) or (":" in text and "(" not in text) else of_fma
+    return found[0], found[1]  # type: ignore[return-value]
+
+
+def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:
+    """Return the format of an operand of an operator, which may be one that only operators know. Raises NumcError."""
+    fma = parse_fma(f"fma(a=fp32,acc={text})") if key == "acc" else parse_fma(f"fma(a={text},acc=fp32)")
+    return fma.acc if key == "acc" else fma.a
+
+
+def _with_operands(fma: Fma, operands: Mapping[str, Conversion | GroupConversion], where: str) -> Fma:
+    if fma.product is not None:
+        raise NumcError(f"'{fma}' rounds to one format: a, b and acc cannot be replaced in it, write fma(...){where}")
+    a, b, acc = (operands.get(key, getattr(fma, key)) for key in ("a", "b", "acc"))
+    if fma.products == _parts(fma.a) * _parts(fma.b):  # all of them stay all of them
+        return replace(fma, name="", a=a, b=b, acc=acc, products=_parts(a) * _parts(b))
+    return replace(fma, name="", a=a, b=b, acc=acc)
+
+
+def _parts(to: Conversion | GroupConversion) -> int:
+    return int(getattr(to.format, "parts", 1))
+
+
+def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: int) -> str:
+    """Say that a selector matches nothing, and what there is."""
+    if isinstance(selector, Span):
+        there = f"has contractions 0 to {count - 1}" if count else "has no contractions"
+        if any(selector.has(n, count) for n in range(count)):
+            return f"layer {selector} reaches beyond the model, which {there}"
+        return f"layer {selector} matches nothing: the model {there}"
+    if rule.subject == "layer":
+        names = list(dict.fromkeys(layer.name for layer in layers if layer.name))
+        near = did_you_mean(selector, names)
+        there = f"its layers are {_some(names)}" if names else "its operations have no names"
+        return f'layer "{selector}" matches nothing in this model{near}: {there}'
+    kinds = list(dict.fromkeys(kind for layer in layers for kind in layer.kinds))
+    if rule.subject == "op":
+        near = did_you_mean(selector, [kind for kind in (*kinds, *KINDS) if kind != selector])
+        return f"op {selector} matches nothing in this model{near}: it has {_some(kinds)}"
+    roles = list(dict.fromkeys(layer.role for layer in layers if layer.role))
+    return f"role {selector} matches nothing in this model: it has {_some(roles)}"
+
+
+def _some(names: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "nothing") + more

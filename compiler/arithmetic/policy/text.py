@@ -1,0 +1,216 @@
+"""Reading policies: the text, a file, or the name of a preset."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from numc.compiler.arithmetic.formats import FORMATS
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.groups import GROUP_FORMATS
+from numc.compiler.arithmetic.operators import ALIASES, DATAPATHS, FMAS
+from numc.compiler.arithmetic.policy.layer import SIZES
+from numc.compiler.arithmetic.policy.policy import (
+    KEYS,
+    Comparison,
+    Definition,
+    Junction,
+    Policy,
+    Rule,
+    Span,
+    parse_operand,
+)
+from numc.compiler.arithmetic.policy.presets import PRESETS, ROLES, arithmetic
+from numc.compiler.support.errors import NumcError, ParseError, did_you_mean
+
+_PARSER = Lark.open("policy.lark", rel_to=__file__, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+_STATEMENT = re.compile(r"\s*(#|(format|fma|default|layer|op|role)\s)")
+_RESERVED = re.compile(r"e\d+m\d+(n|fn)?|int\d+|bf16x\d+|s?r\w{1,2}|fmacs?|macs?|bfp")
+_EXPECTED = {
+    "NAME": "a name",
+    "VALUE": "a format or an operator",
+    "EQUAL": "'='",
+    "STRING": 'a name in "quotes"',
+    "INTEGER": "a number",
+    "COMMA": "','",
+    "_END": "the end of the line",
+    "COMPARE": "< <= > >= == or !=",
+    "RPAR": "')'",
+    "RBRACE": "'}'",
+    "COLON": "':'",
+    "WHERE": "where",
+}
+_STATEMENTS = "format, fma, default, layer, op or role"
+
+
+def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
+    """Return the policy that a text, the name of a file or the name of a preset stands for. Raises NumcError."""
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, str) and ("\n" in given or _STATEMENT.match(given) or _is_text(given)):
+        return parse_policy(given)
+    if isinstance(given, str) and given in PRESETS and not os.path.isfile(given):
+        return arithmetic(given).policy()
+    name = os.fspath(given)
+    try:
+        text = Path(given).read_text(encoding="utf-8-sig") if name.strip() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text"
+        raise _no_policy(name, f"{reason}{_meant(name)}") from None
+    policy = parse_policy(text, name)
+    if not policy.definitions and not policy.rules:
+        raise _no_policy(name, "has no rule in it")
+    return policy
+
+
+def _no_policy(name: str, reason: str) -> NumcError:
+    return NumcError(f"policy {name!r}: {reason}: want a file, the text of a policy, or a preset: {', '.join(PRESETS)}")
+
+
+def _meant(name: str) -> str:
+    """What somebody may have meant by the name of a file that cannot be read."""
+    with contextlib.suppress(NumcError):
+        return f" (the operator would be 'default fma = {parse_fma(name)}')"
+    return did_you_mean(name, PRESETS)
+
+
+def _is_text(given: str) -> bool:
+    """Whether it looks like a rule, perhaps a wrong one, and is no file."""
+    return any(c in given.strip() for c in " \t=") and not os.path.isfile(given)
+
+
+def parse_policy(text: str, name: str = "policy") -> Policy:
+    """Return the policy a text writes; `name` is what messages call it.
+
+    Raises NumcError; for what cannot be parsed one of several lines, with the place.
+    """
+    try:
+        tree = _PARSER.parse(text + "\n")
+    except UnexpectedInput as error:
+        raise _problem(text, name, error) from None
+    definitions: list[Definition] = []
+    rules: list[Rule] = []
+    for statement in tree.children:
+        assert isinstance(statement, Tree)
+        line = statement.meta.line
+        try:
+            if statement.data == "definition":
+                definitions.append(_definition(statement, text, definitions))
+            else:
+                rules.append(_rule(statement, text))
+        except NumcError as error:
+            raise NumcError(f"{name}:{line}: {error}") from None
+    _check_definitions(definitions, name)
+    return Policy(tuple(definitions), tuple(rules), name)
+
+
+def _problem(text: str, name: str, error: UnexpectedInput) -> ParseError:
+    lines = text.splitlines() or [""]
+    number = min(max(error.line, 1), len(lines))
+    line = lines[number - 1]
+    at_end = isinstance(error, UnexpectedToken) and (error.token.type == "$END" or str(error.token)[0] in "\r\n")
+    column = len(line.split("#")[0].rstrip()) + 1 if at_end else error.column
+    start = not line[: column - 1].strip()
+    if isinstance(error, UnexpectedCharacters):
+        allowed, found = error.allowed, repr(error.char)
+    else:
+        assert isinstance(error, UnexpectedToken)
+        allowed, found = error.accepts or error.expected, "the end of the line" if at_end else f"{str(error.token)!r}"
+    words = {_EXPECTED[word] for word in allowed or () if word in _EXPECTED}
+    if "NAME" in (allowed or ()) and "PAPER" in (allowed or ()):
+        words |= {_EXPECTED["VALUE"]}
+    want = _STATEMENTS if start else ", ".join(sorted(words)) or "something else"
+    first = line.split()[0] if line.split() else ""
+    near = did_you_mean(first, ("format", "fma", "default", "layer", "op", "role")) if start else ""
+    # Tabs stay tabs, so that the caret is below the right place.
+    space = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
+    return ParseError(f"{name}:{number}: found {found}{near}, want {want}\n  {line}\n  {space}^")
+
+
+def _text(tree: Tree[Token], source: str) -> str:
+    """The text of a value, without spaces."""
+    return "".join(source[tree.meta.start_pos : tree.meta.end_pos].split())
+
+
+def _definition(tree: Tree[Token], source: str, before: list[Definition]) -> Definition:
+    what, name, value = tree.children
+    assert isinstance(value, Tree)
+    taken = {*FORMATS, *GROUP_FORMATS, *FMAS, *ALIASES, *DATAPATHS, *KEYS}
+    if str(name) in taken or _RESERVED.fullmatch(str(name)):
+        raise NumcError(f"'{name}' is the name of something else already: choose another one")
+    if any(definition.name == name for definition in before):
+        raise NumcError(f"'{name}' is defined twice, keep one of them")
+    return Definition(str(what), str(name), _text(value, source), tree.meta.line)
+
+
+def _check_definitions(definitions: list[Definition], name: str) -> None:
+    """Raise NumcError unless every definition is a format or an operator, whether it is used or not."""
+    for number, definition in enumerate(definitions):
+        text = Policy(tuple(definitions[: number + 1])).expanded(definition.name)
+        try:
+            parse_fma(text) if definition.what == "fma" else parse_operand(text)
+        except NumcError as error:
+            raise NumcError(f"{name}:{definition.line}: {error}") from None
+
+
+def _rule(tree: Tree[Token], source: str) -> Rule:
+    *heads, body = tree.children
+    selectors: tuple[str | Span, ...] = ()
+    where = None
+    for head in heads:
+        assert isinstance(head, Tree)
+        if head.data == "where":
+            where = _condition(head.children[0])
+        else:
+            selectors = tuple(_selector(node) for node in head.children)
+    assert isinstance(body, Tree)
+    if tree.data == "role":
+        for role in selectors:
+            if role not in ROLES:
+                raise NumcError(f"unknown role '{role}'{did_you_mean(str(role), ROLES)}: want {', '.join(ROLES)}")
+    return Rule(str(tree.data), selectors, _settings(body, source), where, tree.meta.line)
+
+
+def _selector(node: Tree[Token] | Token) -> str | Span:
+    if isinstance(node, Tree):
+        numbers = [int(str(child)) for child in node.children]
+        span = Span(numbers[0], numbers[-1])
+        if (span.first < 0) == (span.last < 0) and span.first > span.last:
+            raise NumcError(f"layer {span.first}..{span.last}: the first comes after the last, write it the other way")
+        return span
+    return str(node)[1:-1] if node.type == "STRING" else str(node)
+
+
+def _settings(tree: Tree[Token], source: str) -> tuple[tuple[str, str], ...]:
+    if tree.data == "value":
+        return (("", _text(tree, source)),)
+    found: dict[str, str] = {}
+    for setting in tree.children:
+        assert isinstance(setting, Tree)
+        key, value = setting.children
+        assert isinstance(value, Tree)
+        if str(key) not in KEYS:
+            raise NumcError(f"unknown setting '{key}'{did_you_mean(str(key), KEYS)}: want {', '.join(KEYS)}")
+        if str(key) in found:
+            raise NumcError(f"'{key}' is given twice, keep one of them")
+        found[str(key)] = _text(value, source)
+    return tuple(found.items())
+
+
+def _condition(node: Tree[Token] | Token) -> Comparison | Junction:
+    assert isinstance(node, Tree)
+    if node.data == "comparison":
+        size, compare, number = map(str, node.children)
+        if size not in SIZES:
+            raise NumcError(f"unknown size '{size}': want {', '.join(SIZES)}, those of an m x k by k x n product")
+        return Comparison(size, compare, int(number))
+    word = str(node.data)
+    terms: list[Comparison | Junction] = []
+    for term in map(_condition, node.children):  # (a and b) and c is a and b and c
+        terms += term.terms if isinstance(term, Junction) and term.word == word else [term]
+    return terms[0] if len(terms) == 1 else Junction(word, tuple(terms))

@@ -1,0 +1,81 @@
+"""``--pack-weights``: weights in the bytes of their format, wherever that is shorter and gives back every bit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arithmetic.codes import join
+from numc.compiler.arithmetic.formats import Format
+from numc.compiler.arithmetic.groups import Bfp, GroupFormat, Int, Mx
+from numc.compiler.arrays import F32Array
+from numc.compiler.pack import integer_bytes, pack
+from numc.compiler.support.errors import NumcError
+from numc.passes.kernels.packing.layout import Layout, unpacked
+from numc.runtime.storage import Encoding, Panels, Storage
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def narrow(
+    memory: F32Array, fmt: Format | GroupFormat, shape: tuple[int, ...], layout: Layout | None
+) -> tuple[Storage, Bytes] | None:
+    """Return how to store a weight in the bytes of `fmt`, and these bytes; None where it is to stay as it is.
+
+    memory: the weight as the program's code reads it, its values in the format already, of intN the integers.
+    shape: that of the values, (batches, rows or lanes, k) where there is a layout; groups run along the last axis.
+    A weight stays float32 where the bytes are not fewer, and where expanding them would change a bit: a NaN with a
+    payload, a format without NaN.
+    """
+    if not math.prod(shape) or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
+        return None
+    batches, size, depth = shape if layout is not None else (1, math.prod(shape[:-1]), *(shape[-1:] or (1,)))
+    values = memory
+    if layout is not None:
+        parts = unpacked(memory, (batches, size, depth), layout)
+        # The parts of bfp are pieces of a magnitude: those of bf16xN end where the first one is zero or not finite.
+        add = join if isinstance(fmt, Format) else _sum
+        values = add(parts.reshape(-1, layout.parts)) if layout.parts > 1 else parts
+    try:
+        encoding, stored = _encoded(np.ascontiguousarray(values).reshape(-1, depth), fmt)
+        if layout is not None:
+            encoding = replace(encoding, parts=layout.parts)
+    except NumcError:  # a NaN that the format has no encoding for
+        return None
+    panels = None
+    if layout is not None:
+        tail = memory[batches * layout.batch_words(size, depth) :]
+        panels = Panels(layout.side, layout.width, layout.count, layout.k_block, layout.pairs, tail.size)
+        stored = np.concatenate([stored, tail.view(np.uint8)])
+    if stored.size >= memory.nbytes:
+        return None
+    storage = Storage(encoding, (batches, size, depth), stored.size, memory.size, panels)
+    same = np.array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))
+    return (storage, stored) if same else None
+
+
+def _sum(parts: F32Array) -> F32Array:
+    """(n, count) parts as values; a zero has the sign of its first part."""
+    values = parts.sum(axis=1, dtype=np.float64)
+    signed: F32Array = np.where(values == 0, parts[:, 0], values).astype(np.float32)
+    return signed
+
+
+def _encoded(rows: F32Array, fmt: Format | GroupFormat) -> tuple[Encoding, Bytes]:
+    """(rows, k) as the bytes of a format. Raises NumcError for a NaN that cannot be stored."""
+    if isinstance(fmt, Int):
+        if not np.isfinite(rows).all():
+            raise NumcError(f"'{fmt.name}' has no NaN")
+        return Encoding("int", 0, fmt.bits), np.frombuffer(integer_bytes(rows, fmt.bits), np.uint8)
+    packed = pack(rows, fmt.name)
+    stored = np.frombuffer(packed.data, np.uint8)
+    if isinstance(fmt, Bfp):
+        top = int(packed.shared)
+        return Encoding("bfp", fmt.exponent_bits, fmt.magnitude_bits, group=fmt.group, top=top), stored
+    if isinstance(fmt, Mx):
+        return Encoding("mx", fmt.exponent_bits, fmt.significand_bits, group=fmt.group), stored
+    kind = fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts
+    return Encoding("float", *kind), stored

@@ -1,0 +1,1 @@
+"""What is found out with compiled programs: comparisons, differences, costs."""

@@ -1,0 +1,240 @@
+"""numc.bisect: the layers that have to be in fp32 for a result within a tolerance, found by delta debugging."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arithmetic.policy.policy import Policy
+from numc.compiler.arithmetic.policy.text import parse_policy
+from numc.compiler.build import chosen, load_source, signature
+from numc.compiler.compile import contents
+from numc.compiler.explain import table
+from numc.compiler.options import Options
+from numc.compiler.studies.data import BATCH, check_batch, check_data
+from numc.compiler.studies.ddmin import ddmin
+from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.frontends.imported import Imported
+from numc.runtime.program import Program, seed_number
+
+Array = npt.NDArray[Any]
+
+METRICS = ("relative", "mse", "top1")
+"""Errors of outputs x against r, those in fp32. relative: sum (x - r)^2 / sum r^2, mse: mean of (x - r)^2, both of the
+worst output; top1: how much fewer samples, as a part of all, have their label as the largest value of the first output.
+"""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A layer that has to be in fp32. without: the error if it alone is not; fma: what it computes in then."""
+
+    position: int
+    name: str
+    shape: str
+    fma: str
+    without: float
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What has to be in fp32.
+
+    layers: a 1-minimal set, none of which can be left out; None if all of them are not enough. policy: that of the
+    result, as text. start: the error without any layer in fp32; every: with all; error: with the set. candidates: how
+    many layers are not in fp32 to begin with. tries: how many programs were run.
+    """
+
+    layers: tuple[Kept, ...] | None
+    policy: str
+    metric: str
+    tolerance: float
+    start: float
+    every: float
+    error: float
+    candidates: int
+    tries: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers; floats may be NaN or infinite."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Try:
+    """One program that was run. size: how many layers it has in fp32; best: the smallest number that was enough."""
+
+    number: int
+    size: int
+    error: float
+    best: int | None
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C. best: positions of the fewest layers found so far that are enough, None for none; policy: theirs."""
+
+    def __init__(self, best: tuple[int, ...] | None, policy: str, tries: int) -> None:
+        super().__init__(f"interrupted after {tries} tries")
+        self.best, self.policy, self.tries = best, policy, tries
+
+
+def bisect(
+    model: str | os.PathLike[str] | Imported,
+    data: Any,
+    *,
+    tolerance: float,
+    fma: str = "fp32",
+    ops: str = "fp32",
+    policy: str | os.PathLike[str] | Policy | None = None,
+    metric: str = "relative",
+    labels: Any = None,
+    batch: int = BATCH,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    target: str = "host",
+    threads: int | None = None,
+    seed: int = 0,
+    cache: bool = True,
+    progress: Callable[[Try], None] | None = None,
+) -> Bisection:
+    """Find a smallest set of contractions to be in fp32 for the result to be within `tolerance` of that in fp32.
+
+    The set is 1-minimal: it is not enough without any one of them, though another set may be smaller. Every try
+    compiles and runs a program. model, fma, ops, policy, shapes, target, cache: as for numc.compile; a model of PyTorch
+    as a file. data, batch: as for numc.compare. metric: a name of METRICS; labels: class numbers, for top1. seed: what
+    stochastic roundings of the first batch draw from; those of the next one from the next number. progress: called
+    after every try. Raises NumcError for bad input, and Interrupted for Ctrl-C.
+    """
+    if not tolerance >= 0 or tolerance == float("inf"):
+        raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
+    if metric not in METRICS:
+        raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
+    if labels is not None and metric != "top1":
+        raise NumcError(f"metric '{metric}': needs no labels, leave them out")
+    check_batch(batch)
+    seed_number(seed)
+    if not isinstance(model, (str, os.PathLike, Imported)):
+        raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
+    options = Options(fma, ops, target, policy=chosen(policy))
+    given, _ = options.resolved()
+    imported = model if isinstance(model, Imported) else load_source(model, shapes)
+    inputs, of_model = signature(imported)
+    symbols = {argument.name: argument.symbols for argument in imported.inputs}
+    checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
+    if metric == "top1":
+        check_metrics((metric,), checked.labels, of_model[0])
+    rows = [row for row in table(imported, options).layers if row["position"] is not None]
+    candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
+
+    def outputs(how: Options) -> Iterator[list[Array]]:
+        program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
+        for step, (arrays, _) in enumerate(checked):
+            yield list(program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64)).values())
+
+    reference = list(outputs(Options(target=target)))
+    measure = _measure(metric, reference, [of_batch for _, of_batch in checked])
+
+    def error(layers: tuple[int, ...], changed: Policy) -> float:
+        how = replace(options, fma="fp32", ops="fp32", policy=changed) if layers else options
+        return measure(outputs(how))
+
+    search = _Search(given, candidates, error, tolerance, progress)
+    try:
+        start = search.error(())
+        if start <= tolerance:
+            kept: list[int] | None = []
+        elif not candidates or not search.enough(tuple(candidates)):
+            kept = None
+        else:
+            kept = ddmin(list(candidates), search.enough)
+    except KeyboardInterrupt:
+        best = search.best
+        text = "" if best is None else search.text(best)
+        raise Interrupted(best, text, len(search.errors)) from None
+    every = search.errors.get(tuple(candidates), start)
+    layers = tuple(candidates) if kept is None else tuple(kept)
+    reached = search.errors[layers]
+    found = None
+    if kept is not None:
+        found = tuple(_kept(candidates[p], search.error(tuple(q for q in kept if q != p))) for p in kept)
+    return Bisection(
+        found, search.text(layers), metric, tolerance, start, every, reached, len(candidates), len(search.errors)
+    )
+
+
+def _kept(row: Mapping[str, Any], without: float) -> Kept:
+    return Kept(row["position"], row["layer"], row["shape"], row["fma"], without)
+
+
+class _Search:
+    """The errors of all sets of layers that were tried."""
+
+    def __init__(
+        self,
+        given: Policy,
+        rows: Mapping[int, Mapping[str, Any]],
+        run: Callable[[tuple[int, ...], Policy], float],
+        tolerance: float,
+        progress: Callable[[Try], None] | None,
+    ) -> None:
+        self._given, self._rows, self._run, self._tolerance, self._progress = given, rows, run, tolerance, progress
+        self.errors: dict[tuple[int, ...], float] = {}
+        self.best: tuple[int, ...] | None = None
+
+    def text(self, layers: Sequence[int]) -> str:
+        """The policy with `layers` in fp32."""
+        if not layers:
+            return str(self._given)
+        names = " ".join(", ".join(dict.fromkeys(self._rows[p]["layer"] for p in layers)).split())
+        return f"{self._given}layer {', '.join(map(str, layers))} fma = fp32  # {names}\n"
+
+    def error(self, layers: Sequence[int]) -> float:
+        """The error with `layers` in fp32."""
+        key = tuple(layers)
+        if key not in self.errors:
+            error = self._run(key, parse_policy(self.text(key)))
+            self.errors[key] = error
+            if error <= self._tolerance and (self.best is None or len(key) < len(self.best)):
+                self.best = key
+            if self._progress:
+                best = None if self.best is None else len(self.best)
+                self._progress(Try(len(self.errors), len(key), error, best))
+        return self.errors[key]
+
+    def enough(self, layers: Sequence[int]) -> bool:
+        """Whether the result is within the tolerance."""
+        return self.error(layers) <= self._tolerance
+
+
+def _measure(
+    metric: str, reference: Sequence[Sequence[Array]], labels: Sequence[Array | None]
+) -> Callable[[Iterable[Sequence[Array]]], float]:
+    """Return what gives the error of outputs, batch by batch. Raises NumcError where no output has one."""
+    if metric == "top1":
+        right = _accuracy(reference, labels)
+        return lambda outputs: right - _accuracy(outputs, labels)
+    floats = [n for n, r in enumerate(reference[0]) if r.dtype.kind == "f"]
+    if not floats:
+        raise NumcError(f"metric '{metric}': the model has no output of floats: want top1 and labels")
+
+    def worst(outputs: Iterable[Sequence[Array]]) -> float:
+        errors = [SquaredError() for _ in floats]
+        for x, r in zip(outputs, reference, strict=True):
+            for n, error in zip(floats, errors, strict=True):
+                error.add(x[n], r[n])
+        return float(np.max([error.relative if metric == "relative" else error.mean for error in errors]))
+
+    return worst
+
+
+def _accuracy(outputs: Iterable[Sequence[Array]], labels: Sequence[Array | None]) -> float:
+    """How many samples have their label as the largest value of the first output, as a part of all."""
+    sums = Sums(("top1",))
+    for (first, *_), of_batch in zip(outputs, labels, strict=True):
+        sums.add(first, first, of_batch)
+    return sums.values()["top1"]

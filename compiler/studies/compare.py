@@ -1,0 +1,351 @@
+"""numc.compare: arithmetics of one model on the same data, next to fp32."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import numc
+from numc.compiler.arithmetic.policy.policy import Policy
+from numc.compiler.arithmetic.policy.table import decided
+from numc.compiler.arithmetic.policy.text import load_policy
+from numc.compiler.build import load_module, load_source, signature
+from numc.compiler.cache import own_sources
+from numc.compiler.compile import contents
+from numc.compiler.explain import PolicyTable, table
+from numc.compiler.options import Options
+from numc.compiler.statistics import Statistics, counting, sampling
+from numc.compiler.studies.comparison import Comparison, LayerError, Result
+from numc.compiler.studies.cost import FP32_AREA, report
+from numc.compiler.studies.data import BATCH, Data, check_batch, check_data
+from numc.compiler.studies.diff import layers_of_both, side_by_side
+from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics, check_names
+from numc.compiler.studies.observe.collect import Collector
+from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
+from numc.compiler.studies.peer import Peer
+from numc.compiler.studies.store import Store
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.versions import version_of
+from numc.frontends.imported import Imported
+from numc.runtime.container import Contents, TensorSpec, Weight
+from numc.runtime.program import Program
+
+Array = npt.NDArray[Any]
+#: Called with what is being done, and how much of all work is done, from 0 to 1.
+Progress = Callable[[str, float], None]
+FMAS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}")
+
+_COUNTED = ("swamping", "exponents", "denormals", "fmas")
+_ROUNDS, _SECONDS = 7, 0.5  # runs of a batch that are timed, fewer when they take long
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C: how many of the results are finished, and the file that has them, if there is one."""
+
+    def __init__(self, finished: int, total: int, path: Path | None) -> None:
+        super().__init__(f"{finished} of {total} finished")
+        self.finished, self.total, self.path = finished, total, path
+
+
+def compare(
+    model: Any,
+    data: Any,
+    *,
+    fmas: Sequence[str] = FMAS,
+    policies: Mapping[str, str | os.PathLike[str] | Policy] | Sequence[str | os.PathLike[str] | Policy] = (),
+    labels: Any = None,
+    metrics: Sequence[str] = (),
+    output: str | None = None,
+    batch: int = BATCH,
+    threads: int | None = None,
+    statistics: bool = True,
+    sample: str | float | Fraction = 1,
+    results: str | os.PathLike[str] | None = None,
+    example_inputs: Any = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dynamic_shapes: Any = None,
+    commands: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run a model on data in several arithmetics and compare them with fp32, which is always the first of them.
+
+    model, example_inputs, shapes, dynamic_shapes: as for numc.compile. data: arrays or torch tensors by input (others
+    are left out), or the only one. fmas: operators. policies: more arithmetics, by name or not (docs/policies.md).
+    labels: class numbers, or values of the shape of the output. metrics: names of compare_metrics.METRICS; () are those
+    that suit the labels. output: the one that is compared, the first if None. batch: samples that run at once, where
+    the model leaves that free. statistics: also count swamping and exponents, which compiles and runs everything once
+    more; sample: of the fraction 1/n of all additions. results: a file that keeps every finished result; those in it
+    are not computed again. commands: what a report says that reproduces it. progress: see Progress.
+    Raises NumcError for bad input, before anything is compiled, and Interrupted for Ctrl-C.
+    """
+    # What takes no model is said first: reading one takes a while.
+    check_names(metrics)
+    check_batch(batch)
+    if counting():  # a kernel counts for one observer
+        raise NumcError(
+            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+            "outside of it"
+        )
+    fraction = sampling(sample) if statistics else None
+    columns = [Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))]
+    columns += _policies(policies)
+    # The same arithmetic in other words is one column, under the first of its names.
+    unique: dict[str, Column] = {}
+    for column in columns:
+        if any(column.name == other.name for other in unique.values()):
+            column = replace(column, name=f"policy {column.name}")  # a preset, or a file, with the name of an operator
+        unique.setdefault(str(column.options.resolved()[0]), column)
+    columns = list(unique.values())
+    name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
+    tables = [column.check(imported) for column in columns]
+    inputs, outputs = signature(imported)
+    chosen = _output(output, outputs)
+    symbols = {argument.name: argument.symbols for argument in imported.inputs}
+    checked = check_data(data, labels, inputs, chosen, symbols, batch)
+    names = check_metrics(metrics, checked.labels, chosen)
+    digest = _digest(imported)
+    store = Store(Path(results) if results is not None else None, name, digest)
+    work = _Work(imported, checked, names, chosen, threads, fraction, columns, tables)
+    peer = Peer.find(model, imported.sources, threads)
+    about = [checked.sha256(), names, chosen.name, threads, str(fraction), numc.__version__, own_sources()]
+    keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
+    found = [store.get(key) for key in keys]
+    for number, key in enumerate(keys):
+        if found[number] is None:
+            try:
+                result = work.run(number, peer if number == 0 else None, progress)
+                store.put(key, result)
+            except KeyboardInterrupt:
+                raise Interrupted(sum(r is not None for r in found), len(keys), store.path) from None
+            found[number] = result
+    kind = "" if checked.labels is None else "classes" if checked.labels.dtype.kind in "iu" else "values"
+    return Comparison(
+        name, checked.samples, checked.steps[0][1], threads, names, kind,
+        tuple(replace(r, name=c.name) for r, c in zip(found, columns, strict=True) if r is not None),
+        {"model": digest, "data": checked.sha256()}, _versions(), tuple(commands),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """An arithmetic that is compared, and how to compile it."""
+
+    name: str
+    options: Options
+
+    @classmethod
+    def plain(cls, fma: str) -> Column:
+        """That of an operator. Raises NumcError for an unknown one."""
+        options = Options(fma, pack_weights=True)
+        options.resolved()
+        return cls(fma.strip(), options)
+
+    def check(self, imported: Imported) -> PolicyTable:
+        """Return what computes in what. Raises NumcError if the model is not one for it."""
+        try:
+            return table(imported, self.options)
+        except NumcError as error:
+            text = str(error)
+            raise NumcError(text if self.name in text else f"{self.name}: {text}") from None
+
+
+def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
+    if not isinstance(given, Mapping):
+        named: dict[str, Any] = {}
+        for policy in given:
+            is_text = isinstance(policy, Policy) or any(c in str(policy) for c in " =\n")
+            name = f"policy {len(named) + 1}" if is_text else Path(policy).stem
+            if name in named:
+                raise NumcError(f"policy '{name}': there are two of this name: rename a file")
+            named[name] = policy
+        given = named
+    return [Column(name, Options(pack_weights=True, policy=load_policy(policy))) for name, policy in given.items()]
+
+
+class _Work:
+    """What all results share: the data, and the program in fp32 that everything is compared with."""
+
+    def __init__(
+        self,
+        imported: Imported,
+        data: Data,
+        metrics: tuple[str, ...],
+        output: TensorSpec,
+        threads: int | None,
+        sample: Fraction | None,
+        columns: Sequence[Column],
+        tables: Sequence[PolicyTable],
+    ) -> None:
+        self.imported, self.data, self.metrics, self.threads = imported, data, metrics, threads
+        self.output, self.sample, self.columns, self.tables = output, sample, columns, tables
+        self._reference: Program | None = None
+
+    def run(self, number: int, peer: Peer | None, progress: Progress | None) -> Result:
+        """Return the result of a column."""
+        column, found = self.columns[number], self.tables[number]
+
+        def say(what: str, done: float) -> None:
+            if progress is not None:
+                progress(f"{column.name}: {what}", (number + done) / len(self.columns))
+
+        say("compiling", 0)
+        if self._reference is None:
+            self._reference = Program(contents(self.imported, self.columns[0].options)[0])
+        made = contents(self.imported, column.options)[0]
+        program = self._reference if number == 0 else Program(made)
+        say("running", 0.3)
+        sums, layers, apart = self._outputs(program, peer, lambda done: say("running", 0.3 + 0.3 * done))
+        say("timing", 0.6)
+        seconds, fp32 = self._time(program)
+        say("counting", 0.65)
+        counted = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
+        costs = report(found.decisions, free=1)
+        weights, packed = _weights(made)
+        # Counted, if they were: sizes besides the number of samples may be free, and loops run often.
+        fmas = costs.total()["fmas"] // self.data.fixed
+        if counted is not None and counted.rows:
+            fmas = sum(row.fmas for row in counted.rows) // self.data.samples
+        return Result(
+            column.name,
+            str(found.policy),
+            sums.values(),
+            sums.error.relative,
+            seconds,
+            seconds / fp32,
+            fmas,
+            FP32_AREA / costs.iso_area,
+            costs.iso_area,
+            weights,
+            packed,
+            layers,
+            tuple(decided(found.layers, found.policy)),
+            peer.agreement() if peer is not None else None,
+            counted,
+            apart,
+        )
+
+    def _outputs(
+        self, program: Program, peer: Peer | None, progress: Callable[[float], None]
+    ) -> tuple[Sums, tuple[LayerError, ...], tuple[str, ...]]:
+        """Run both programs side by side on all data: sums over outputs, errors of layers, and those in one only."""
+        assert self._reference is not None
+        pair = (program, self._reference)
+        keys, apart = layers_of_both(*pair)
+        sums = Sums(self.metrics)
+        errors: dict[tuple[int, str], SquaredError] = {}
+
+        def add(key: tuple[str, int], x: LayerOutput, r: LayerOutput) -> None:
+            if x.values.shape == r.values.shape:
+                errors.setdefault((r.position, r.name), SquaredError()).add(x.values, r.values)
+            else:
+                apart.add(key[0])
+
+        for step, (inputs, labels) in enumerate(self.data):
+            streams = [layer_outputs(one, inputs, threads=self.threads, seed=step) for one in pair]
+            outputs, wanted = side_by_side(streams, keys, add)
+            sums.add(outputs[self.output.name], wanted[self.output.name], labels)
+            if peer is not None:
+                peer.add(inputs, self.output.name, wanted[self.output.name])
+            progress((step + 1) / len(self.data.steps))
+        layers = (LayerError(*key, error.relative) for key, error in sorted(errors.items()) if key[1] not in apart)
+        return sums, tuple(layers), tuple(sorted(apart))
+
+    def _time(self, program: Program) -> tuple[float, float]:
+        """The fastest of several runs of the first batch, and of fp32 in turns with it, in seconds."""
+        assert self._reference is not None
+        inputs, _ = next(iter(self.data))
+        best = {program: np.inf, self._reference: np.inf}
+        begin = time.perf_counter()
+        for done in range(_ROUNDS):
+            for one in best:
+                start = time.perf_counter()
+                one(inputs, threads=self.threads, seed=0)
+                best[one] = min(best[one], time.perf_counter() - start)
+            if done >= 1 and time.perf_counter() - begin > _SECONDS:
+                break
+        return float(best[program]), float(best[self._reference])
+
+    def _statistics(self, column: Column, progress: Callable[[float], None]) -> Statistics | None:
+        """Run a program whose kernels count on all data."""
+        if self.sample is None:
+            return None
+        program = Program(contents(self.imported, replace(column.options, statistics=True))[0])
+        collector = Collector(program, _COUNTED, self.sample)
+        for step, (inputs, _) in enumerate(self.data):
+            progress((step + 1) / (len(self.data.steps) + 1))
+            with program.observe(collector.observe):
+                program(inputs, threads=self.threads, seed=step)
+        return Statistics(collector.rows(), _COUNTED, self.sample)
+
+
+def _weights(made: Contents) -> tuple[int, int]:
+    """Bytes of the weights in memory and in the file."""
+    weights = [argument for argument in made.abi.arguments if isinstance(argument, Weight)]
+    return sum(weight.nbytes for weight in weights), sum(array.nbytes for array in made.weights)
+
+
+def _imported(model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any) -> tuple[str, Imported]:
+    """The name of a model, and the model. Raises NumcError."""
+    if isinstance(model, Imported):
+        return (model.sources or ("model",))[0], model
+    if isinstance(model, (str, os.PathLike)):
+        if example_inputs is not None or dynamic_shapes is not None:
+            raise NumcError(f"{model}: example_inputs and dynamic_shapes are for PyTorch modules: leave them out")
+        return os.fspath(model), load_source(model, shapes)
+    loaded = load_module(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compare")
+    return type(model).__name__, loaded
+
+
+def _output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
+    names = [spec.name for spec in outputs]
+    if name is not None and name not in names:
+        known = ", ".join(map(repr, names))
+        raise NumcError(f"output '{name}': no such output{did_you_mean(name, names)}: the model has {known}")
+    found = outputs[names.index(name) if name is not None else 0]
+    if not found.dtype.startswith("float"):
+        raise NumcError(f"output '{found.name}': is {found.dtype}: want an output of floats to compare")
+    return found
+
+
+def _digest(imported: Imported) -> str:
+    """A hash of what is computed, whatever file it is in."""
+    hashed = hashlib.sha256(imported.mlir.encode())
+    hashed.update(repr((imported.inputs, imported.outputs)).encode())
+    for position, (name, value) in imported.weights.items():
+        hashed.update(repr((position, name, value.dtype.str, value.shape)).encode())
+        hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return hashed.hexdigest()
+
+
+def _key(digest: str, policy: str, about: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([digest, policy, *about]).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {"numc": numc.__version__}
+    for package in ("torch-mlir", "onnxruntime", "numpy"):
+        if (version := version_of(package)) is not None:
+            found[package] = version
+    found["Python"] = platform.python_version()
+    found["machine"] = _processor()
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.machine()

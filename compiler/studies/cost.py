@@ -1,0 +1,222 @@
+"""The cost model: what an arithmetic takes of a machine (docs/cost.md has the definitions and their sources)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from numc.compiler.arithmetic.formats import Format
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.groups import CHUNK, Bfp, GroupFormat
+from numc.compiler.arithmetic.operators import BF16, Fma
+from numc.compiler.arithmetic.policy.layer import Layer
+from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.compiler.studies.cost_machines import Machine, Unit, load_machine
+from numc.compiler.support.errors import NumcError
+
+FP32_AREA = 24 * 24
+
+
+def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
+    """How many times an fMAC goes over a pair of groups (FAST, section V): two magnitude bits by two at a time.
+
+    None for anything but block floating point.
+    """
+    return a.chunks * b.chunks if isinstance(a, Bfp) and isinstance(b, Bfp) else None
+
+
+def area(fma: Fma) -> int:
+    """Area units of an operator: of each of its multipliers, significand bits of A times those of B.
+
+    The hidden bit counts (thesis, section 7.4.2: the square of the significand bits). An fMAC has 2 x 2 multipliers,
+    and is used once in a pass.
+    """
+    a, b = fma.a.format, fma.b.format
+    found = passes(a, b)
+    if found is not None:
+        return found * CHUNK * CHUNK
+    return (1 if isinstance(a, Bfp) else fma.products) * a.precision * b.precision
+
+
+def iso_area(fma: Fma) -> Fraction:
+    """How many times more products the area of fp32 multipliers computes in an operator."""
+    return Fraction(FP32_AREA, area(fma))
+
+
+def bf16_products(fma: Fma) -> int:
+    """How many multiplications of bf16 numbers one FMA is; 0 if it is made of others."""
+    parts = (fma.a.format, fma.b.format)
+    return fma.products if all(_is_bf16(f) for f in parts) else 0
+
+
+def _is_bf16(fmt: Format | GroupFormat) -> bool:
+    one = BF16.format
+    return isinstance(fmt, Format) and (fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite) == (
+        one.exponent_bits, one.significand_bits, one.subnormals, one.finite
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one contraction takes. area: of one FMA. area_time: times the number of FMAs.
+
+    bytes: A and B read and the result written, once each, in their formats. moved: to and from memory, on the machine.
+    passes: of fMACs over a pair of groups. seconds, bound (compute, latency, memory): the estimate for the machine.
+    """
+
+    layer: str
+    kind: str
+    shape: str
+    fma: str
+    fmas: int
+    bf16_multiplications: int
+    area: int
+    area_time: int
+    iso_area: float
+    bytes: int
+    passes: int | None = None
+    moved: int | None = None
+    seconds: float | None = None
+    bound: str | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The costs of a model's contractions. speed_up: over fp32 on the same machine, None where it has no fp32."""
+
+    costs: tuple[Cost, ...]
+    machine: Machine | None
+    speed_up: float | None
+
+    @property
+    def iso_area(self) -> float:
+        """The iso-area speed-up of all of it: area times FMAs, in fp32 and as it is."""
+        total = sum(cost.area_time for cost in self.costs)
+        return FP32_AREA * sum(cost.fmas for cost in self.costs) / total if total else 1.0
+
+    def total(self) -> dict[str, Any]:
+        """Return the sums."""
+        keys = ["fmas", "bf16_multiplications", "area_time", "bytes"]
+        found: dict[str, Any] = {key: sum(getattr(cost, key) for cost in self.costs) for key in keys}
+        found["iso_area"] = self.iso_area
+        if self.machine is not None:
+            found |= {key: sum(getattr(cost, key) for cost in self.costs) for key in ("moved", "seconds")}
+            found["speed_up"] = self.speed_up
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it in types that JSON has."""
+        machine = None if self.machine is None else {"name": self.machine.name, "assumed": list(self.machine.assumed)}
+        return {"layers": [asdict(cost) for cost in self.costs], "total": self.total(), "machine": machine}
+
+
+def report(decisions: Iterable[Decision], machine: Machine | None = None, *, free: int = 1) -> Report:
+    """Return the costs of the contractions among `decisions`, with sizes that the model leaves free set to `free`.
+
+    Raises NumcError if the machine has no unit for an operator.
+    """
+    chosen = [(d.layer.fixed(free), d.fma) for d in decisions if d.layer.position is not None]
+    costs = tuple(_cost(layer, fma, machine) for layer, fma in chosen)
+    speed_up = None
+    if machine is not None and "fp32" in machine.units:
+        fp32 = parse_fma("fp32")
+        before = sum(_cost(layer, fp32, machine).seconds or 0 for layer, _ in chosen)
+        after = sum(cost.seconds or 0 for cost in costs)
+        speed_up = before / after if after else 1.0
+    return Report(costs, machine, speed_up)
+
+
+def cost(
+    model: Any,
+    inputs: Any = None,
+    *,
+    policy: str | os.PathLike[str] | Policy | None = None,
+    fma: str = "fp32",
+    machine: str | Machine | None = None,
+    batch: int = 1,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Report:
+    """Return what every contraction of a model takes of hardware, forward and backward if it is a module of PyTorch.
+
+    model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, or a file. batch:
+    the size of what the model leaves free. Raises NumcError for bad input.
+    """
+    from numc.compiler.explain import explain
+
+    known = load_machine(machine) if isinstance(machine, str) else machine
+    return report(explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions, known, free=batch)
+
+
+def _cost(layer: Layer, fma: Fma, machine: Machine | None) -> Cost:
+    sizes = [size or 0 for size in layer.sizes.values()]
+    fmas = math.prod(sizes)
+    formats = (fma.a.format, fma.b.format, fma.acc.format)
+    stored = [_bytes(math.prod(n or 0 for n in s), f) for s, f in zip(layer.operands, formats, strict=True)]
+    found: dict[str, Any] = {
+        "layer": layer.name,
+        "kind": layer.kind,
+        "shape": layer.shape,
+        "fma": str(fma),
+        "fmas": fmas,
+        "bf16_multiplications": fmas * bf16_products(fma),
+        "area": area(fma),
+        "area_time": fmas * area(fma),
+        "iso_area": float(iso_area(fma)),
+        "bytes": sum(stored),
+        "passes": passes(*formats[:2]),
+    }
+    if machine is not None:
+        moved = _moved(layer, stored, machine)
+        seconds, bound = _time(layer, fma, moved, machine)
+        found |= {"moved": moved, "seconds": seconds, "bound": bound}
+    return Cost(**found)
+
+
+def _bytes(values: int, fmt: Format | GroupFormat) -> int:
+    bits = Fraction(fmt.bits) if isinstance(fmt, Format) else fmt.bits_per_value
+    return math.ceil(values * bits / 8)
+
+
+def _moved(layer: Layer, stored: list[int], machine: Machine) -> int:
+    """Bytes to and from memory: each once if all fit into the largest cache, else once for every square tile."""
+    total, cache = sum(stored), max(machine.caches, default=0)
+    if total <= cache or not cache:
+        return total
+    b, m, n, _ = (size or 1 for size in layer.sizes.values())
+    values = sum(math.prod(s or 1 for s in shape) for shape in layer.operands)
+    side = max(1, math.isqrt(int(cache * values / total / 3)))  # three tiles of values as large as they are here
+    again = stored[0] * math.ceil(n / side) + stored[1] * math.ceil(m / side) + stored[2]
+    return min(again, total + b * m * n * sum(stored[:2]))
+
+
+def _time(layer: Layer, fma: Fma, moved: int, machine: Machine) -> tuple[float, str]:
+    unit, steps = _unit(fma, machine)
+    b, m, n, k = (size or 0 for size in layer.sizes.values())
+    chain = steps * math.ceil(k / unit.values)  # steps that one result needs, one after the other
+    found = {
+        "compute": math.ceil(b * m * n * chain / unit.count) / machine.clock,
+        "latency": chain * unit.latency / machine.clock,
+        "memory": moved / machine.bandwidth,
+    }
+    bound = max(found, key=lambda name: found[name])
+    return found[bound], bound
+
+
+def _unit(fma: Fma, machine: Machine) -> tuple[Unit, int]:
+    """The units that compute an operator, and how many steps of one of them an FMA is. Raises NumcError."""
+    count = passes(fma.a.format, fma.b.format)
+    if count is not None and "fmac" in machine.units:
+        return machine.units["fmac"], count
+    bf16 = bf16_products(fma)
+    if bf16 and "bf16" in machine.units:
+        return machine.units["bf16"], bf16
+    if "fp32" in machine.units and isinstance(fma.a.format, Format) and isinstance(fma.b.format, Format):
+        return machine.units["fp32"], fma.products
+    raise NumcError(
+        f"machine '{machine.name}' has no unit for the operator '{fma}': it has {', '.join(machine.units)} "
+        "(fmac computes bfp, bf16 the parts of bf16xN, fp32 any format of single values)"
+    )

@@ -1,0 +1,175 @@
+"""What a comparison says about the outputs of a model, summed up batch by batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.runtime.container import TensorSpec
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number about outputs. needs: classes, labels that are class numbers, or nothing.
+
+    percent: a fraction, shown as a percentage. best: max or min.
+    """
+
+    name: str
+    about: str
+    needs: str = ""
+    percent: bool = False
+    best: str = "max"
+
+    def text(self, value: float) -> str:
+        """Return a value as it is read."""
+        if self.percent and math.isfinite(value):
+            return f"{100 * value:.2f}%"
+        return f"{value:.7f}" if self.name == "cosine" else f"{value:.5g}"
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric("top1", "samples whose largest output is that of the label", "classes", True),
+            Metric("top5", "samples whose label is among the five largest outputs", "classes", True),
+            Metric("mse", "mean of (x - r)² over all outputs; r: the labels if they are values, else fp32", best="min"),
+            Metric("cosine", "Σxr / √(Σx² Σr²) over all outputs; r: the labels if they are values, else fp32"),
+            Metric("perplexity", "exp of the mean of -ln softmax(x)[label]", "classes", best="min"),
+        )
+    }
+)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise NumcError for a metric that does not exist."""
+    for name in names:
+        if name not in METRICS:
+            near = did_you_mean(name, METRICS)
+            raise NumcError(f"unknown metric '{name}'{near}: allowed are {', '.join(METRICS)}")
+
+
+def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec) -> tuple[str, ...]:
+    """Return the metrics, or those that suit the labels if none is named. Raises NumcError."""
+    if not names:
+        return ("top1",) if labels is not None and labels.dtype.kind in "iu" else ("cosine",)
+    check_names(names)
+    for name in names:
+        if METRICS[name].needs and (labels is None or labels.dtype.kind == "f"):
+            given = "values" if labels is not None else "none"
+            raise NumcError(f"metric '{name}': needs labels that are class numbers, got {given}: give --labels FILE")
+    if "top5" in names and output.shape and output.shape[-1] is not None and output.shape[-1] <= 5:
+        raise NumcError(f"metric 'top5': the output has {output.shape[-1]} classes: every label is among five")
+    return tuple(dict.fromkeys(names))
+
+
+class Sums:
+    """What is summed up over batches, in float64."""
+
+    def __init__(self, metrics: Sequence[str]) -> None:
+        self.metrics = tuple(metrics)
+        self.error = SquaredError()  # against fp32
+        self._wanted = SquaredError()  # against fp32, or labels that are values
+        self._count = 0
+        self._sum = dict.fromkeys(metrics, 0.0)
+        self._xr = self._xx = self._rr = 0.0
+
+    def add(self, output: Array, reference: Array, labels: Array | None) -> None:
+        """Add a batch: outputs, those of fp32, and labels."""
+        self.error.add(output, reference)
+        with np.errstate(all="ignore"):
+            if labels is not None and labels.dtype.kind in "iu":
+                self._classes(output.astype(np.float64), labels.astype(np.int64))
+                wanted = reference
+            else:
+                wanted = reference if labels is None else labels
+            if "mse" in self._sum:
+                self._wanted.add(output, wanted)
+            if "cosine" in self._sum:
+                self._products(output.astype(np.float64).ravel(), wanted.astype(np.float64).ravel())
+
+    def _classes(self, x: Array, labels: Array) -> None:
+        x, labels = x.reshape(-1, x.shape[-1]), labels.reshape(-1)
+        of_label = np.take_along_axis(x, labels[:, None], axis=1)
+        self._count += len(labels)
+        # Ties are decided as argmax does, for the first; NaN is never right.
+        before = np.arange(x.shape[1]) < labels[:, None]
+        rank = ((x > of_label) | (x == of_label) & before | np.isnan(x)).sum(axis=1) + np.isnan(of_label[:, 0])
+        for name, most in (("top1", 1), ("top5", 5)):
+            if name in self._sum:
+                self._sum[name] += int((rank < most).sum())
+        if "perplexity" in self._sum:
+            top = x.max(axis=1, keepdims=True)
+            normal = top[:, 0] + np.log(np.exp(x - top).sum(axis=1))
+            self._sum["perplexity"] += float((normal - of_label[:, 0]).sum())
+
+    def _products(self, x: Array, r: Array) -> None:
+        self._xr += float((x * r).sum())
+        self._xx += float((x * x).sum())
+        self._rr += float((r * r).sum())
+
+    def values(self) -> dict[str, float]:
+        """The metrics over everything that was added."""
+        found = {}
+        for name in self.metrics:
+            if name == "mse":
+                found[name] = self._wanted.mean
+            elif name == "cosine":
+                product = math.sqrt(self._xx) * math.sqrt(self._rr)
+                found[name] = _cosine(self._xr / product) if product else (1.0 if self._xx == self._rr else 0.0)
+            else:
+                mean = self._sum[name] / self._count
+                found[name] = _exp(mean) if name == "perplexity" else mean
+        return found
+
+
+def _cosine(x: float) -> float:
+    return x if math.isnan(x) else max(-1.0, min(1.0, x))  # sums in float64 may go past 1
+
+
+def _exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+class SquaredError:
+    """What Σ(x - r)² is of values x against r, those of fp32 or of labels (arithmetic.md, section 7)."""
+
+    def __init__(self) -> None:
+        self._error = self._norm = 0.0
+        self._count = 0
+
+    def add(self, x: Array, r: Array) -> None:
+        """Add values of equal shape."""
+        with np.errstate(all="ignore"):
+            wide = r.astype(np.float64)
+            difference = x.astype(np.float64)
+            difference -= wide
+            # Equal infinities are no difference.
+            self._error += float(np.square(difference, where=x != r, out=np.zeros_like(wide)).sum())
+            self._norm += float(np.square(wide, out=wide).sum())
+        self._count += r.size
+
+    @property
+    def relative(self) -> float:
+        """Σ(x - r)² / Σr²; an infinity where nothing of the right size was computed, NaN if a NaN was."""
+        if self._error == 0 or math.isnan(self._error):
+            return self._error
+        return self._error / self._norm if self._norm else math.inf
+
+    @property
+    def mean(self) -> float:
+        """The mean of (x - r)²; 0 of no values."""
+        return self._error / self._count if self._count else 0.0

@@ -1,0 +1,1 @@
+"""Watching running programs: operands, results of layers, statistics, verification."""

@@ -1,0 +1,323 @@
+"""Collecting statistics: runs of programs are watched, each contraction before and after its kernel.
+
+Additions are counted by the kernels themselves (passes/kernels/datapaths/counting.py), exponents of operands and
+accumulators by the runtime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arithmetic.formats import Conversion, Format
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.statistics import (
+    COUNTING,
+    LAST_BIN,
+    WHAT,
+    Histogram,
+    LayerStatistics,
+    Statistics,
+    TensorStatistics,
+    chosen,
+    sampling,
+)
+from numc.compiler.studies.observe.operands import Operands
+from numc.compiler.support.errors import NumcError
+from numc.runtime.library import library
+from numc.runtime.program import WATCHES, Program
+
+IntArray = npt.NDArray[np.int64]
+F32Array = npt.NDArray[np.float32]
+
+_LEAST, _EXPONENTS = -149, 277
+_CHAINS = 256  # outputs of an execution whose rounding error is looked at
+
+
+@dataclass
+class _Row:
+    """What was found of one contraction so far."""
+
+    fmas: int = 0
+    executions: int = 0
+    looked_at: int = 0
+    adds: int = 0
+    counts: IntArray = field(default_factory=lambda: np.zeros(LAST_BIN + 1, np.int64))
+    tensors: dict[str, TensorStatistics] = field(default_factory=dict)
+    error: float = 0.0
+    size: float = 0.0
+
+
+@dataclass
+class _Execution:
+    """What the kernel that runs writes to."""
+
+    counts: IntArray
+    probe: F32Array
+
+
+class Collector:
+    """The observer of one program."""
+
+    def __init__(self, program: Program, what: Iterable[str], sample: Fraction) -> None:
+        manifest = program.manifest
+        self._table = {c["id"]: c for c in manifest.get("contractions", ())}
+        self._what, self._stride = frozenset(what), sample.denominator
+        if "swamping" in self._what and self._table and not manifest.get("statistics"):
+            raise NumcError(
+                "swamping: the program was compiled without statistics, its kernels do not count: compile it with "
+                "`numc compile --statistics`, or numc.compile(..., statistics=True)"
+            )
+        layers = [row for row in manifest.get("layers", ()) if row["position"] is not None]
+        by_name = {row["layer"]: row for row in reversed(layers)}
+        # In MLIR text operations have no names: contractions are in the order of the program then.
+        ordered = dict(enumerate(layers)) if len(layers) == len(self._table) else {}
+        self._layers = {n: by_name.get(c["name"]) or ordered.get(n, {}) for n, c in self._table.items()}
+        self._found = {number: _Row() for number in self._table}
+        self._running: dict[int, _Execution] = {}
+        self._weights: dict[tuple[int, str], TensorStatistics] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def _probes(self) -> bool:
+        return bool(self._what & {"exponents", "denormals", "rounding"})
+
+    def observe(self, kernel: int, operands: int, phase: int) -> None:
+        """Called before (phase 0) and after (phase 1) each kernel."""
+        about = self._table[kernel]
+        view = Operands(operands, about)
+        # Calls of a program that overlap in several threads are observed by each of them.
+        if phase == 0:
+            if operands not in self._running:
+                self._begin(about, view, operands)
+        elif (execution := self._running.pop(operands, None)) is not None:  # none: it began before the block
+            self._end(kernel, about, view, execution)
+
+    def _begin(self, about: Mapping[str, Any], view: Operands, operands: int) -> None:
+        counts = np.zeros(LAST_BIN + 1, np.int64)
+        probe = view.watch() if self._probes else np.empty(0, np.float32)
+        if "swamping" in self._what and about["counts"]:
+            view.set_counts(counts.ctypes.data, self._stride, _offset(self._stride, view.depth))
+        self._running[operands] = _Execution(counts, probe)
+
+    def _end(self, kernel: int, about: Mapping[str, Any], view: Operands, execution: _Execution) -> None:
+        view.unwatch()
+        view.set_counts(0, 0, 0)
+        fma = parse_fma(about["fma"])
+        batches, rows, lanes = view.sizes
+        outputs = batches * rows * lanes
+        tensors: dict[str, TensorStatistics] = {}
+        if self._what & {"exponents", "denormals"}:
+            tensors = self._tensors(kernel, about, view, fma, execution.probe)
+        error, size = (0.0, 0.0)
+        if "rounding" in self._what and fma.groups is None:
+            error, size = _rounding(about, view, fma, execution.probe)
+        with self._lock:
+            row = self._found[kernel]
+            row.executions += 1
+            row.fmas += outputs * view.depth
+            # The additions of groups are few: all of them are looked at.
+            group = 0 if fma.group is None else fma.group.group or 0
+            steps = view.depth if group else sampled_steps(self._stride, view.depth)
+            row.looked_at += outputs * steps
+            row.adds += outputs * about.get("counts", 0) * (-(-view.depth // group) if group else steps)
+            row.counts += execution.counts
+            row.error += error
+            row.size += size
+            for name, tensor in tensors.items():
+                before = row.tensors.get(name)
+                row.tensors[name] = tensor if before is None else before + tensor
+
+    def _tensors(
+        self, kernel: int, about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Array
+    ) -> dict[str, TensorStatistics]:
+        sides = ("lane", "row") if about["swap"] else ("row", "lane")
+        found = {}
+        for name, side, to in zip("ab", sides, (fma.a, fma.b), strict=True):
+            key = kernel, name
+            known = self._weights.get(key)
+            if known is None:
+                known = _tensor(*view.elements(side), to)
+                if view.is_packed(side):  # a weight in the program: it does not change
+                    self._weights[key] = known
+            found[name] = known
+        accumulators = probe[1].reshape(-1)
+        found["result"] = _tensor(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
+        return found
+
+    def rows(self) -> tuple[LayerStatistics, ...]:
+        """What was found of the contractions that ran."""
+        return tuple(self._row(number, row) for number, row in self._found.items() if row.executions)
+
+    def _row(self, number: int, row: _Row) -> LayerStatistics:
+        about = self._table[number]
+        layer = self._layers[number]
+        counts, notes = about.get("counts", 0), []
+        swamping, adds, sampled = None, 0, Fraction(1)
+        if "swamping" in self._what:
+            if counts:
+                swamping, adds = Histogram(0, tuple(row.counts.tolist())), row.adds
+                sampled = Fraction(row.looked_at, row.fmas) if row.fmas else Fraction(1)
+            else:
+                notes.append(f"swamping: additions of '{about['fma']}' are not counted")
+        has_rounding = "rounding" in self._what and parse_fma(about["fma"]).groups is None
+        if "rounding" in self._what and not has_rounding:
+            notes.append("rounding: not of formats with groups")
+        return LayerStatistics(
+            about["name"],
+            layer.get("role", ""),
+            layer.get("position", number),
+            about["fma"],
+            row.fmas,
+            row.executions,
+            swamping,
+            sampled,
+            row.tensors,
+            (row.error, row.size) if has_rounding else None,
+            "; ".join(notes),
+            adds,
+        )
+
+
+def sampled_steps(stride: int, depth: int) -> int:
+    """How many of `depth` steps of k are looked at: those with k % stride == (k // stride + offset) % stride."""
+    if stride == 1:
+        return depth
+    k = np.arange(depth)
+    return int(np.count_nonzero(k % stride == (k // stride + _offset(stride, depth)) % stride))
+
+
+def _offset(stride: int, depth: int) -> int:
+    """In the middle of the first run: the first steps are those where accumulators are still zero."""
+    return min(stride, depth) // 2
+
+
+def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padding: int, to: Any) -> TensorStatistics:
+    """What is at all sums of an offset of each table (None: 0, 1, 2, ...) from an address, seen from a format.
+
+    padding: how many of the zeros there are no elements.
+    """
+    fmt = to.format
+    single = isinstance(to, Conversion) and isinstance(fmt, Format)
+    largest = float(fmt.max_finite) if single else float("inf")
+    pointers = (ctypes.c_void_p * 3)(*(None if t is None else t.ctypes.data for t in tables))
+    sizes = (ctypes.c_int64 * 3)(*counts)
+    out = np.zeros(_EXPONENTS + 4, np.int64)
+    if library().numc_count_values(address, pointers, sizes, largest, out.ctypes.data):
+        raise NumcError("statistics: out of memory")
+    out[_EXPONENTS] -= padding
+    exponents, (zeros, infinities, nans, overflows) = out[:_EXPONENTS], out[_EXPONENTS:].tolist()
+    subnormals = int(exponents[: max(0, fmt.emin - _LEAST)].sum()) if single else 0
+    elements = int(out[: _EXPONENTS + 3].sum())
+    some = {"zeros": zeros, "subnormals": subnormals, "infinities": infinities, "nans": nans, "overflows": overflows}
+    return TensorStatistics(
+        elements,
+        zeros,
+        subnormals,
+        infinities,
+        nans,
+        Histogram(_LEAST, tuple(exponents.tolist())).trimmed(),
+        str(to),
+        overflows,
+        {name: count / elements if elements else 0.0 for name, count in some.items()},
+    )
+
+
+def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Array) -> tuple[float, float]:
+    """Sums of (x - r)^2 and r^2 over outputs x, `_CHAINS` of them or all; r: in fp32, of the converted operands."""
+    outputs, depth = probe[0].size, view.depth
+    count = min(outputs, _CHAINS)
+    places = np.unravel_index(np.arange(count) * outputs // max(1, count), probe[0].shape)
+    sides = ("lane", "row") if about["swap"] else ("row", "lane")
+    operands = []
+    for side, to in zip(sides, fma.singles, strict=True):
+        across = places[1] if side == "row" else places[2]
+        every = list(zip(places[0].tolist(), across.tolist(), strict=True))
+        known = {place: view.values(side, *place) for place in set(every)}
+        line = np.stack([known[place] for place in every]) if count else np.zeros((0, depth), np.float32)
+        operands.append(np.ascontiguousarray(line if view.is_packed(side) else _converted(line, to.settled)))
+    start, got = (np.ascontiguousarray(p[places]) for p in probe)
+    want = np.empty_like(got)
+    a, b = operands
+    library().numc_fp32_chains(a.ctypes.data, b.ctypes.data, start.ctypes.data, count, depth, want.ctypes.data)
+    x, r = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(x) & np.isfinite(r)
+    return float(np.sum((x - r)[finite] ** 2)), float(np.sum(r[finite] ** 2))
+
+
+def _converted(values: F32Array, to: Conversion) -> F32Array:
+    from numc.compiler.arrays import round as round_array
+
+    if str(to) == "fp32":
+        return values
+    with _unwatched():
+        return round_array(values, str(to))
+
+
+_outside = threading.local()
+
+
+@contextlib.contextmanager
+def _unwatched() -> Iterator[None]:
+    _outside.count = getattr(_outside, "count", 0) + 1
+    try:
+        yield
+    finally:
+        _outside.count -= 1
+
+
+class Collected:
+    """What a block of `numc.collect_stats` found out; complete when the block has ended."""
+
+    def __init__(self, what: tuple[str, ...], sample: Fraction) -> None:
+        self._what, self._sample = what, sample
+        self._collectors: dict[Program, Collector] = {}
+
+    def around(self, program: Program) -> contextlib.AbstractContextManager[None]:
+        """Watch one run."""
+        if getattr(_outside, "count", 0) or not program.manifest.get("contractions"):
+            return contextlib.nullcontext()
+        if program not in self._collectors:
+            self._collectors[program] = Collector(program, self._what, self._sample)
+        return program.observe(self._collectors[program].observe)
+
+    @property
+    def statistics(self) -> Statistics:
+        """What was found so far. Raises NumcError if nothing ran."""
+        if not self._collectors:
+            raise NumcError("no statistics: no program of numc with a contraction ran in the block")
+        rows = tuple(row for each in self._collectors.values() for row in each.rows())
+        return Statistics(rows, self._what, self._sample)
+
+
+@contextlib.contextmanager
+def collect_stats(what: str | Iterable[str] = WHAT, *, sample: str | float | Fraction = 1) -> Iterator[Collected]:
+    """Collect statistics of every contraction that runs in a program while a ``with`` block lasts, in any thread.
+
+    That is calls of programs, and what torch.compile runs in numc, which is compiled anew for it if `what` has
+    ``swamping``: one block at a time can have that. what: some of `WHAT`. sample: the fraction of the steps of k of
+    which additions are counted, 1/n. The object that ``as`` gives has ``statistics``. Raises NumcError for unknown
+    names, and where a program that runs was compiled without statistics and has to count.
+    """
+    names = chosen(what)
+    if "swamping" in names and COUNTING:
+        raise NumcError("collect_stats: another block counts swamping already: leave it out of one of them")
+    collected = Collected(names, sampling(sample))
+    if "swamping" in names:
+        COUNTING.append(None)
+    WATCHES.append(collected.around)
+    try:
+        yield collected
+    finally:
+        WATCHES.remove(collected.around)
+        if "swamping" in names:
+            COUNTING.pop()

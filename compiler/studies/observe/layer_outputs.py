@@ -1,0 +1,110 @@
+"""What every contraction of a running program computes: its accumulators at exit, before what is fused behind it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.studies.observe.operands import Operands
+from numc.runtime.program import Program
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LayerOutput:
+    """The result of one execution of a contraction.
+
+    position: among the contractions of the program, from 0. execution: 0, or how often it ran before in this run, in a
+    loop. name: of the layer. values: float32 [batches, rows, lanes], in the order of the model: rows are those of its
+    first operand and lanes the columns of its second, whichever way the kernel takes them.
+    """
+
+    position: int
+    execution: int
+    name: str
+    values: npt.NDArray[np.float32]
+
+
+def tap(
+    program: Program,
+    inputs: Mapping[str, Array],
+    each: Callable[[LayerOutput], None],
+    *,
+    threads: int | None = None,
+    seed: int | None = None,
+) -> dict[str, Array]:
+    """Run `program` on `inputs`, call `each` with the result of every contraction as it is made; return the outputs.
+
+    Raises NumcError for inputs that do not fit; an exception of `each` is raised when the run is over.
+    """
+    table = {c["id"]: c for c in program.manifest["contractions"]}
+    executions = dict.fromkeys(table, 0)
+    thread = threading.get_ident()  # a program may run in several of them, and all are observed
+    probe = np.empty(0, np.float32)
+
+    def observe(kernel: int, operands: int, phase: int) -> None:
+        nonlocal probe
+        if threading.get_ident() != thread:
+            return
+        view = Operands(operands, table[kernel])
+        if phase == 0:
+            probe = view.watch()
+            return
+        view.unwatch()
+        values, probe = probe[1], np.empty(0, np.float32)
+        if table[kernel]["swap"]:
+            values = values.transpose(0, 2, 1)
+        execution, executions[kernel] = executions[kernel], executions[kernel] + 1
+        each(LayerOutput(kernel, execution, table[kernel]["name"], values))
+
+    with program.observe(observe):
+        return program.by_name(inputs, threads=threads, seed=seed)
+
+
+def layer_outputs(
+    program: Program, inputs: Mapping[str, Array], *, threads: int | None = None, seed: int | None = None
+) -> Generator[LayerOutput, None, dict[str, Array]]:
+    """Run `program` on `inputs` and yield the result of every contraction, in the order in which they are computed.
+
+    The program waits until each result has been taken: two programs can be gone through side by side, and no more than
+    two results of one are in memory. The generator's return value is the outputs by name. Raises NumcError for inputs
+    that do not fit.
+    """
+    taken: queue.Queue[LayerOutput | None] = queue.Queue(maxsize=1)
+    outputs: dict[str, Array] = {}
+    failures: list[BaseException] = []
+    abandoned = threading.Event()
+
+    def put(layer: LayerOutput) -> None:
+        if not abandoned.is_set():
+            taken.put(layer)
+
+    def run() -> None:
+        try:
+            outputs.update(tap(program, inputs, put, threads=threads, seed=seed))
+        except BaseException as failure:
+            failures.append(failure)
+        taken.put(None)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    try:
+        while (layer := taken.get()) is not None:
+            yield layer
+    finally:
+        abandoned.set()
+        while worker.is_alive():  # machine code cannot be stopped: what it still says is thrown away
+            try:
+                taken.get(timeout=0.05)
+            except queue.Empty:
+                continue
+    if failures:
+        raise failures[0]
+    return outputs

@@ -1,0 +1,179 @@
+"""The operands and accumulators of a running kernel, read where they are: the words of driver.CONTEXT."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.numpy_groups import largest_magnitude
+from numc.compiler.arithmetic.reference import Draws
+from numc.compiler.arithmetic.reference.group_operators import Source
+from numc.passes.kernels.packing.layout import Layout, pair_values
+from numc.passes.kernels.tasks.edges import CONTEXT
+from numc.passes.plan.padding import Plane
+
+IntArray = npt.NDArray[np.int64]
+
+# By address: the array that an observer made is that of all others, alive until the last of them is done.
+_PROBES: weakref.WeakValueDictionary[int, npt.NDArray[np.float32]] = weakref.WeakValueDictionary()
+
+
+class Operands:
+    """The operands of one execution of a kernel; valid while the observer of Program.observe is called."""
+
+    _gathered: npt.NDArray[np.float32]
+
+    def __init__(self, address: int, about: Mapping[str, Any]) -> None:
+        self._words = dict(zip(CONTEXT, (ctypes.c_int64 * len(CONTEXT)).from_address(address), strict=True))
+        self._address = address
+        self._packed = about["packed"]
+        self._layout = Layout(**about["layout"]) if self._packed else None
+        self._plane = Plane(**about["plane"]) if about["plane"] else None
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Batches, rows and lanes."""
+        return self._words["batches"], self._words["rows"], self._words["lanes"]
+
+    def watch(self) -> npt.NDArray[np.float32]:
+        """Have the kernel write its accumulators to an array [2, batches, rows, lanes]: at entry, and at exit.
+
+        Nothing else keeps them. Before the kernel runs; `unwatch` after it. Observers of one execution share the array.
+        """
+        if address := self._words["probe"]:
+            return _PROBES[address]
+        probe = np.empty((2, *self.sizes), np.float32)
+        self._set("probe", probe.ctypes.data)
+        _PROBES[probe.ctypes.data] = probe
+        return probe
+
+    def unwatch(self) -> None:
+        """Have the kernel write its accumulators nowhere."""
+        self._set("probe", 0)
+
+    def set_counts(self, address: int, stride: int, offset: int) -> None:
+        """Where the kernel counts its additions, 32 numbers, and in which steps of k; 0 for nowhere."""
+        for name, value in (("counts", address), ("stride", stride), ("offset", offset)):
+            self._set(name, value)
+
+    def _set(self, name: str, value: int) -> None:
+        ctypes.c_int64.from_address(self._address + 8 * CONTEXT.index(name)).value = value
+
+    def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
+        address = self._words[name] + 8 * start
+        return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
+
+    def draws(self, place: tuple[int, int, int]) -> Draws:
+        """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
+        element = self._element(dict(zip(("e_batch", "e_row", "e_lane"), place, strict=True)))
+        return Draws(self._words["random"] & (1 << 64) - 1, element)
+
+    def source(self, across: str, batch: int, place: int, part: int) -> Source:
+        """What the conversion of one ``row`` or ``lane`` draws from: nothing that matters, if it does not."""
+        element = self._element({"e_batch": batch, f"e_{across}": place})
+        return Source(self._words["random"] & (1 << 64) - 1, element, part)
+
+    def _element(self, place: Mapping[str, int]) -> int:
+        return sum(int(self._table(name, at, 1)[0]) for name, at in place.items() if self._words[name])
+
+    @property
+    def depth(self) -> int:
+        """Steps of k."""
+        return int(self._words["depth"])
+
+    def is_packed(self, across: str) -> bool:
+        """Whether the operand that supplies the rows (``row``) or the lanes (``lane``) lies packed in the program."""
+        return bool(self._packed == across + "s")
+
+    def largest(self, across: str, to: GroupConversion, batch: int, place: int) -> np.float32:
+        """The largest magnitude of that operand, or of the channel `place`, where its conversion depends on that."""
+        word = self._words["a_largest" if across == "row" else "b_largest"]
+        if to.channel:
+            if not self.is_packed(across):
+                # As the program sees it: a list for every batch would need the tile, which is not written down.
+                values = self.values(across, batch, place)
+                return largest_magnitude(values, to.format)
+            word = ctypes.c_uint32.from_address(word + 4 * place).value
+        most: np.float32 = np.float32(np.array(word, np.uint32).view(np.float32))
+        return most
+
+    def elements(self, across: str) -> tuple[int, list[IntArray | None], list[int], int]:
+        """Where the elements of an operand are: an address, and tables and their sizes, of which offsets are sums.
+
+        A table of None is 0, 1, 2, ...; an operand that lies packed in the program is gathered first. The last number
+        is how many zeros among them are none of its elements.
+        """
+        operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
+        batches, depth = int(self._words["batches"]), self.depth
+        batch = np.unique(self._table(f"{operand}_batch", 0, batches)) if batches else np.zeros(0, np.int64)
+        if self._layout is not None and self.is_packed(across):
+            self._gathered = np.concatenate(
+                [np.zeros(0, np.float32), *(self._panels(operand, across, int(b), size) for b in batch)]
+            )
+            padding = len(self._gathered) - len(batch) * size * depth
+            return self._gathered.ctypes.data, [None] * 3, [len(self._gathered), 1, 1], padding
+        if self._plane is not None and across == "lane":
+            inside = np.zeros(1, np.int64)
+            for n, stride in zip(self._plane.inner, self._plane.strides, strict=True):
+                inside = (inside[:, None] + np.arange(n) * stride).reshape(-1)
+            return self._words[operand], [batch, inside, np.zeros(1, np.int64)], [len(batch), len(inside), 1], 0
+        tables: list[IntArray | None] = [
+            np.ascontiguousarray(batch),
+            self._table(f"{operand}_{across}", 0, size) if size else np.zeros(0, np.int64),
+            self._table(f"{operand}_k", 0, depth) if depth else np.zeros(0, np.int64),
+        ]
+        return self._words[operand], tables, [len(t) for t in tables if t is not None], 0
+
+    def _panels(self, operand: str, across: str, start: int, size: int) -> npt.NDArray[np.float32]:
+        """The values of one batch of a packed operand and the zeros between them."""
+        assert self._layout is not None
+        if self._layout.pairs:
+            batch = int(np.flatnonzero(self._table(f"{operand}_batch", 0, self._words["batches"]) == start)[0])
+            return np.concatenate([self.values(across, batch, place) for place in range(size)])
+        words = self._layout.batch_words(size, self.depth)
+        data = np.ctypeslib.as_array((ctypes.c_float * words).from_address(self._words[operand] + 4 * start))
+        # Parts lie vector by vector.
+        return _joined(data.reshape(-1, self._layout.parts, self._layout.width).swapaxes(1, 2)).reshape(-1)
+
+    def values(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
+        """The values over k of one ``row`` or ``lane``; of a weight packed as intN the integers."""
+        operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
+        depth = self.depth
+        if depth == 0:
+            return np.zeros(0, np.float32)
+        start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
+        if self._layout is not None and self.is_packed(across) and self._layout.pairs:
+            words = self._layout.panel_words(depth)
+            address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
+            panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
+            of_panel = pair_values(panel, self._layout, depth)
+            return np.asarray(of_panel[place % self._layout.extent])
+        if self._layout is not None and self.is_packed(across):
+            to = self._layout
+            offsets = start + to.index(0, place, depth, size)
+            offsets = offsets[:, None] + to.width * np.arange(to.parts)
+        else:
+            offsets = int(self._table(f"{operand}_{across}", place, 1)[0]) + self._table(f"{operand}_k", 0, depth)
+            if self._plane is not None and across == "lane":
+                offsets, inside = self._plane.sources(offsets)
+            offsets = start + offsets[:, None]
+        low = int(offsets.min())  # strides may be negative
+        address = self._words[operand] + 4 * low
+        data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
+        return _joined(np.where(inside[:, None], data[offsets - low], np.float32(0)))
+
+
+def _joined(parts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Values from their parts, which are along the last axis."""
+    if parts.shape[-1] == 1:
+        return np.asarray(parts[..., 0])
+    # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
+    total = functools.reduce(np.add, [parts[..., n] for n in reversed(range(parts.shape[-1]))])
+    return np.asarray(np.where(np.isfinite(parts[..., 0]), total, parts[..., 0]))

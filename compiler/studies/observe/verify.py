@@ -1,0 +1,181 @@
+"""Verification: a run of the shipped code is watched, and sampled outputs are recomputed by the exact reference.
+
+Every contraction runs through the thread pool with a table of its operands (passes/plan/contractions.py), so what is
+checked is the machine code of the program file on its own weights, not another build of the model. Contractions that
+are computed by phases where nobody watches (passes/tensors/skip_zeros.py) are checked by a second, unwatched run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.arithmetic.reference import dot
+from numc.compiler.arithmetic.reference.group_operators import PARTS
+from numc.compiler.arithmetic.reference.operators import grouped_dot, vector
+from numc.compiler.studies.observe.operands import Operands
+from numc.runtime.program import Program
+
+Array = npt.NDArray[Any]
+Results = Array | dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was checked of one contraction; `passes`: how many times FAST's fMAC goes over a group."""
+
+    id: int
+    name: str
+    fma: str
+    passes: int
+    checked: int
+    mismatches: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a verification; `first` describes the first mismatch in hex.
+
+    unwatched: elements of the program's results that are others when nobody watches.
+    """
+
+    rows: tuple[Row, ...]
+    first: str | None
+    unwatched: int = 0
+
+    @property
+    def checked(self) -> int:
+        """Outputs recomputed."""
+        return sum(row.checked for row in self.rows)
+
+    @property
+    def mismatches(self) -> int:
+        """Outputs that differ from the reference, and elements of results that depend on who watches."""
+        return sum(row.mismatches for row in self.rows) + self.unwatched
+
+
+def verify(
+    program: Program,
+    inputs: Mapping[str, Array],
+    *,
+    samples: int = 2000,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Run `program` on `inputs` and recompute about `samples` outputs over all its contractions, at least one of each.
+
+    A contraction inside a loop is sampled at every execution. `progress` is called with (outputs checked, samples).
+    Raises NumcError for inputs that do not fit.
+    """
+    table = program.manifest["contractions"]
+    watch = Watch(table, max(1, samples // max(1, len(table))), np.random.default_rng(seed), progress, samples)
+    by_phases = any(c["phases"] for c in table)
+    same_draws = seed if by_phases else None
+    with program.observe(watch.observe):
+        watched = program(dict(inputs), threads=threads, seed=same_draws)
+    if not by_phases:
+        return Report(watch.rows(), watch.first)
+    first, count = _difference(watched, program(dict(inputs), threads=threads, seed=same_draws))
+    return Report(watch.rows(), watch.first or first, count)
+
+
+def _difference(watched: Results, unwatched: Results) -> tuple[str | None, int]:
+    """The first difference of two runs, in words, and how many elements differ; NaNs are equal."""
+    first, count = None, 0
+    runs = [list(x.values()) if isinstance(x, dict) else [x] for x in (watched, unwatched)]
+    for number, (a, b) in enumerate(zip(*runs, strict=True)):
+        same = (
+            a == b if a.dtype != np.float32 else (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
+        )
+        places = np.argwhere(~same)
+        count += len(places)
+        if len(places) and first is None:
+            place = tuple(int(n) for n in places[0])
+            first = f"result {number}, element {place}: {b[place]!s} when nobody watches, else {a[place]!s}"
+    return first, count
+
+
+class Watch:
+    """The observer: has the kernels write their accumulators out, and recomputes samples of them."""
+
+    def __init__(
+        self,
+        table: list[dict[str, Any]],
+        each: int,
+        rng: np.random.Generator,
+        progress: Callable[[int, int], None] | None = None,
+        samples: int = 0,
+    ) -> None:
+        self.table = {c["id"]: c for c in table}
+        self.checked = dict.fromkeys(self.table, 0)
+        self.mismatches = dict.fromkeys(self.table, 0)
+        self.first: str | None = None
+        self._each, self._rng, self._progress, self._samples = each, rng, progress, samples
+        self._probe = np.empty(0, np.float32)
+
+    def rows(self) -> tuple[Row, ...]:
+        """What was checked so far, one row for a contraction."""
+        return tuple(
+            Row(number, c["name"], c["fma"], c["passes"], self.checked[number], self.mismatches[number])
+            for number, c in self.table.items()
+        )
+
+    def observe(self, kernel: int, operands: int, phase: int) -> None:
+        """Called before (phase 0) and after (phase 1) each kernel."""
+        about = self.table[kernel]
+        view = Operands(operands, about)
+        if phase == 0:
+            self._probe = view.watch()
+            return
+        view.unwatch()
+        # The first execution gets the whole share, later ones (of a loop) one sample each.
+        count = 1 if self.checked[kernel] else self._each
+        sizes = view.sizes
+        places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
+        for batch, row, lane in sorted(places):
+            place = (batch, row, lane)
+            sides = ("lane", "row") if about["swap"] else ("row", "lane")
+            start, got = self._probe[0][place], self._probe[1][place]
+            want, depth = self._recomputed(view, sides, place, start, parse_fma(about["fma"])), view.depth
+            self.checked[kernel] += 1
+            if _bits(want) != _bits(got) and not (np.isnan(want) and np.isnan(got)):
+                self.mismatches[kernel] += 1
+                self.first = self.first or (
+                    f"contraction {kernel} ({about['name']}), {about['fma']}, output (batch, row, lane) = {place}, "
+                    f"k = {depth}: got 0x{_bits(got):08x} ({got!s}), want 0x{_bits(want):08x} ({want!s})"
+                )
+            if self._progress:
+                self._progress(sum(self.checked.values()), self._samples)
+
+    @staticmethod
+    def _recomputed(
+        view: Operands, sides: tuple[str, str], place: tuple[int, int, int], start: np.float32, fma: Fma
+    ) -> np.float32:
+        """One output by the reference; `sides`: which operand supplies a and b."""
+        batch, row, lane = place
+        places = {"row": row, "lane": lane}
+        a, b = (view.values(side, batch, places[side]) for side in sides)
+        if fma.groups is None:
+            return dot(a, b, start, fma, draws=view.draws(place))
+        x, y = (
+            vector(
+                values,
+                to,
+                largest=view.largest(side, to, batch, places[side]),
+                source=view.source(side, batch, places[side], part),
+                quantized=view.is_packed(side),
+            )
+            for values, to, side, part in zip((a, b), fma.groups, sides, PARTS, strict=True)
+        )
+        return grouped_dot(x, y, start, fma)
+
+
+def _bits(x: np.float32) -> int:
+    return int(np.float32(x).view(np.uint32))

@@ -1,0 +1,63 @@
+"""onnxruntime, where it is installed: whether fp32 computes what it should."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.studies.comparison import Agreement
+from numc.compiler.studies.metrics import SquaredError
+
+Array = npt.NDArray[Any]
+
+
+class Peer:
+    """A model under onnxruntime; `note` says why it does not run there, or is empty."""
+
+    def __init__(self, path: str, threads: int | None) -> None:
+        import onnxruntime
+
+        self._version = str(onnxruntime.__version__)
+        self._error, self._largest, self.note = SquaredError(), 0.0, ""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # what it cannot do is said in the note
+        options.intra_op_num_threads = threads or 0
+        try:
+            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its own classes, all of them below Exception
+            self._give_up(error)
+
+    @classmethod
+    def find(cls, model: object, sources: Sequence[str], threads: int | None) -> Peer | None:
+        """Return it for an ONNX file, or None where there is none or onnxruntime is not installed."""
+        path = os.fspath(model) if isinstance(model, (str, os.PathLike)) else (sources or ("",))[0]
+        if Path(path).suffix != ".onnx" or find_spec("onnxruntime") is None:
+            return None
+        return cls(path, threads)
+
+    def _give_up(self, error: Exception) -> None:
+        self.note = f"onnxruntime cannot run the model: {(str(error).splitlines() or [type(error).__name__])[0]}"
+
+    def add(self, inputs: Mapping[str, Array], output: str, values: Array) -> None:
+        """Run a batch, and compare what numc computes in fp32."""
+        if self.note:
+            return
+        try:
+            (found,) = self._session.run([output], dict(inputs))
+        except Exception as error:
+            self._give_up(error)
+            return
+        self._error.add(values, found)
+        with np.errstate(all="ignore"):
+            apart = np.abs(values.astype(np.float64) - found)
+        self._largest = max(self._largest, float(np.nanmax(apart, initial=0.0)))
+
+    def agreement(self) -> Agreement:
+        """What was found so far."""
+        return Agreement(self._version, self._error.relative, self._largest, self.note)

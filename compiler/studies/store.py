@@ -1,0 +1,55 @@
+"""Finished results of a comparison, in a file: an interrupted one goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from numc.compiler.studies.comparison import Result
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import write_whole
+
+_KIND = "numc compare 1"
+
+
+class Store:
+    """Results by key, a hash of all that they depend on; in a file, if there is a path, that is whole at any time.
+
+    Raises NumcError for a file that is something else or about another model.
+    """
+
+    def __init__(self, path: Path | None, model: str, sha256: str) -> None:
+        self.path = path
+        self._content: dict[str, Any] = {"kind": _KIND, "model": model, "sha256": sha256, "results": {}}
+        if path is None or not path.exists():
+            return
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if found["kind"] != _KIND or not isinstance(found["results"], dict):
+                raise ValueError
+            other = found["sha256"]
+        except OSError as error:
+            raise NumcError(f"{path}: cannot read: {error.strerror or error}: name another file") from None
+        except (ValueError, KeyError, TypeError):
+            raise NumcError(f"{path}: not results of numc compare: choose another file, or remove this one") from None
+        if other != sha256:
+            raise NumcError(
+                f"{path}: results of another model ({found.get('model')}): choose another file, or remove this one"
+            )
+        self._content = found
+
+    def get(self, key: str) -> Result | None:
+        """Return a result that was kept, or None."""
+        found = self._content["results"].get(key)
+        try:
+            return None if found is None else Result.of_json(found)
+        except (KeyError, TypeError, ValueError, NumcError):
+            return None  # written by another version: it is computed again
+
+    def put(self, key: str, result: Result) -> None:
+        """Keep a result. Raises NumcError where the file cannot be written."""
+        self._content["results"][key] = result.as_json()
+        if self.path is not None:
+            text = json.dumps(self._content, ensure_ascii=False, allow_nan=False)
+            write_whole(self.path, lambda file: file.write(text.encode()))

@@ -1,0 +1,1 @@
+"""What every floor of the house may use: errors, files, switches."""

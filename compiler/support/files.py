@@ -1,0 +1,49 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from numc.compiler.support.errors import NumcError
+
+
+def check_writable(path: Path) -> None:
+    """Raise NumcError if a file cannot be created at `path`: said before the work, not after it."""
+    folder = path.parent
+    if path.is_dir():
+        raise NumcError(f"{path}: is a folder: name a file for the output")
+    if not folder.is_dir():
+        raise NumcError(f"{path}: cannot write: there is no folder {folder}: create it first")
+    if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise NumcError(f"{path}: cannot write: permission denied: choose another place for the output")
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Call `write` on a new file that takes the place of `path` when it is complete. Raises NumcError."""
+    temporary: str | None = None
+    try:
+        if path.exists() and not path.is_file():  # /dev/null and the like cannot be replaced
+            with open(path, "wb") as stream:
+                write(stream)
+            return
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes files that only their owner reads
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)

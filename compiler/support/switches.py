@@ -1,0 +1,38 @@
+"""What can be switched off to find or to test the cause of a difference: ``NUMC_DISABLE=fast,fuse-elementwise,...``.
+
+No output bit may depend on any of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from numc.compiler.support.errors import NumcError, did_you_mean
+
+SWITCHES = {
+    "fast": "cheap rounding sequences under guards",
+    "fold-constants": "computing at compile time what depends on weights only",
+    "fuse-elementwise": "elementwise chains as one loop",
+    "fuse-first": "initial accumulators computed inside the kernel",
+    "fuse-last": "elementwise operations computed inside the kernel",
+    "merge-products": "products of one operand with parts of a weight as one product",
+    "pack-weights": "weights packed at compile time",
+    "parallel-loops": "elementwise loops on several threads",
+    "skip-zeros": "transposed convolutions without the zeros between inputs",
+    "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
+}
+
+
+def switched_off() -> frozenset[str]:
+    """What the environment switches off. Raises NumcError for a name that is not one of SWITCHES."""
+    listed = frozenset(part.strip() for part in os.environ.get("NUMC_DISABLE", "").split(",") if part.strip())
+    for part in sorted(listed - SWITCHES.keys()):
+        near = did_you_mean(part, SWITCHES)
+        raise NumcError(f"NUMC_DISABLE: no such switch {part!r}{near}: choose from {', '.join(SWITCHES)}")
+    return listed
+
+
+def disabled(name: str) -> bool:
+    """Whether the environment switches `name`, one of SWITCHES, off. Raises NumcError."""
+    assert name in SWITCHES
+    return name in switched_off()

@@ -1,0 +1,73 @@
+"""From a prepared ONNX model to linalg text, with torch-mlir. Runs in the worker."""
+
+from __future__ import annotations
+
+import onnx
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras import onnx_importer
+
+from numc.frontends.lowering import TO_LINALG, ConversionError, conversion_errors, erase_checks, run_pipelines
+from numc.frontends.onnx.prepare import DATA_SHAPES
+
+PIPELINES = ("torch-onnx-to-torch-backend-pipeline", TO_LINALG)
+
+# ONNX defines these by functions too, but torch-mlir's own lowerings are shorter and take dynamic sizes.
+_NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
+# Checks that hold because no dynamic size is ever zero.
+_SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
+
+
+def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
+    """Return a module whose ``@main`` takes the graph's inputs; operations carry the names of their nodes as locations.
+
+    `no_broadcast` promises that two dynamic sizes that meet are equal, which saves the checks at run time.
+    Raises ConversionError when torch-mlir fails or the result could abort at run time.
+    """
+    context = ir.Context()
+    data_shapes = bool(DATA_SHAPES.intersection(node.op_type for node in model.graph.node))
+    # Forked children (diagnosis) must not inherit a thread pool.
+    context.enable_multithreading(False)
+    torch_dialect.register_dialect(context)
+    # None: expand every operator that ONNX defines by a function, but for those denied.
+    config = onnx_importer.Config(function_expansion_allowlists_by_domain=None)
+    denied = {domain: set(ops) for domain, ops in config.function_expansion_denylists_by_domain.items()}
+    denied[""] |= _NOT_EXPANDED
+    config.function_expansion_denylists_by_domain = denied
+    with conversion_errors():
+        info = onnx_importer.ModelInfo(model, config=config)
+        module = info.create_module(context=context)
+        importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
+        importer.import_all()
+        if no_broadcast:
+            main = module.body.operations[0]
+            main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
+        run_pipelines(module, PIPELINES)
+    _name_locations(module)
+    if left := erase_checks(module, () if data_shapes else _SIZES_START_AT_ONE):
+        raise ConversionError(f"needs a check at run time ({', '.join(left)}), which is not available; "
+                              "fixed sizes (shapes={...}) may avoid it")  # fmt: skip
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _name_locations(module: ir.Module) -> None:
+    """Give every operation of a node the location ``loc("node")``, also where ONNX defines the node by a function."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = node_name(op.location)
+        if name is not None and not isinstance(op.location, ir.NameLoc):
+            op.location = ir.Location.name(name, context=op.context)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def node_name(location: ir.Location) -> str | None:
+    """Return the name of the node that an operation stems from: a call's caller, of fused ones the first."""
+    if isinstance(location, ir.NameLoc):
+        return str(location.name_str) or None
+    if isinstance(location, ir.CallSiteLoc):
+        return node_name(location.caller) or node_name(location.callee)
+    if isinstance(location, ir.FusedLoc):
+        return next(filter(None, map(node_name, location.locations)), None)
+    return None

@@ -1,0 +1,106 @@
+"""After a failed import: tries every distinct node alone, so that one error lists all that is unsupported.
+
+Each try runs in a forked child with a time limit, because a try may crash like the whole did. Runs in the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TypeVar
+
+import onnx
+
+from numc.compiler.support.errors import NumcError
+from numc.frontends.lowering import ConversionError
+from numc.frontends.onnx.convert import to_linalg
+from numc.frontends.onnx.prepare import Prepared
+from numc.frontends.onnx.read import label, unsupported
+
+Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
+
+SECONDS_PER_NODE = 20.0
+SECONDS = 240.0
+
+
+def explain(prepared: Prepared, cause: str) -> NumcError:
+    """Return the error for a model that does not import: the nodes that fail alone, else the cause as it is."""
+    model = prepared.model
+    version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    types = {v.name: v for v in [*model.graph.input, *model.graph.value_info, *model.graph.output]}
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    verdicts: dict[bytes, str | None] = {}
+    refused = []
+    deadline = time.monotonic() + SECONDS
+    for node in model.graph.node:
+        alone = _alone(node, types, constants, model)
+        key = alone.graph.SerializeToString(deterministic=True)
+        if key not in verdicts and time.monotonic() < deadline:
+            verdicts[key] = _try(alone, prepared.no_broadcast)
+        reason = verdicts.get(key)
+        if reason is not None:
+            refused.append((label(node), node.op_type, version, reason))
+    if refused:
+        return unsupported(refused)
+    return NumcError(f"cannot be compiled: {cause}; every operator alone can")
+
+
+def _alone(
+    node: onnx.NodeProto,
+    types: dict[str, onnx.ValueInfoProto],
+    constants: dict[str, onnx.TensorProto],
+    model: onnx.ModelProto,
+) -> onnx.ModelProto:
+    """Return a model of one node, with names that do not tell it from its likes."""
+    node = onnx.NodeProto.FromString(node.SerializeToString())
+    node.name, inputs, outputs, initializers = "node", [], [], []
+    renamed: dict[str, str] = {}
+    for position, name in enumerate(node.input):
+        if name and name not in renamed:
+            renamed[name] = f"i{position}"
+            if name in constants:
+                initializers.append(_renamed(constants[name], renamed[name]))
+            elif name in types:
+                inputs.append(_renamed(types[name], renamed[name]))
+    for position, name in enumerate(node.output):
+        if name:
+            renamed[name] = f"o{position}"
+            if name in types:
+                outputs.append(_renamed(types[name], renamed[name]))
+    node.input[:] = [renamed.get(name, "") for name in node.input]
+    node.output[:] = [renamed.get(name, "") for name in node.output]
+    graph = onnx.helper.make_graph([node], "main", inputs, outputs, initializers)
+    return onnx.helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+
+
+def _renamed(proto: Proto, name: str) -> Proto:
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    copy.name = name
+    return copy
+
+
+def _try(model: onnx.ModelProto, no_broadcast: bool) -> str | None:
+    """Return why the model does not import, or None if it does."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_NODE)
+        text = ""
+        try:
+            to_linalg(model, no_broadcast=no_broadcast)
+        except ConversionError as error:
+            text = str(error)
+        os.write(write, text.encode()[:4096])
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        text = pipe.read().decode(errors="replace")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status == -signal.SIGALRM:
+        return f"the importer took longer than {SECONDS_PER_NODE:g} s"
+    if status:
+        return f"the importer crashed ({signal.Signals(-status).name if status < 0 else status})"
+    return text or None

@@ -1,0 +1,118 @@
+"""Constant folding for ONNX: only what no arithmetic can change, that is moving data and integers.
+
+Float arithmetic is never folded: which operator adds and multiplies is the user's choice. Runs in the worker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from numc.compiler.support.errors import NumcError
+from numc.frontends.onnx.read import MAX_ELEMENTS
+
+_MOVES = {
+    "Concat", "ConstantOfShape", "EyeLike", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
+    "OneHot", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile",
+    "Transpose", "Trilu", "Unsqueeze",
+}  # fmt: skip
+_INTEGERS = {
+    "Abs", "Add", "And", "Cast", "CumSum", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
+    "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
+    "Sign", "Sub", "Where", "Xor",
+}  # fmt: skip
+_GROWING = {"Expand", "Tile", "OneHot", "EyeLike"}
+
+Array = npt.NDArray[np.generic]
+
+
+def fold(graph: onnx.GraphProto, constants: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto]) -> int:
+    """Evaluate the nodes that only move constants or compute integers; return how many left the graph.
+
+    `constants` gains their outputs. Splats (ConstantOfShape) stay views of one element, whatever their size.
+    """
+    known = {value.name: value for value in [*graph.input, *graph.value_info]}
+    outputs = {value.name for value in graph.output}
+    rest = []
+    for node in graph.node:
+        values = None if outputs.intersection(node.output) else _evaluate(node, constants, known, opsets)
+        if values is None:
+            rest.append(node)
+        else:
+            constants.update(zip(node.output, values, strict=False))
+    folded = len(graph.node) - len(rest)
+    del graph.node[:]
+    graph.node.extend(rest)
+    return folded
+
+
+def _evaluate(
+    node: onnx.NodeProto,
+    constants: dict[str, Array],
+    known: dict[str, onnx.ValueInfoProto],
+    opsets: Iterable[onnx.OperatorSetIdProto],
+) -> list[Array] | None:
+    if node.op_type == "Shape" and node.input[0] not in constants:
+        return _static_shape(node, known)
+    if node.op_type not in _MOVES | _INTEGERS or not all(name in constants or not name for name in node.input):
+        return None
+    feeds = {name: constants[name] for name in node.input if name}
+    if node.op_type == "ConstantOfShape":
+        return [_splat(node, next(iter(feeds.values()), np.zeros(0, dtype=np.int64)))]
+    if node.op_type in _INTEGERS and any(value.dtype.kind not in "iub" for value in feeds.values()):
+        return None
+    if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
+        return None
+    return _reference(node, feeds, opsets)
+
+
+def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -> list[Array] | None:
+    value = known.get(node.input[0])
+    if value is None or not value.type.tensor_type.HasField("shape"):
+        return None
+    dims = value.type.tensor_type.shape.dim
+    if not all(dim.HasField("dim_value") for dim in dims):
+        return None
+    bounds = {attribute.name: attribute.i for attribute in node.attribute}
+    sizes = np.array([dim.dim_value for dim in dims], dtype=np.int64)
+    return [sizes[bounds.get("start", 0) : bounds.get("end")]]
+
+
+def _splat(node: onnx.NodeProto, shape: Array) -> Array:
+    sizes = [int(size) for size in shape.reshape(-1)]
+    if any(size < 0 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
+        raise NumcError(f"node '{node.name}' (ConstantOfShape) asks for shape {sizes}: sizes must not be negative and "
+                        f"a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
+    value = np.zeros(1, dtype=np.float32)
+    for attribute in node.attribute:
+        if attribute.name == "value":
+            value = onnx.numpy_helper.to_array(attribute.t).reshape(-1)
+    if value.size != 1 or value.dtype.kind not in "iubf" or (value.dtype.kind == "f" and value.dtype != np.float32):
+        raise NumcError(f"node '{node.name}' (ConstantOfShape): its value must be one float32, integer or bool")
+    return np.broadcast_to(value.reshape(()), sizes)
+
+
+def _reference(
+    node: onnx.NodeProto, feeds: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto]
+) -> list[Array] | None:
+    graph = onnx.helper.make_graph(
+        [node],
+        "fold",
+        [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+         for n, v in feeds.items()],
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in node.output if name],
+    )  # fmt: skip
+    try:
+        evaluator = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=list(opsets)))
+        values = evaluator.run(None, feeds)
+    except Exception:
+        # Not every operator version has a reference; the node stays, and inference or the importer judge it.
+        return None
+    if len(values) != len(node.output) or not all(isinstance(value, (np.ndarray, np.generic)) for value in values):
+        return None
+    return [np.asarray(value) for value in values]

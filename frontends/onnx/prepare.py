@@ -1,0 +1,259 @@
+"""Rewrites a checked ONNX model into one that the importer takes: named nodes, opset 18, shapes known, weights hoisted.
+
+Weights become function arguments because as constants they cost minutes and gigabytes in the JIT. Runs in the worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper, version_converter
+
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.frontends.imported import Argument
+from numc.frontends.onnx.fold import fold
+from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
+
+HOISTED_ELEMENTS = 64
+"""Float constants of at least this many elements become function arguments."""
+
+OPSET = 18
+"""Older models are converted to this opset: torch-mlir's lowerings are written for it."""
+
+DATA_SHAPES = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
+"""Operators whose output sizes depend on data, and may be zero."""
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The model for the importer: its graph inputs are `inputs`, then `weights`, in order."""
+
+    model: onnx.ModelProto
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    weights: dict[str, Array]
+    nodes: dict[str, str]
+
+    @property
+    def no_broadcast(self) -> bool:
+        """Whether dynamic sizes that meet are equal for sure: all are one symbol, and no shape depends on data."""
+        symbols = [s for a in self.inputs for size, s in zip(a.shape, a.symbols, strict=True) if size < 0]
+        one = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1)
+        return one and not DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
+
+
+def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Prepared:
+    """Return the model ready to import; `model` is changed in place. Raises NumcError on what cannot be."""
+    graph = model.graph
+    graph.name = "main"
+    _name_nodes(graph)
+    constants = _take_constants(graph)
+    _fix_shapes(graph, shapes)
+    fold(graph, constants, model.opset_import)
+    nodes = {node.name: node.op_type for node in graph.node}
+    users = list(graph.input)
+    model = _convert_version(_with_constants(model, constants))
+    # The converter writes new constants (axes that were attributes), which shapes depend on.
+    constants.update(_take_constants(model.graph))
+    for _ in range(3):
+        model = _infer_shapes(_with_constants(model, constants))
+        if not fold(model.graph, constants, model.opset_import):
+            break
+    _prune(model.graph)
+    model = _infer_shapes(_with_constants(model, constants))
+    _name_nodes(model.graph)
+    _check_sizes(model.graph)
+    weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
+    return Prepared(
+        model,
+        tuple(_argument(value) for value in model.graph.input[: len(users)]),
+        tuple(_argument(value) for value in model.graph.output),
+        weights,
+        nodes,
+    )
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Give every node a name of its own: the locations in the IR, and the layers of the user, are these names."""
+    seen: set[str] = set()
+    for node in graph.node:
+        name = label(node)
+        if name in seen:
+            name = next((output for output in node.output if output), name)
+        count = 1
+        base = name
+        while name in seen:
+            count += 1
+            name = f"{base}#{count}"
+        node.name = name
+        seen.add(name)
+
+
+def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:
+    """Remove every initialiser and Constant node from the graph and return their values by name."""
+    constants = {}
+    for tensor in graph.initializer:
+        constants[tensor.name] = _value(tensor)
+    del graph.initializer[:]
+    # Before IR version 4 initialisers were listed as inputs, too; a default for an input counts as a weight.
+    inputs = [value for value in graph.input if value.name not in constants]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    rest = []
+    for node in graph.node:
+        value = _constant_node(node) if node.op_type == "Constant" else None
+        if value is None:
+            rest.append(node)
+        else:
+            constants[node.output[0]] = value
+    del graph.node[:]
+    graph.node.extend(rest)
+    return constants
+
+
+def _value(tensor: onnx.TensorProto) -> Array:
+    try:
+        value: Array = numpy_helper.to_array(tensor)
+        return value
+    except Exception as error:
+        raise NumcError(f"constant '{tensor.name}' is damaged: {error}") from None
+
+
+def _constant_node(node: onnx.NodeProto) -> Array | None:
+    for attribute in node.attribute:
+        if attribute.name == "value":
+            check_tensor(attribute.t, f"constant '{node.name}'")
+            return _value(attribute.t)
+        if attribute.name in ("value_float", "value_floats"):
+            return np.array(onnx.helper.get_attribute_value(attribute), dtype=np.float32)
+        if attribute.name in ("value_int", "value_ints"):
+            return np.array(onnx.helper.get_attribute_value(attribute), dtype=np.int64)
+    return None
+
+
+def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Write the user's shapes into the inputs, and into all sizes of the same symbolic name."""
+    inputs = {value.name: value for value in graph.input}
+    symbols: dict[str, tuple[int, str]] = {}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            allowed = ", ".join(inputs) or "none"
+            raise NumcError(f"shapes: no input '{name}'{did_you_mean(name, inputs)}; the inputs are {allowed}")
+        if any(size < 1 for size in shape):
+            raise NumcError(f"shapes: {name}={list(shape)}: sizes start at 1")
+        tensor = inputs[name].type.tensor_type
+        declared = _shape(inputs[name])
+        if not tensor.HasField("shape"):
+            tensor.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in shape)
+        elif len(shape) != len(declared):
+            raise NumcError(f"shapes: '{name}' has {len(declared)} dimensions {list(declared)}, found {list(shape)}")
+        for dim, size in zip(tensor.shape.dim, shape, strict=True):
+            if dim.HasField("dim_value") and dim.dim_value not in (0, size):
+                raise NumcError(f"shapes: '{name}' has the static shape {list(declared)}, found {list(shape)}; "
+                                "only dynamic sizes (-1) can be set")  # fmt: skip
+            if dim.dim_param:
+                before, where = symbols.setdefault(dim.dim_param, (size, name))
+                if before != size:
+                    raise NumcError(f"shapes: '{dim.dim_param}' would be {before} (in '{where}') and {size} "
+                                    f"(in '{name}'); give both the same size")  # fmt: skip
+            dim.dim_value = size
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in symbols:
+                dim.dim_value = symbols[dim.dim_param][0]
+
+
+def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> onnx.ModelProto:
+    """Write the used constants back: large floats as graph inputs behind the user's, the rest as initialisers."""
+    graph = model.graph
+    used = {name for node in graph.node for name in _uses(node)} | {value.name for value in graph.output}
+    users = [value for value in graph.input if value.name not in constants]
+    hoisted, kept = [], []
+    for name, value in constants.items():
+        if name not in used:
+            continue
+        if value.dtype == np.float32 and value.size >= HOISTED_ELEMENTS:
+            hoisted.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape))
+        else:
+            kept.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
+    del graph.input[:], graph.initializer[:]
+    graph.input.extend([*users, *hoisted])
+    graph.initializer.extend(kept)
+    stale = [value for value in graph.value_info if value.name not in constants]
+    del graph.value_info[:]
+    graph.value_info.extend(stale)
+    return model
+
+
+def _uses(node: onnx.NodeProto) -> list[str]:
+    """Return the names a node reads, those of its subgraphs included."""
+    names = list(node.input)
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            names.extend(_uses(inner))
+    return names
+
+
+def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
+    # IR version 3 wants initialisers among the inputs; 8 is the oldest that knows opset 18.
+    model.ir_version = max(model.ir_version, 8)
+    version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    if version < OPSET:
+        # What the converter cannot convert is imported as it is: many operators never changed.
+        with contextlib.suppress(Exception):
+            converted = version_converter.convert_version(model, OPSET)
+            if len(converted.graph.input) == len(model.graph.input):
+                return converted
+    return model
+
+
+def _infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:
+        raise NumcError(f"shapes of the model contradict each other: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _prune(graph: onnx.GraphProto) -> None:
+    """Drop nodes that no output depends on."""
+    needed = {value.name for value in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            kept.append(node)
+            needed.update(_uses(node))
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+
+
+def _check_sizes(graph: onnx.GraphProto) -> None:
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
+        if any(size < 0 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
+            raise NumcError(f"'{value.name}' would have shape {list(_shape(value))}: sizes must not be negative and "
+                            f"a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
+    for value in [*graph.input, *graph.output]:
+        if not value.type.tensor_type.HasField("shape"):
+            raise NumcError(f"'{value.name}' has no known rank; give shapes={{...}} for the inputs")
+
+
+def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    return tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim)
+
+
+def _argument(value: onnx.ValueInfoProto) -> Argument:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    symbols = tuple("" if dim.HasField("dim_value") else dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    return Argument(value.name, str(dtype), _shape(value), symbols)

@@ -1,0 +1,227 @@
+"""Reading an ONNX file: is it one, is it whole, and is it of a kind that numc compiles. Runs in the worker."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError, Message
+from onnx import external_data_helper, inliner
+
+from numc.compiler.support.errors import NumcError
+
+MAX_ELEMENTS = 2**31 - 1
+"""No tensor may have more elements: sizes and indices stay within 32 bits."""
+
+_CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
+_NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+_FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {"float"}
+_OTHERS = {"string", "complex64", "complex128", "undefined"}
+
+
+def read(path: Path) -> tuple[onnx.ModelProto, list[str]]:
+    """Return the checked model with its weights in memory and the files it came from.
+
+    Raises NumcError for a file that is not ONNX, is damaged, lacks its weights, or holds what numc does not compile.
+    """
+    model = _parse(path)
+    sources = [str(path), *_load_external(model, path.parent)]
+    _check_opsets(model)
+    try:
+        model = inliner.inline_local_functions(model) if model.functions else model
+    except Exception as error:
+        raise NumcError(f"damaged model: its local functions cannot be inlined: {error}") from None
+    _check_graph(model)
+    return model, sources
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NumcError(f"cannot read: {error.strerror}; expected an ONNX model") from None
+    if not data:
+        raise NumcError("empty file; expected an ONNX model")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+        _check_strings(model)
+    except (DecodeError, ValueError):
+        raise NumcError("not an ONNX model, or truncated or damaged: it does not parse; export it again") from None
+    if not model.HasField("graph") or not model.opset_import or model.ir_version <= 0:
+        raise NumcError("not an ONNX model: it has no graph, opset or IR version; export it again")
+    if not model.graph.node:
+        raise NumcError("empty graph: the model has no nodes; nothing to compile")
+    return model
+
+
+def _check_strings(message: Message) -> None:
+    """Raise ValueError for a string that is not UTF-8: protobuf parses it, and returns bytes when it is read."""
+    if isinstance(message, onnx.TensorProto):
+        # Its other fields may be gigabytes.
+        if not isinstance(message.name, str):
+            raise ValueError(message.name)
+        return
+    for field, found in message.ListFields():
+        items = [found] if isinstance(found, (Message, str, bytes, int, float)) else found
+        if field.type == field.TYPE_MESSAGE:
+            for item in items:
+                _check_strings(item)
+        elif field.type == field.TYPE_STRING and not all(isinstance(item, str) for item in items):
+            raise ValueError(field.name)
+
+
+def _load_external(model: onnx.ModelProto, folder: Path) -> list[str]:
+    files = []
+    for tensor in external_data_helper._get_all_tensors(model):
+        if not external_data_helper.uses_external_data(tensor):
+            continue
+        location = external_data_helper.ExternalDataInfo(tensor).location
+        if not (folder / location).is_file():
+            raise NumcError(
+                f"weights of '{tensor.name}' are in the file '{location}', which is not in {folder}; "
+                "put it next to the model"
+            )
+        if str(folder / location) not in files:
+            files.append(str(folder / location))
+        try:
+            external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+        except Exception as error:
+            raise NumcError(f"weights of '{tensor.name}' cannot be read from '{location}': {error}") from None
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+    return files
+
+
+def _check_opsets(model: onnx.ModelProto) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and not 1 <= opset.version <= newest:
+            raise NumcError(f"opset {opset.version} is not between 1 and {newest}, the newest of the installed onnx; "
+                            "export with an older opset or update onnx")  # fmt: skip
+    if not any(opset.domain in ("", "ai.onnx") for opset in model.opset_import):
+        raise NumcError("not an ONNX model: no opset of the default domain; export it again")
+
+
+def _check_graph(model: onnx.ModelProto) -> None:
+    graph = model.graph
+    if not graph.output:
+        raise NumcError("the model has no outputs; nothing to compile")
+    for tensor in graph.initializer:
+        check_tensor(tensor, f"initialiser '{tensor.name}'")
+    for value in [*graph.input, *graph.output]:
+        _check_value(value)
+    if graph.sparse_initializer:
+        raise NumcError(f"sparse initialiser '{graph.sparse_initializer[0].values.name}'; only dense ones are allowed")
+    if not {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}:
+        raise NumcError("the model has no inputs; nothing to compute")
+    _check_nodes(model)
+    _check_names(graph)
+
+
+def _check_names(graph: onnx.GraphProto) -> None:
+    """Check that every name is defined before it is used, and once."""
+    defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        for name in filter(None, node.input):
+            if name not in defined:
+                raise NumcError(f"damaged model: node '{label(node)}' ({node.op_type}) reads '{name}', "
+                                "which nothing before it defines")  # fmt: skip
+        for name in filter(None, node.output):
+            if name in defined:
+                raise NumcError(f"damaged model: '{name}' is defined twice, the second time by node '{label(node)}'")
+            defined.add(name)
+    for value in graph.output:
+        if value.name not in defined:
+            raise NumcError(f"damaged model: nothing defines the output '{value.name}'")
+
+
+def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
+    """Raise NumcError unless the dtype is allowed and the data has the size that the dims ask for."""
+    _check_dtype(tensor.data_type, what)
+    count = _elements(list(tensor.dims), what)
+    bits = _bits(tensor.data_type)
+    if tensor.HasField("raw_data"):
+        found, wanted = len(tensor.raw_data), (count * bits + 7) // 8
+        unit = "bytes"
+    else:
+        field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
+        found, wanted, unit = len(getattr(tensor, field)), count if bits >= 8 else -(-count * bits // 8), "elements"
+    if found != wanted:
+        raise NumcError(f"{what} is damaged: its shape {list(tensor.dims)} needs {wanted} {unit}, found {found}")
+
+
+def _bits(data_type: int) -> int:
+    name = _NAMES[data_type]
+    if name.endswith(("int4", "int2")):
+        return int(name[-1])
+    return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * 8
+
+
+def _elements(dims: list[int], what: str) -> int:
+    if any(dim < 0 for dim in dims):
+        raise NumcError(f"{what} has a negative size in its shape {dims}; sizes start at 0")
+    count = math.prod(dims)
+    if count > MAX_ELEMENTS:
+        raise NumcError(f"{what} has shape {dims}: {count} elements, at most {MAX_ELEMENTS} are allowed")
+    return count
+
+
+def _check_dtype(data_type: int, what: str) -> None:
+    name = _NAMES.get(data_type, f"number {data_type}")
+    if name in _FLOATS:
+        raise NumcError(f"{what} is {name}; float tensors must be float32; convert the model to float32")
+    if name in _OTHERS or data_type not in _NAMES:
+        raise NumcError(f"{what} is of type {name}; only float32, integer and bool tensors are allowed")
+
+
+def _check_value(value: onnx.ValueInfoProto) -> None:
+    what = f"'{value.name}'"
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        found = (kind or "nothing").removesuffix("_type")
+        raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs and outputs")
+    _check_dtype(value.type.tensor_type.elem_type, what)
+    dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
+    _elements(dims, what)
+
+
+def _check_nodes(model: onnx.ModelProto) -> None:
+    """List every node that can be refused without trying to convert it."""
+    versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    refused = []
+    for node in model.graph.node:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        version = versions.get(domain)
+        if domain:
+            reason = f"operators of domain '{domain}' are not available"
+        elif node.op_type in _CONTROL_FLOW:
+            reason = "control flow is not available"
+        elif version is None or not onnx.defs.has(node.op_type, version, domain):
+            reason = f"opset {version} has no such operator"
+        elif "Sequence" in node.op_type or node.op_type.startswith(("Optional", "String", "Regex")):
+            reason = "only tensors of numbers are available"
+        else:
+            continue
+        refused.append((node, version, reason))
+    if refused:
+        raise unsupported([(label(node), node.op_type, version, reason) for node, version, reason in refused])
+
+
+def label(node: onnx.NodeProto) -> str:
+    """Return the name by which users know a node: its own, else that of its first output."""
+    return node.name or next((name for name in node.output if name), "")
+
+
+def unsupported(entries: list[tuple[str, str, int | None, str]]) -> NumcError:
+    """Return the error that lists all of (node, operator, opset, reason), nodes of one kind together."""
+    groups: dict[tuple[str, int | None, str], list[str]] = {}
+    for name, op, version, reason in entries:
+        groups.setdefault((op, version, reason), []).append(f"'{name}'")
+    parts = [
+        f"{'node' if len(names) == 1 else 'nodes'} {', '.join(names)} ({op}, opset {version}): {reason}"
+        for (op, version, reason), names in groups.items()
+    ]
+    count = f"{len(entries)} node{'s' * (len(entries) > 1)}"
+    return NumcError(f"{count} cannot be compiled: {'; '.join(parts)}")

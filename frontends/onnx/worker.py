@@ -1,0 +1,83 @@
+"""The process that imports one ONNX file: reads a request from standard input, leaves its answer in a folder.
+
+Request (JSON): path, shapes, folder, and `diagnose` (a cause) when an earlier worker died. Answer: ``answer.json``
+with either `error` or the arguments; ``main.mlir``; ``weights`` (raw float32). ``stage`` says how far it got, in case
+it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from numc.compiler.support.errors import NumcError
+
+
+def main() -> int:
+    """Answer the request on standard input."""
+    request = json.load(sys.stdin)
+    folder = Path(request["folder"])
+    try:
+        answer = _work(request, folder)
+    except NumcError as error:
+        answer = {"error": " ".join(str(error).split())}
+    except MemoryError:
+        answer = {"error": "the model does not fit into memory"}
+    # Written under another name first: a half-written answer is no answer.
+    (folder / "answer.part").write_text(json.dumps(answer), encoding="utf-8")
+    os.replace(folder / "answer.part", folder / "answer.json")
+    return 0
+
+
+def _work(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    from numc.frontends import lowering
+    from numc.frontends.onnx import convert, diagnose, prepare, read
+
+    def stage(name: str) -> None:
+        (folder / "stage").write_text(name, encoding="utf-8")
+
+    stage("read")
+    model, sources = read.read(Path(request["path"]))
+    stage("prepare")
+    prepared = prepare.prepare(model, {name: tuple(shape) for name, shape in request["shapes"].items()})
+    stage("convert")
+    if "diagnose" in request:
+        raise diagnose.explain(prepared, request["diagnose"])
+    try:
+        text = convert.to_linalg(prepared.model, no_broadcast=prepared.no_broadcast)
+    except lowering.ConversionError as error:
+        stage("diagnose")
+        raise diagnose.explain(prepared, str(error)) from None
+    stage("write")
+    (folder / "main.mlir").write_text(text, encoding="utf-8")
+    return {
+        "inputs": [vars(argument) for argument in prepared.inputs],
+        "outputs": [vars(argument) for argument in prepared.outputs],
+        "weights": _write_weights(prepared.weights, len(prepared.inputs), folder / "weights"),
+        "sources": sources,
+        "nodes": prepared.nodes,
+    }
+
+
+def _write_weights(weights: dict[str, Any], first: int, file: Path) -> list[dict[str, Any]]:
+    entries = []
+    with open(file, "wb") as out:
+        for position, (name, value) in enumerate(weights.items(), start=first):
+            entry: dict[str, Any] = {"position": position, "name": name, "shape": list(value.shape)}
+            if not any(value.strides):
+                # ConstantOfShape: one number, however many elements.
+                entry["splat"] = int(value.reshape(-1)[:1].view(np.uint32)[0])
+            else:
+                entry["offset"] = out.tell()
+                np.ascontiguousarray(value).tofile(out)
+            entries.append(entry)
+    return entries
+
+
+if __name__ == "__main__":
+    sys.exit(main())

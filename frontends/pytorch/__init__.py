@@ -1,0 +1,1 @@
+"""PyTorch modules and exported programs to linalg."""

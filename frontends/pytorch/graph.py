@@ -1,0 +1,284 @@
+"""Graphs of aten operations to linalg text with torch-mlir, their names, and what is wrong with those that fail.
+
+Shared by torch.export (pytorch.py) and torch.compile (dynamo.py). Importing it imports torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_importer import ContextCache, FxImporter
+
+from numc.compiler.arithmetic.policy.presets import SWAPPED
+from numc.frontends.lowering import (
+    TO_LINALG,
+    ConversionError,
+    check_indices,
+    conversion_errors,
+    erase_checks,
+    operations,
+    run_pipelines,
+)
+from numc.frontends.pytorch.scatters import to_loops
+
+aten = torch.ops.aten
+PIPELINES = (
+    "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}",
+    TO_LINALG,
+)
+DTYPES: Mapping[torch.dtype, str] = {
+    torch.float32: "float32",
+    torch.bool: "bool",
+    torch.int8: "int8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+}
+CONTRACTIONS = frozenset(
+    {
+        aten.mm.default,
+        aten.bmm.default,
+        aten.mv.default,
+        aten.dot.default,
+        aten.addmm.default,
+        aten.baddbmm.default,
+        aten.convolution.default,
+        aten.convolution_backward.default,
+    }
+)
+# Checks that cannot fail, or whose failure has a value: 1/0 is an infinity; no dynamic size is zero.
+_IDLE_CHECKS = (
+    "unimplemented: tensor with zero element",
+    "Expected dim size > 0.",
+    # check_indices sees to these, for every operation.
+    "index must be larger or equal to 0",
+    "index must be smaller than dim size",
+)
+_TORCH = str(Path(torch.__file__).parent)
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One operation that cannot be compiled: its name in torch, its module's path, the user's line, why, what to do."""
+
+    op: str
+    path: str
+    source: str
+    reason: str
+    advice: str
+
+    @property
+    def is_of_tensors(self) -> bool:
+        """Whether it is about the dtype, the device or the layout of a tensor."""
+        return self.reason.startswith("is ")
+
+    def __str__(self) -> str:
+        where = ", ".join(filter(None, (f"module '{self.path}'" if self.path else "", self.source)))
+        return f"{self.op}{f' ({where})' if where else ''}: {self.reason}; {self.advice}"
+
+
+def listed(refusals: Sequence[Refusal]) -> str:
+    """Return all of them as one line."""
+    distinct = list(dict.fromkeys(map(str, refusals)))
+    count = f"{len(distinct)} operation{'s' * (len(distinct) > 1)}"
+    return f"{count} cannot be compiled: {' | '.join(distinct)}"
+
+
+def path_of(node: fx.Node) -> str:
+    """Return the path of the module whose forward made a node, "" for the outermost."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    path = next((entry[0] for entry in reversed(list(stack.values())) if "hook" not in str(entry[0])), "")
+    # torch.compile writes L['self'].layers[0].conv, torch.export layers.0.conv.
+    path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", str(path))
+    return re.sub(r"^[LG]\.(self|fn)\b\.?|^[LG]\.", "", path).replace("._modules.", ".")
+
+
+def source_of(node: fx.Node) -> str:
+    """Return the user's line that made a node, as ``file:line``: the innermost one that is not torch's own."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    outside = [f"{file}:{line}" for file, line in frames if not file.startswith((_TORCH, "torch/"))]
+    return outside[-1] if outside else ""
+
+
+def names_of(graph: fx.Graph, roles: Mapping[fx.Node, str] | None = None) -> dict[fx.Node, str]:
+    """Name every operation after its module and its role in training (none in the forward pass).
+
+    Several contractions of one module and role are told apart: by what they do in the forward pass, else by number.
+    """
+    contractions: dict[tuple[str, str], list[fx.Node]] = {}
+    names: dict[fx.Node, str] = {}
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        path, role = path_of(node), (roles or {}).get(node, "forward").removesuffix(SWAPPED)
+        names[node] = "/".join(filter(None, (path, role))) if role != "forward" else path or _word(node)
+        if node.target in CONTRACTIONS:
+            contractions.setdefault((path, role), []).append(node)
+        elif role in ("dgrad", "wgrad"):  # what is elementwise there may have another arithmetic than a contraction
+            names[node] += "/elementwise"
+    for (path, role), nodes in contractions.items():
+        if len(nodes) == 1 and path:
+            continue
+        seen: dict[str, int] = {}
+        for node in nodes:
+            word = _word(node) if role == "forward" else role
+            count = seen[word] = seen.get(word, 0) + 1
+            names[node] = "/".join(filter(None, (path, word))) + (f"_{count}" if count > 1 else "")
+    return names
+
+
+def _word(node: fx.Node) -> str:
+    target = node.target
+    return str(target._opname if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", target))
+
+
+def values_of(node: fx.Node) -> list[Any]:
+    """Return what a node yields in the trace: fake tensors, numbers or symbols."""
+    value = node.meta.get("val")
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
+    """Return a module whose ``@main`` takes the graph's placeholders; operations carry their `names` as locations.
+
+    Raises ConversionError when torch-mlir fails.
+    """
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    importer = FxImporter(context=context)
+    importer._cc = _Named(importer, names)
+    with conversion_errors():
+        function = importer.import_stateless_graph(graph, func_name="main")
+        # Sizes that meet are equal: torch has checked that when it traced the graph.
+        function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
+        run_pipelines(importer.module, PIPELINES)
+    erase_checks(importer.module, _IDLE_CHECKS)
+    check_indices(importer.module)
+    to_loops(importer.module)
+    if left := sorted({op.name for op in operations(importer.module) if op.name.startswith("tm_tensor.")}):
+        raise ConversionError(f"becomes {', '.join(left)}, which is not available")
+    return str(importer.module.operation.get_asm(enable_debug_info=True))
+
+
+class _Named(ContextCache):  # type: ignore[misc]
+    """The importer's types and locations; a location is the name of a node, not the lines of its call stack."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, importer: FxImporter, names: Mapping[fx.Node, str]) -> None:
+        super().__init__(importer._c, py_attr_tracker=importer._py_attr_tracker)
+        self.names = names
+
+    def get_node_location(self, node: fx.Node) -> ir.Location:
+        if node in self.names:
+            return ir.Location.name(self.names[node], context=self._c)
+        return ir.Location.unknown(self._c)
+
+
+def refusal(node: fx.Node) -> Refusal | None:
+    """Say what can be said against an operation without trying to lower it."""
+    if node.op != "call_function":
+        return None
+    reason = _reason(node)
+    return Refusal(str(node.target), path_of(node), source_of(node), *reason) if reason else None
+
+
+def refusals(graph: fx.Graph) -> list[Refusal]:
+    """Return what can be said against a graph: where a problem comes from, not everything that it spreads to."""
+    found = {node: against for node in graph.nodes if (against := refusal(node))}
+    return [
+        against
+        for node, against in found.items()
+        if all(n not in found or found[n].reason != against.reason for n in node.all_input_nodes)
+    ]
+
+
+def _reason(node: fx.Node) -> tuple[str, str] | None:
+    target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return "control flow and custom operators are not available", "write the branch that is taken"
+    if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags:
+        return "draws random numbers", "call module.eval() first, or train with torch.compile(backend='numc')"
+    for value in values_of(node):
+        if free_unbacked_symbols(value):
+            return (
+                "a size or number depends on data",
+                "make it constant, with torch.where instead of a mask as an index",
+            )
+    for value in [v for n in (node, *node.all_input_nodes) for v in values_of(n)]:
+        if isinstance(value, torch.Tensor) and (problem := tensor_problem(value)):
+            return problem
+    return None
+
+
+def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """Say what numc cannot take about a tensor, and what to do; None if nothing."""
+    if tensor.device.type != "cpu":
+        return f"is on device {tensor.device}", "numc computes on the CPU: use .to('cpu')"
+    if tensor.layout != torch.strided:
+        return f"is {str(tensor.layout).removeprefix('torch.')}", "only dense tensors are available: use .to_dense()"
+    if tensor.dtype not in DTYPES:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        what = "numc rounds to other formats itself: use .float()" if tensor.dtype.is_floating_point else (
+            "complex numbers are not available" if tensor.dtype.is_complex else "use .to(torch.int64)"
+        )  # fmt: skip
+        return f"is {kind}, not float32, bool or a signed integer", what
+    return None
+
+
+def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
+    """Try every distinct operation alone; return those that do not lower."""
+    verdicts: dict[str, str | None] = {}
+    found = []
+    for node in nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        if not all(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in values_of(n)):
+            continue  # a size is an argument: it cannot be one of a whole program
+        alone = _alone(node)
+        key = str(alone) + str([values_of(n) for n in alone.nodes if n.op == "placeholder"])
+        if key not in verdicts:
+            try:
+                to_linalg(alone, {})
+                verdicts[key] = None
+            except ConversionError as error:
+                verdicts[key] = str(error)
+        reason = verdicts[key]
+        if reason is not None:
+            advice = "rewrite it with other operations, or run it eagerly: torch.compile(backend='numc')"
+            found.append((node, Refusal(str(node.target), path_of(node), source_of(node), reason, advice)))
+    return found
+
+
+def _alone(node: fx.Node) -> fx.Graph:
+    """Return a graph of one node, with names that do not tell it from its likes."""
+    graph = fx.Graph()
+    inputs: dict[fx.Node, fx.Node] = {}
+    for number, operand in enumerate(node.all_input_nodes):
+        inputs[operand] = graph.placeholder(f"i{number}")
+        inputs[operand].meta = {"val": operand.meta.get("val")}
+    copy = graph.node_copy(node, inputs.__getitem__)
+    copy.name = "node"
+    values = values_of(node)
+    if len(values) == 1:
+        graph.output((copy,))
+        return graph
+    parts = []
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            part = graph.call_function(getitem, (copy, number))
+            part.meta = {"val": value}
+            parts.append(part)
+    graph.output(tuple(parts))
+    return graph

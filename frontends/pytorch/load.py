@@ -1,0 +1,295 @@
+"""PyTorch modules to linalg: torch.export, then torch-mlir. The only way here is through `load` and `load_file`.
+
+Importing it imports torch, which numc itself does not need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+from numc.compiler.support.errors import NumcError
+from numc.frontends.imported import Argument, Imported
+from numc.frontends.lowering import ConversionError, one_line
+from numc.frontends.pytorch.graph import (
+    DTYPES,
+    diagnose,
+    listed,
+    names_of,
+    refusals,
+    tensor_problem,
+    to_linalg,
+    values_of,
+)
+
+MAX_SIZE = 2**31 - 1
+_TORCH = str(Path(torch.__file__).parent)
+
+
+def is_model(value: object) -> bool:
+    """Whether `value` is something that `load` takes."""
+    return isinstance(value, (torch.nn.Module, ExportedProgram))
+
+
+def load(
+    module: torch.nn.Module | ExportedProgram,
+    example_inputs: Any = None,
+    *,
+    dynamic_shapes: Any = None,
+) -> Imported:
+    """Import a module (a torch.fx.GraphModule is one), traced with `example_inputs`, or an exported program.
+
+    example_inputs: a tensor, a tuple of the positional arguments, or a dict of the named ones. dynamic_shapes: what
+    torch.export takes; None fixes every size. The arguments of ``@main`` are the inputs, then the parameters, buffers
+    and constants that are used. Raises NumcError, in one line, for whatever is wrong or not supported.
+    """
+    if isinstance(module, ExportedProgram):
+        if example_inputs is not None or dynamic_shapes is not None:
+            raise NumcError("an exported program has its inputs and sizes: leave example_inputs and dynamic_shapes out")
+        return _imported(module, "exported program", {})
+    name = type(module).__name__
+    if example_inputs is None:
+        raise NumcError(f"{name}: a module is traced: give example_inputs, such as (torch.randn(1, 3, 224, 224),)")
+    _check_tensors(name, module, example_inputs)
+    args, kwargs = _arguments(example_inputs)
+    try:
+        with _quiet():
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except Exception as error:
+        raise NumcError(f"{name}: cannot be exported: {_explained(error)}") from None
+    return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes))
+
+
+def load_file(path: str | os.PathLike[str]) -> Imported:
+    """Import a file that torch.export.save wrote. Raises NumcError."""
+    try:
+        with _quiet():
+            program = torch.export.load(os.fspath(path))
+    except Exception as error:
+        reason = error.strerror if isinstance(error, OSError) else one_line(str(error), 120)
+        raise NumcError(f"{path}: cannot read: {reason}; expected a file that torch.export.save wrote") from None
+    return _imported(program, str(path), {})
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out the warnings of torch about torch, which nobody but its authors can do anything about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def _arguments(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(given, Mapping):
+        return (), dict(given)
+    return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), {}
+
+
+def _check_tensors(name: str, module: torch.nn.Module, example_inputs: Any) -> None:
+    named = [(f"parameter '{n}'", p) for n, p in module.named_parameters()]
+    named += [(f"buffer '{n}'", b) for n, b in module.named_buffers()]
+    for path, value in pytree.tree_flatten_with_path(example_inputs)[0]:
+        if isinstance(value, torch.Tensor):
+            named.append((f"example input {pytree.keystr(path) or '0'}", value))
+    for what, tensor in named:
+        if problem := tensor_problem(tensor):
+            raise NumcError(f"{name}: {what} {problem[0]}; {problem[1]}")
+
+
+def _explained(error: Exception) -> str:
+    """Return what torch.export says, in one line, and the user's line where it happened."""
+    text = str(error).strip()
+    if "data-dependent" in text or "DataDependent" in type(error).__name__:
+        text = "a size or branch depends on data; make it constant, with torch.where instead of a mask or an if"
+    else:
+        paragraph = text.split("\n\n")[0] or type(error).__name__
+        text = one_line(paragraph, 200)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_TORCH, "<"))]
+    mine = [f for f in frames if os.path.realpath(f.filename) != os.path.realpath(__file__)]
+    return f"{text} ({mine[-1].filename}:{mine[-1].lineno})" if mine else text
+
+
+def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> dict[tuple[int, int], str]:
+    """Return the names that the user gave to sizes, by (number of the input, dimension), where inputs are tensors."""
+    if dynamic_shapes is None:
+        return {}
+    values = list(dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes)
+    found: dict[tuple[int, int], str] = {}
+    flat = all(isinstance(v, torch.Tensor) for v in (*args, *kwargs.values()))
+    for number, sizes in enumerate(values if flat else ()):
+        pairs = sizes.items() if isinstance(sizes, Mapping) else enumerate(sizes or ())
+        for dim, size in pairs:
+            name = getattr(size, "__name__", None)
+            if isinstance(dim, int) and isinstance(name, str):
+                found[number, dim] = name
+    return found
+
+
+def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int], str]) -> Imported:
+    try:
+        with _quiet():
+            program = program.run_decompositions(get_decomposition_table())
+    except Exception as error:
+        raise NumcError(f"{name}: cannot be decomposed: {_explained(error)}") from None
+    _check_signature(program, name)
+    graph = program.graph
+    if refused := refusals(graph):
+        raise NumcError(f"{name}: {listed(refused)}")
+    symbols = _symbols(program, dims)
+    inputs, weights = _order_arguments(program, name, symbols)
+    outputs = _order_outputs(program, name, symbols)
+    names = names_of(graph)
+    try:
+        text = to_linalg(graph, names)
+    except ConversionError as error:
+        culprits = [found for _, found in diagnose(graph.nodes)]
+        raise NumcError(f"{name}: {listed(culprits) if culprits else f'cannot be compiled: {error}'}") from None
+    return Imported(
+        mlir=text,
+        inputs=inputs,
+        outputs=outputs,
+        weights=weights,
+        sources=(name,),
+        nodes={names[node]: str(node.target) for node in graph.nodes if node in names},
+        ranges=_ranges(program, symbols),
+    )
+
+
+def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Return the limits of the free sizes: what torch was told, or concluded from the module's code."""
+    limits = {
+        symbols.get(str(symbol), str(symbol)): (int(max(1, r.lower)), int(min(MAX_SIZE, r.upper)))
+        for symbol, r in program.range_constraints.items()
+    }
+    return {name: (low, high) for name, (low, high) in limits.items() if (low, high) != (1, MAX_SIZE)}
+
+
+def _check_signature(program: ExportedProgram, name: str) -> None:
+    """Refuse what a program of numc cannot do: change its weights or its inputs, return anything but tensors."""
+    changed = [
+        f"'{spec.target}'"
+        for spec in program.graph_signature.output_specs
+        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION)
+    ]
+    if changed:
+        raise NumcError(f"{name}: it changes {', '.join(changed)} in place, which a program cannot keep: "
+                        "call module.eval() first, or train with torch.compile(backend='numc')")  # fmt: skip
+    for what, tensor in [*program.state_dict.items(), *program.constants.items()]:
+        if isinstance(tensor, torch.Tensor) and (problem := tensor_problem(tensor)):
+            raise NumcError(f"{name}: weight '{what}' {problem[0]}; {problem[1]}")
+
+
+def _order_arguments(
+    program: ExportedProgram, name: str, symbols: Mapping[str, str]
+) -> tuple[tuple[Argument, ...], dict[int, tuple[str, npt.NDArray[np.float32]]]]:
+    """Put the inputs before the weights and drop those that nothing uses; return both as numc wants them."""
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    inputs: list[Argument] = []
+    weights: list[tuple[str, npt.NDArray[Any]]] = []
+    for spec in program.graph_signature.input_specs:
+        node = placeholders.get(getattr(spec.arg, "name", ""))
+        if node is None:
+            continue
+        if spec.kind == InputKind.USER_INPUT:
+            (value,) = values_of(node)
+            if not isinstance(value, torch.Tensor):
+                if node.users:
+                    kind = type(value).__name__
+                    raise NumcError(f"{name}: input '{node.name}' is of type {kind}; only tensors may vary: "
+                                    "make it an attribute of the module")  # fmt: skip
+                program.graph.erase_node(node)
+                continue
+            if problem := tensor_problem(value):
+                raise NumcError(f"{name}: input '{node.name}' {problem[0]}; {problem[1]}")
+            for size in value.shape:
+                if isinstance(size, torch.SymInt) and not size.node.expr.is_symbol:
+                    raise NumcError(
+                        f"{name}: input '{node.name}' has size {size}; a size is a number or free by itself"
+                    )
+            inputs.append(_argument(node.name, value, symbols))
+        elif not node.users:
+            program.graph.erase_node(node)
+        else:
+            stored = program.state_dict if spec.target in program.state_dict else program.constants
+            tensor = stored[spec.target]
+            if not isinstance(tensor, torch.Tensor):
+                raise NumcError(f"{name}: constant '{spec.target}' is no tensor; only tensors are available")
+            weights.append((str(spec.target), tensor.detach().contiguous().numpy()))
+    if not inputs:
+        raise NumcError(f"{name}: it has no tensor inputs; nothing to compute")
+    for argument in reversed(inputs):
+        first = next(iter(program.graph.nodes))
+        if placeholders[argument.name] is not first:
+            first.prepend(placeholders[argument.name])
+    return tuple(inputs), dict(enumerate(weights, start=len(inputs)))
+
+
+def _symbols(program: ExportedProgram, dims: Mapping[tuple[int, int], str]) -> dict[str, str]:
+    """Return the user's name of every symbol that has one."""
+    found: dict[str, str] = {}
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for number, input_name in enumerate(program.graph_signature.user_inputs):
+        for (position, dim), name in dims.items():
+            if position == number and isinstance(input_name, str):
+                (value,) = values_of(placeholders[input_name])
+                found.setdefault(str(value.shape[dim]), name)
+    return found
+
+
+def _argument(name: str, value: torch.Tensor, symbols: Mapping[str, str]) -> Argument:
+    sizes, texts = [], []
+    for size in value.shape:
+        symbolic = isinstance(size, torch.SymInt)
+        sizes.append(-1 if symbolic else int(size))
+        texts.append(symbols.get(str(size), str(size)) if symbolic else "")
+    return Argument(name, DTYPES[value.dtype], tuple(sizes), tuple(texts))
+
+
+def _order_outputs(program: ExportedProgram, name: str, symbols: Mapping[str, str]) -> tuple[Argument, ...]:
+    """Return the outputs, named by their place in what forward returns; those that are None are left out."""
+    spec = program.call_spec.out_spec
+    output = next(node for node in reversed(program.graph.nodes) if node.op == "output")
+    values = list(output.args[0])
+    paths = [path for path, _ in pytree.tree_flatten_with_path(pytree.tree_unflatten(values, spec))[0]]
+    found: list[Argument] = []
+    kept: list[fx.Node] = []
+    for path, node in zip(paths, values, strict=True):
+        label = _label(path)
+        if node is None:
+            continue
+        value = node.meta["val"] if isinstance(node, fx.Node) else node
+        if not isinstance(value, torch.Tensor):
+            raise NumcError(f"{name}: {label} is of type {type(value).__name__}; only tensors may be returned")
+        if problem := tensor_problem(value):
+            raise NumcError(f"{name}: {label} {problem[0]}; {problem[1]}")
+        if node.op == "placeholder" or node in kept:  # the importer wants results of operations, each once
+            with program.graph.inserting_before(output):
+                copy = program.graph.call_function(torch.ops.aten.clone.default, (node,))
+            copy.meta = {"val": value}
+            node = copy
+        kept.append(node)
+        found.append(_argument(label, value, symbols))
+    if not found:
+        raise NumcError(f"{name}: it returns no tensor; nothing to compile")
+    output.args = (tuple(kept),)
+    return tuple(found)
+
+
+def _label(path: Sequence[Any]) -> str:
+    parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+    text = "_".join(parts)
+    return f"output{'_' * bool(text)}{text}" if not text or text[0].isdigit() else text

@@ -1,0 +1,1 @@
+"""torch.compile(..., backend="numc"): forward, backward and optimizer graphs."""

@@ -1,0 +1,223 @@
+"""The backend "numc" of torch.compile: forward, backward and optimizer graphs as programs of numc."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch import fx
+from torch._decomp import decompositions as torch_rnn
+from torch._dynamo.backends import registry
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from numc.compiler.arithmetic.policy.policy import Decision
+from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
+from numc.compiler.arithmetic.policy.presets import arithmetic as choose
+from numc.compiler.explain import PolicyTable, table
+from numc.compiler.options import Options
+from numc.frontends.pytorch.graph import Refusal, listed, names_of
+from numc.frontends.training import regions
+from numc.frontends.training.decompositions import rnn, training_table
+from numc.frontends.training.entry import numc
+from numc.frontends.training.regions import Counters, Region, compiled
+from numc.frontends.training.roles import backward_roles, forward_roles
+
+Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
+
+if "numc" not in registry._COMPILER_FNS:
+    registry.register_backend(numc, name="numc")
+
+
+class Backend:
+    """A backend for torch.compile that computes in one arithmetic.
+
+    regions: what numc computes, in the order of compilation. refused: the operations that torch runs instead.
+    """
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
+        self.regions: list[Region] = []
+        self.refused: list[Refusal] = []
+        self._warned = False
+
+    def __call__(
+        self, graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None
+    ) -> Callable[..., Any]:
+        """Compile a graph that torch traced. Raises NumcError for unknown options."""
+        chosen = choose(self.arithmetic, **options) if options else self.arithmetic
+        if any(map(_is_symbolic, example_inputs)):
+            return _PerShape(lambda inputs: self._compile(copy.deepcopy(graph_module), inputs, chosen))
+        return self._compile(graph_module, example_inputs, chosen)
+
+    def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
+        parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
+        compiler = aot_autograd(
+            fw_compiler=self._compiler(chosen, forward_roles),
+            bw_compiler=self._compiler(chosen, lambda graph: backward_roles(graph, parameters)),
+            inference_compiler=self._compiler(chosen, forward_roles, updated=_updated),
+            decompositions=training_table(),
+            partition_fn=min_cut_rematerialization_partition,
+        )
+        with _traceable():
+            return compiler(graph_module, inputs)  # type: ignore[no-any-return]
+
+    def _compiler(
+        self,
+        chosen: Arithmetic,
+        roles_of: Callable[[fx.Graph], dict[fx.Node, str]],
+        updated: Callable[[], Sequence[int]] = tuple,
+    ) -> Compiler:
+        def compile_graph(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+            roles = roles_of(graph_module.graph)
+            names = names_of(graph_module.graph, roles)
+            split, refused, regions = compiled(graph_module, names, roles, chosen, updated())
+            self.refused += refused
+            self.regions += regions
+            self._warn([r for r in refused if r.is_of_tensors])
+            split.graph.set_codegen(torch.fx.graph._BoxedCodeGen())  # inputs are freed after their last use
+            split.recompile()
+            return _boxed(split.forward)
+
+        return compile_graph
+
+    def _warn(self, refused: list[Refusal]) -> None:
+        if refused and not self._warned:
+            self._warned = True
+            warnings.warn(f"numc: {listed(refused)}", stacklevel=2)
+
+
+def _updated() -> Sequence[int]:
+    """The numbers of the inputs that the graph being compiled updates: its first results are their new values."""
+    context = torch._guards.TracingContext.try_get()
+    known = context and context.fw_metadata
+    return known.mutated_inp_runtime_indices if known else ()
+
+
+def _is_symbolic(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in value.shape)
+    return isinstance(value, (torch.SymInt, torch.SymFloat))
+
+
+class _PerShape:
+    """A graph with free sizes: compiled anew for every combination of sizes that it is called with."""
+
+    def __init__(self, compile_for: Callable[[Sequence[Any]], Callable[..., Any]]) -> None:
+        self._compile_for = compile_for
+        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def __call__(self, *inputs: Any) -> Any:
+        key = tuple(tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in inputs)
+        if key not in self._compiled:
+            self._compiled[key] = self._compile_for(inputs)
+        return self._compiled[key](*inputs)
+
+
+def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
+    def call(arguments: list[Any]) -> Any:
+        return run(arguments)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+@contextlib.contextmanager
+def _traceable() -> Iterator[None]:
+    """Trace attention and recurrent networks as the operations they are made of."""
+    mkldnn, flash = torch._C._get_mkldnn_enabled(), torch.backends.cuda.flash_sdp_enabled()
+    theirs = torch_rnn._rnn_helper
+    torch_rnn._rnn_helper = rnn
+    torch._C._set_mkldnn_enabled(False)
+    torch.backends.cuda.enable_flash_sdp(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(mkldnn)
+        torch.backends.cuda.enable_flash_sdp(flash)
+        torch_rnn._rnn_helper = theirs
+
+
+def backend(name: str | Arithmetic = "fp32", /, **given: Given) -> Backend:
+    """Return a backend for torch.compile. name: a preset or an FMA operator; given: fma, ops and roles.
+
+    Raises NumcError for unknown names.
+    """
+    return Backend(choose(name, **given))
+
+
+def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> contextlib.AbstractContextManager[None]:
+    """Run what torch.compile compiled with numc in another arithmetic while a ``with`` block lasts, in every thread.
+
+    The names are those of `backend`. Nothing is traced again; a program is compiled when it is first needed.
+    Raises NumcError for unknown names.
+    """
+    return regions.arithmetic(choose(name, **given))
+
+
+def counters() -> Counters:
+    """Return what happened in this process so far: see its fields."""
+    return copy.copy(regions.COUNTERS)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What torch.compile with numc makes of a function; ``str`` gives a report.
+
+    tables: the arithmetic of every operation, a table for each program.
+    """
+
+    programs: int
+    operations: int
+    eager: tuple[Refusal, ...]
+    graph_breaks: tuple[str, ...]
+    tables: tuple[PolicyTable, ...] = ()
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        """The arithmetic of every operation, as in a program's ``manifest["layers"]``."""
+        return [row for table in self.tables for row in table.layers]
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What the rows of `layers` are made from."""
+        return tuple(decision for table in self.tables for decision in table.decisions)
+
+    def __str__(self) -> str:
+        lines = [f"{self.operations} operations in {self.programs} programs of numc"]
+        lines += [f"torch runs {why}" for why in dict.fromkeys(map(str, self.eager))]
+        lines += [f"torch cuts the graph: {reason}" for reason in self.graph_breaks]
+        return "\n".join(lines)
+
+
+def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Explanation:
+    """Run a module or function, forward and backward, and say what numc computes, what torch does, where and why.
+
+    options: the arithmetic that the table of layers is of. inputs: a tensor or a tuple. A module is copied first; what
+    torch.compile has compiled before is forgotten.
+    """
+    args = inputs if isinstance(inputs, tuple) else (inputs,)
+    target = copy.deepcopy(function) if isinstance(function, torch.nn.Module) else function
+    breaks = torch._dynamo.explain(target)(*args).break_reasons
+    used = backend()
+    try:
+        results = torch.utils._pytree.tree_leaves(torch.compile(target, backend=used)(*args))
+        total = sum(r.sum() for r in results if isinstance(r, torch.Tensor) and r.requires_grad)
+        if isinstance(total, torch.Tensor):
+            total.backward()
+    finally:
+        torch._dynamo.reset()
+    reasons = []
+    for found in breaks:
+        where = f"{found.user_stack[-1].filename}:{found.user_stack[-1].lineno}: " if found.user_stack else ""
+        reasons.append(where + found.reason.strip().splitlines()[0])
+    operations = sum(region.operations for region in used.regions)
+    policy = replace(options.resolved()[0], strict=False)  # no graph has every layer
+    tables = [table(region.imported, Options(policy=policy)) for region in used.regions]
+    return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(tables))

@@ -1,0 +1,303 @@
+"""Decompositions for training: what torch-mlir does not lower, or would lower to something that is not what torch does.
+
+Convolution gradients become convolutions, so that each is a contraction of its own; scattered writes become
+elementwise operations and sums; random numbers stay alone, so that torch's generator draws them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._decomp import decompositions
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+from numc.frontends.pytorch import scatters
+from numc.frontends.training import pools
+from numc.frontends.training.pools import padded
+
+aten = torch.ops.aten
+
+
+def conv_dgrad(
+    grad: torch.Tensor,
+    weight: torch.Tensor,
+    size: Sequence[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> torch.Tensor:
+    """Return the gradient of a convolution's input of shape `size`: a convolution of the spread gradient.
+
+    grad: [n, co, *out], weight: [co, ci / groups, *kernel].
+    """
+    batch, rank = grad.shape[0], len(stride)
+    kernel, out = weight.shape[2:], grad.shape[2:]
+    spread = grad
+    for d in range(rank):
+        if stride[d] > 1:  # zeros between the elements of dimension d
+            axis = 2 + d
+            wide = aten.constant_pad_nd(spread.unsqueeze(axis + 1), [0, 0] * (rank - 1 - d) + [0, stride[d] - 1])
+            wide = wide.reshape([*spread.shape[:axis], out[d] * stride[d], *spread.shape[axis + 1 :]])
+            spread = wide.narrow(axis, 0, (out[d] - 1) * stride[d] + 1)
+    pads = []
+    for d in reversed(range(rank)):
+        before = dilation[d] * (kernel[d] - 1) - padding[d]
+        width = (out[d] - 1) * stride[d] + 1
+        pads += [before, size[2 + d] + dilation[d] * (kernel[d] - 1) - before - width]
+    spread = padded(spread, pads)
+    co, ci = weight.shape[0], weight.shape[1]
+    turned = weight.flip(list(range(2, 2 + rank))) if math.prod(kernel) > 1 else weight
+    turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
+    turned = turned.reshape([groups * ci, co // groups, *kernel])
+    zeros, ones = [0] * rank, [1] * rank
+    found: torch.Tensor = aten.convolution(spread, turned, None, ones, zeros, dilation, False, zeros, groups)
+    assert list(found.shape) == [batch, groups * ci, *size[2:]]
+    return found
+
+
+def conv_wgrad(
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    size: Sequence[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> torch.Tensor:
+    """Return the gradient of a convolution's weight of shape `size`: a convolution over the batch.
+
+    grad: [n, co, *out], value: the input, [n, ci, *in].
+    """
+    batch, rank = grad.shape[0], len(stride)
+    ci, inner = value.shape[1], list(range(3, 3 + rank))
+    images = value.reshape([batch, groups, ci // groups, *value.shape[2:]]).permute([2, 1, 0, *inner])
+    images = images.reshape([ci // groups, groups * batch, *value.shape[2:]])
+    kernels = grad.transpose(0, 1)
+    zeros = [0] * rank
+    # The gradient is the kernel: its stride is the convolution's dilation and the other way round.
+    found = aten.convolution(images, kernels, None, dilation, padding, stride, False, zeros, groups).transpose(0, 1)
+    for d in range(rank):
+        if found.shape[2 + d] != size[2 + d]:  # inputs that no window reached
+            found = found.narrow(2 + d, 0, size[2 + d])
+    return found.contiguous()  # as the weight is: torch takes such a gradient, others it copies
+
+
+def convolution_backward(
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias_sizes: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """aten.convolution_backward: any rank, stride, dilation and number of groups, also of transposed convolutions."""
+    rank = value.dim() - 2
+    s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
+    dgrad = wgrad = bias = None
+    if output_mask[0]:
+        if transposed:  # the transposed convolution is the gradient of a convolution, whose forward pass this is
+            dgrad = aten.convolution(grad, weight, None, s, p, d, False, [0] * rank, groups)
+            for axis in range(2, 2 + rank):
+                dgrad = dgrad.narrow(axis, 0, value.shape[axis])
+        else:
+            dgrad = conv_dgrad(grad, weight, value.shape, s, p, d, groups)
+    if output_mask[1]:
+        if transposed:
+            wgrad = conv_wgrad(value, grad, weight.shape, s, p, d, groups)
+        else:
+            wgrad = conv_wgrad(grad, value, weight.shape, s, p, d, groups)
+    if output_mask[2]:
+        bias = grad.sum([0, *range(2, 2 + rank)])
+    return dgrad, wgrad, bias
+
+
+def convolution(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """aten.convolution with one channel in each group, which torch-mlir lowers in one or two dimensions only."""
+    rank = value.dim() - 2
+    if groups == 1 or value.shape[1] != groups or (rank < 3 and not transposed):
+        return NotImplemented
+    s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
+    if transposed:
+        extra = list(output_padding) * (rank if len(output_padding) == 1 else 1)
+        size = [value.shape[0], groups * weight.shape[1]]
+        for n in range(rank):
+            size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)
+        found = conv_dgrad(value, weight, size, s, p, d, groups)
+        return found if bias is None else found + bias.reshape([-1, *[1] * rank])
+    # The places of the kernel's first dimension become the channels of a group: in the same order.
+    deep, wide = weight.shape[2], padded(value, [0, 0] * (rank - 1) + [p[0], p[0]])
+    count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1
+    if deep == 1:  # still one channel: each slice is an image
+        images = wide[:, :, :: s[0]][:, :, :count].transpose(1, 2).flatten(0, 1)
+        found = aten.convolution(images, weight[:, :, 0], bias, s[1:], p[1:], d[1:], False, [0] * (rank - 1), groups)
+        return found.unflatten(0, [-1, count]).transpose(1, 2)
+    slices = [wide.narrow(2, n * d[0], (count - 1) * s[0] + 1)[:, :, :: s[0]] for n in range(deep)]
+    channels = torch.stack(slices, 2).flatten(1, 2)
+    kernel = weight.transpose(1, 2)  # [co, deep, 1, *kernel]
+    zeros, ones = [0, *p[1:]], [1, *d[1:]]
+    return aten.convolution(channels, kernel, bias, [1, *s[1:]], zeros, ones, False, [0] * rank, groups)
+
+
+def constant_pad_nd(value: torch.Tensor, pad: Sequence[int], fill: float = 0.0) -> torch.Tensor:
+    """aten.constant_pad_nd with negative numbers, which cut."""
+    return padded(value, pad, fill) if min(pad, default=0) < 0 else NotImplemented
+
+
+def rnn(
+    value: torch.Tensor,
+    hidden: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    layer: Callable[..., Any],
+) -> tuple[torch.Tensor, list[Any]]:
+    """All layers of a recurrent network: torch's decomposition of it leaves the dropout between them out."""
+    value = value.transpose(0, 1) if batch_first else value
+    last = []
+    for n in range(num_layers):
+        ours, state, theirs, back = decompositions.params_hiddens(params, hidden, n, bidirectional)
+        found, end = layer(value, state, ours, has_biases)
+        last.append(end)
+        if bidirectional:
+            reverse, end = layer(value, back, theirs, has_biases, reverse=True)
+            last.append(end)
+            found = torch.cat([found, reverse], found.dim() - 1)
+        value = torch.dropout(found, dropout, train) if dropout and train and n + 1 < num_layers else found
+    return value.transpose(0, 1) if batch_first else value, last
+
+
+def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """aten.native_dropout, whose mask alone is drawn by torch's generator: the mask of eager torch."""
+    if train is False or p == 0.0:
+        return value.clone(), torch.ones_like(value, dtype=torch.bool)
+    if p == 1.0:
+        return torch.zeros_like(value), torch.zeros_like(value, dtype=torch.bool)
+    # Drawn in the order of memory, like eager torch does; made here, so that it does not have to wait for `value`.
+    strides = torch.empty_like(value).stride()
+    order = sorted(range(value.dim()), key=lambda d: (-strides[d], d))
+    place = aten.empty.memory_format([value.shape[d] for d in order], dtype=torch.float32)
+    mask = aten.bernoulli.p(place, 1.0 - p).permute([order.index(d) for d in range(value.dim())])
+    return value * (mask * (1.0 / (1.0 - p))), mask != 0
+
+
+def nll_loss_backward(
+    grad: torch.Tensor,
+    value: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: torch.Tensor,
+) -> torch.Tensor:
+    """aten.nll_loss_backward and nll_loss2d_backward, with a comparison where torch scatters."""
+    axis = 0 if value.dim() < 2 else 1
+    if reduction == 1:
+        grad = grad / total_weight
+    target = target.unsqueeze(axis)
+    if grad.dim() > 0:
+        grad = grad.unsqueeze(axis)
+    shape = [1] * value.dim()
+    shape[axis] = value.shape[axis]
+    hit = (torch.arange(value.shape[axis]).reshape(shape) == target) & (target != ignore_index)
+    if weight is not None:
+        grad = grad * weight.reshape(shape)
+    return torch.where(hit, -grad, 0.0)
+
+
+def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
+    """aten.lerp.Scalar, from the nearer end as in eager torch."""
+    difference = end - start
+    return _add(start, difference, weight) if abs(weight) < 0.5 else _add(end, difference, weight - 1)
+
+
+def _add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
+    """A sum with a factor: a multiply-add."""
+    found: torch.Tensor = aten.add.Tensor(value, addend, alpha=factor)
+    return found
+
+
+def _foreach(packet: Any) -> Callable[..., list[Any]]:
+    """One operation for each element of the lists."""
+
+    def decomposed(*args: Any, **kwargs: Any) -> list[Any]:
+        count = next(len(a) for a in args if isinstance(a, (list, tuple)))
+        return [packet(*(a[n] if isinstance(a, (list, tuple)) else a for a in args), **kwargs) for n in range(count)]
+
+    return decomposed
+
+
+def _foreach_with_value(packet: Any) -> Callable[..., list[Any]]:
+    """addcmul and addcdiv, whose `value` is a keyword where there is one tensor."""
+    many = _foreach(lambda a, b, c, value: packet(a, b, c, value=value))
+    return lambda a, b, c, value=1: many(a, b, c, value)
+
+
+_FOREACH = (
+    *("add", "sub", "mul", "div", "lerp", "sqrt", "neg", "pow", "reciprocal", "maximum", "minimum", "abs", "sign"),
+    "exp",
+)
+
+
+@functools.cache
+def training_table() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of graphs that torch.compile traces."""
+    table = dict(get_decomposition_table())
+    for name in _FOREACH:
+        many = getattr(aten, f"_foreach_{name}")
+        table |= {getattr(many, overload): _foreach(getattr(aten, name)) for overload in many.overloads()}
+    for name in ("addcmul", "addcdiv"):
+        many = getattr(aten, f"_foreach_{name}")
+        table |= {overload: _foreach_with_value(getattr(aten, name)) for overload in (many.Scalar, many.ScalarList)}
+    table |= {
+        aten.convolution_backward.default: convolution_backward,
+        aten.native_dropout.default: native_dropout,
+        aten.nll_loss_backward.default: nll_loss_backward,
+        aten.nll_loss2d_backward.default: nll_loss_backward,
+        aten.constant_pad_nd.default: constant_pad_nd,
+        aten.convolution.default: convolution,
+        aten.max_pool2d_with_indices_backward.default: pools.max_pool2d_backward,
+        aten.max_pool3d_with_indices_backward.default: (
+            lambda grad, x, k, s, p, d, ceil, indices: pools.indexed_pool_backward(grad, x, indices, 3)
+        ),
+        aten.adaptive_max_pool2d_backward.default: lambda g, x, i: pools.indexed_pool_backward(g, x, i, 2),
+        aten.adaptive_max_pool3d_backward.default: lambda g, x, i: pools.indexed_pool_backward(g, x, i, 3),
+        aten.avg_pool2d_backward.default: pools.avg_pool_backward,
+        aten.avg_pool3d_backward.default: pools.avg_pool_backward,
+        aten._adaptive_avg_pool2d_backward.default: lambda g, x: pools.adaptive_avg_pool_backward(g, x, 2),
+        aten._adaptive_avg_pool3d_backward.default: lambda g, x: pools.adaptive_avg_pool_backward(g, x, 3),
+        aten.index_put.default: scatters.index_put,
+        aten.scatter.src: scatters.scatter,
+        aten.scatter.value: scatters.scatter_value,
+        aten.scatter_add.default: scatters.scatter_add,
+        aten.put.default: scatters.put,
+        aten.addcmul.default: lambda x, a, b, value=1: _add(x, a * b, value),
+        aten.addcdiv.default: lambda x, a, b, value=1: _add(x, a / b, value),
+        aten.lerp.Scalar: lerp,
+        # Dynamo writes addcmul so; b may be a number.
+        torch.ops.prims.fma.default: lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else _add(c, a, b),
+    }
+    return table

@@ -1,0 +1,308 @@
+"""Parts of a traced graph: those that numc compiles, one program for each arithmetic, and those that torch runs."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import getitem
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.passes.split_module import split_module
+
+from numc.compiler import compile as compiling
+from numc.compiler.arithmetic.policy.presets import Arithmetic
+from numc.compiler.statistics import counting
+from numc.frontends.imported import Argument, Imported
+from numc.frontends.lowering import ConversionError
+from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
+from numc.frontends.pytorch.scatters import is_rows
+from numc.frontends.training.roles import by_name
+from numc.runtime.program import Program
+
+aten = torch.ops.aten
+RUNS_IT = "torch runs it"
+# Left to torch without a try: no arithmetic, and not worth a report.
+_EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+# Scattered writes that did not become rows (torch_scatters.py).
+_SCATTERS = frozenset({aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
+
+
+@dataclass
+class Counters:
+    """What happened in this process. Nothing but `calls` grows once every shape and arithmetic has been seen."""
+
+    graphs: int = 0
+    programs: int = 0
+    compilations: int = 0
+    eager_operations: int = 0
+    calls: int = 0
+
+
+COUNTERS = Counters()
+_override: list[Arithmetic] = []
+
+
+@contextlib.contextmanager
+def arithmetic(chosen: Arithmetic) -> Iterator[None]:
+    """Run what torch.compile compiled for numc in another arithmetic, in all threads, while the block lasts."""
+    _override.append(chosen)
+    try:
+        yield
+    finally:
+        _override.pop()
+
+
+@dataclass
+class Region:
+    """A part of a graph that numc computes: takes tensors, gives a tensor or a tuple of them.
+
+    layouts: shape and strides of the results that are not dense in the order of their dimensions. The program gives
+    these in the order of their strides.
+    """
+
+    imported: Imported
+    arithmetic: Arithmetic
+    single: bool
+    operations: int
+    layouts: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
+    programs: dict[tuple[Arithmetic, bool], Program] = field(default_factory=dict)
+
+    def program(self, chosen: Arithmetic) -> Program:
+        """Return the program for an arithmetic, compiled when first asked for; one that counts if that is asked for."""
+        key = chosen, counting()
+        found = self.programs.get(key)
+        if found is None:
+            COUNTERS.programs += 1
+            contents, cached = compiling.contents(self.imported, replace(chosen.options(), statistics=key[1]))
+            COUNTERS.compilations += not cached
+            if not cached:
+                _give_back()
+            found = self.programs[key] = Program(contents)
+        return found
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        COUNTERS.calls += 1
+        program = self.program(_override[-1] if _override else self.arithmetic)
+        found: Any = program(*tensors)
+        results = list(found.values()) if isinstance(found, dict) else [found]
+        if not tensors:  # arrays come back
+            results = [torch.from_numpy(result) for result in results]
+        for number, layout in self.layouts.items():
+            # Torch makes views of results by the strides that it saw when it traced them. They are no views themselves:
+            # autograd forbids to change one that was made where nothing is recorded.
+            result = results[number]
+            results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, *layout)
+        for number, updated in self.imported.updates.items():
+            if results[number].data_ptr() == tensors[updated].data_ptr():
+                results[number] = tensors[updated]  # torch sees that there is nothing to copy
+        return results[0] if self.single else tuple(results)
+
+
+def _give_back() -> None:
+    """Return what a compilation needed to the system: the step that follows needs memory of its own."""
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc
+        trim(0)
+
+
+def compiled(
+    graph_module: fx.GraphModule,
+    names: Mapping[fx.Node, str],
+    roles: Mapping[fx.Node, str],
+    arithmetic: Arithmetic,
+    updated: Sequence[int],
+) -> tuple[fx.GraphModule, list[Refusal], list[Region]]:
+    """Return the graph with its parts replaced by regions, what torch runs instead and why, and the regions.
+
+    Operations that cannot be compiled stay; the rest is cut into as few regions as their order allows. updated: the
+    numbers of the inputs that torch overwrites with the first results, in the order of these, after a run.
+    """
+    COUNTERS.graphs += 1
+    nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
+    for node in nodes:
+        node.meta["numc"] = node.name, names[node], roles[node]
+    inputs = list(graph_module.graph.find_nodes(op="placeholder"))
+    updates = dict(zip(_results(graph_module.graph), [inputs[n] for n in updated], strict=False))
+    eager = {node: why for node in nodes if (why := _against(node))}
+    while True:
+        split, regions, culprits = _split(graph_module, eager, arithmetic, updates)
+        if not culprits:
+            break
+        eager |= culprits
+    refused = [why for node, why in eager.items() if node.target is not getitem and node.target not in _EAGER]
+    COUNTERS.eager_operations += len(refused)
+    return split, refused, regions
+
+
+def _against(node: fx.Node) -> Refusal | None:
+    found = refusal(node)
+    if found is not None:
+        return replace(found, advice=f"{RUNS_IT}, {found.advice}" if found.is_of_tensors else RUNS_IT)
+    if node.target in _EAGER:
+        return _refused(node, _EAGER[node.target])
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet in _SCATTERS or (packet is aten.index_put and not is_rows(*(_values(a) for a in node.args[:3]))):
+        return _refused(node, "writes to places that depend on data")
+    given = [v for n in node.all_input_nodes for v in values_of(n)]
+    if any(isinstance(v, _SYMBOLS) or free_unbacked_symbols(v) for v in given):
+        return _refused(node, "a size or number depends on data")
+    if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
+        return _refused(node, "has no elements")
+    return None
+
+
+def _values(argument: Any) -> Any:
+    """What an argument of an operation was when it was traced."""
+    return fx.node.map_arg(argument, lambda node: node.meta["val"])
+
+
+def _refused(node: fx.Node, reason: str) -> Refusal:
+    return Refusal(str(node.target), path_of(node), source_of(node), reason, RUNS_IT)
+
+
+def _split(
+    graph_module: fx.GraphModule,
+    eager: Mapping[fx.Node, Refusal],
+    arithmetic: Arithmetic,
+    updates: Mapping[fx.Node, fx.Node],
+) -> tuple[fx.GraphModule, list[Region], dict[fx.Node, Refusal]]:
+    """Cut the graph; return it, its regions, and operations that turned out not to be for numc."""
+    stages = _stages(graph_module.graph, eager)
+    originals = {node.name: node for node in graph_module.graph.nodes}
+    # An input that only one part reads may be overwritten there.
+    places = {
+        result.name: place.name
+        for result, place in updates.items()
+        if all(stages.get(user) == stages[result] for user in place.users)
+    }
+    split = split_module(graph_module, None, lambda node: stages[node], keep_original_order=False)
+    regions: list[Region] = []
+    culprits: dict[fx.Node, Refusal] = {}
+    for name, part in list(split.named_children()):
+        stage = int(name.rpartition("_")[2])
+        if stage % 2 == 0:
+            continue
+        try:
+            region = _region(part, arithmetic, places)
+        except ConversionError as error:
+            found = diagnose(part.graph.nodes)
+            if not found:  # each lowers alone: give all of them to torch
+                found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
+            culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in found}
+            continue
+        delattr(split, name)
+        setattr(split, name, region)
+        regions.append(region)
+    return split, regions, culprits
+
+
+def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal]) -> dict[fx.Node, int]:
+    """Number the parts so that each needs earlier ones only: numc's are odd, torch's are even.
+
+    Random numbers are drawn in the order of the graph: what the generator does must not depend on the cut.
+    """
+    stages: dict[fx.Node, int] = {}
+    drawn = 0
+    for node in graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            stages[node] = 0
+        if node.op != "call_function":
+            continue
+        stage = max((stages[n] for n in node.all_input_nodes), default=0)
+        if node.target is getitem:
+            stages[node] = stages[node.args[0]]
+            continue
+        if stage % 2 != (node not in eager):
+            stage += 1
+        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            stage = drawn = max(stage, drawn)
+        stages[node] = stage
+    return stages
+
+
+def _results(graph: fx.Graph) -> list[Any]:
+    """What a graph returns."""
+    (found,) = graph.output_node().args
+    return [found] if isinstance(found, fx.Node) else list(found)
+
+
+def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, str]) -> Region:
+    """Compile a part. places: of results, by name in the whole graph, the names of inputs that they may overwrite."""
+    graph = part.graph
+    output = graph.output_node()
+    single = isinstance(output.args[0], fx.Node)
+    output.args = (tuple(_results(graph)),)
+    inputs, weights = [], {}
+    placeholders = list(graph.find_nodes(op="placeholder"))
+    updates = _updates(placeholders, _results(graph), places)
+    for number, node in enumerate(placeholders):
+        inputs.append(_argument(f"i{number}", node))
+    for node in [node for node in graph.nodes if node.op == "get_attr"]:
+        value = getattr(part, str(node.target)).detach()
+        with graph.inserting_after(placeholders[-1] if placeholders else None):
+            constant = graph.placeholder(node.name + "_constant")
+        constant.meta = {"val": value}
+        node.replace_all_uses_with(constant)
+        graph.erase_node(node)
+        placeholders.append(constant)
+        weights[len(placeholders) - 1] = str(node.target), np.ascontiguousarray(value.numpy())
+    layouts = _in_order_of_strides(graph, output)
+    marked = {node: node.meta["numc"] for node in graph.nodes if node.op == "call_function"}
+    names = {node: name for node, (_, name, _) in marked.items()}
+    imported = Imported(
+        mlir=to_linalg(graph, names),
+        inputs=tuple(inputs),
+        outputs=tuple(_argument(f"o{n}", node) for n, node in enumerate(output.args[0])),
+        weights=weights,
+        sources=("torch.compile",),
+        nodes={names[node]: str(node.target) for node in names},
+        roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
+        updates=updates,
+    )
+    return Region(imported, arithmetic, single, len(marked), layouts)
+
+
+def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:
+    """Return which result may be written into which input, by number: both dense, of one type."""
+    numbers, found = {node.name: n for n, node in enumerate(inputs)}, {}
+    for result, node in enumerate(results):
+        number = numbers.get(places.get(node.meta["numc"][0], ""))
+        if number is not None and _is_dense_like(node.meta["val"], inputs[number].meta["val"]):
+            found[result] = number
+    return found
+
+
+def _is_dense_like(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return (one.shape, one.dtype) == (other.shape, other.dtype) and one.is_contiguous() and other.is_contiguous()
+
+
+def _in_order_of_strides(graph: fx.Graph, output: fx.Node) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Make dense the results that permute a dense tensor's dimensions; return their shapes and strides by number.
+
+    What repeats elements or leaves gaps (an expanded tensor, a slice) becomes dense in the order of its dimensions.
+    """
+    results, layouts = list(output.args[0]), {}
+    for number, node in enumerate(results):
+        value = node.meta["val"]
+        if value.is_contiguous() or torch.empty_like(value).stride() != value.stride():
+            continue
+        order = sorted(range(value.dim()), key=lambda d: (-value.stride(d), -value.shape[d]))
+        layouts[number] = tuple(value.shape), tuple(value.stride())
+        with graph.inserting_before(output):
+            results[number] = graph.call_function(aten.permute.default, (node, order))
+        results[number].meta = {"numc": node.meta["numc"], "val": value.permute(order)}
+    output.args = (tuple(results),)
+    return layouts
+
+
+def _argument(name: str, node: fx.Node) -> Argument:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in DTYPES:
+        raise ConversionError(f"{node.name} is no tensor that numc takes")
+    return Argument(name, DTYPES[value.dtype], tuple(int(n) for n in value.shape), ("",) * value.dim())

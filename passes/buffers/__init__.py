@@ -1,0 +1,1 @@
+"""Passes on buffers: lifetimes, elementwise loops, math functions."""

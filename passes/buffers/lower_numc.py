@@ -1,0 +1,203 @@
+"""lower-numc: the numc operations left in linalg bodies become calls of small private functions, to be inlined.
+
+A stochastic rounding gets three values more: the stream of its operation, which the runtime is asked for each time the
+linalg operation runs, and the index of its element. An accumulator draws by the element of the output and by k, a
+conversion by the place in all the loops: the element of the output first, then the reductions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from numc.compiler.arithmetic.formats import Conversion, Noise
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.support.errors import NumcError
+from numc.passes import linalg
+from numc.passes.dialect import conversion_of, fma_of, number_of
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.datapaths.chain import Drawn, emit_fma
+from numc.passes.kernels.values.random_bits import (
+    emit_conversion_noise,
+    emit_draw,
+    emit_element,
+    emit_group,
+    emit_mix,
+    run_of,
+)
+from numc.passes.kernels.values.rounding import emit_parts, emit_round
+
+STREAM = "numc_stream"
+_STREAM_TEXT = f"func.func private @{STREAM}(i64) -> i64"
+
+
+def lower_numc(module: ir.Operation) -> None:
+    """Replace every ``numc.round`` and ``numc.fma`` of `module` in place by the exact scalar sequence."""
+    with module.context, ir.Location.unknown():
+        symbols: dict[str, str] = {}
+        for op in linalg.operations(module):
+            drawn: list[ir.Value] = []
+            if op.name == "numc.round":
+                to = conversion_of(op)
+                if to.noise is not None:
+                    place = _Place.of(module, op)
+                    drawn = [place.stream, place.linear([*place.parallel, *place.reductions])]
+                name = _define(module, symbols, f"round {to}", _round_text(to))
+            elif op.name == "numc.fma":
+                fma = fma_of(op)
+                _reject_reduction(op, fma)
+                if fma.draws:
+                    place = _Place.of(module, op)
+                    drawn = [place.stream, place.linear(place.parallel), place.linear(place.reductions)]
+                name = _define(module, symbols, f"fma {fma}", _fma_text(fma))
+            else:
+                continue
+            with ir.InsertionPoint(op), op.location:
+                call = ir.Operation.create(
+                    "func.call",
+                    results=[ir.F32Type.get()],
+                    operands=[*op.operands, *drawn],
+                    attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+                )
+            linalg.replace(op, call.results)
+
+
+def _reject_reduction(op: ir.Operation, fma: Fma) -> None:
+    if fma.chunk is not None or fma.groups:
+        raise NumcError(
+            f"{op.location}: '{fma}' needs reductions whose body is one multiply-add, this one does more: "
+            f"use '{fma.step}'"
+        )
+
+
+def stream(module: ir.Operation, before: ir.Operation, number: int) -> ir.Value:
+    """Ask the runtime, before an operation, for the stream of operation `number` (i64)."""
+    block = module.regions[0].blocks[0]
+    names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
+    if STREAM not in {ir.StringAttr(name).value for name in names}:
+        ir.InsertionPoint(block).insert(ir.Module.parse(_STREAM_TEXT).body.operations[0].operation.clone())
+    with ir.InsertionPoint(before), before.location:
+        return _create("func.call", [_number(number)], {"callee": ir.FlatSymbolRefAttr.get(STREAM)})
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a body is in the loops of its linalg.generic; `sizes`: of the dimensions, i64 values outside of it."""
+
+    op: ir.Operation
+    stream: ir.Value
+    sizes: dict[int, ir.Value]
+    parallel: list[int]  # in the order of the output
+    reductions: list[int]
+
+    @staticmethod
+    def of(module: ir.Operation, op: ir.Operation) -> _Place:
+        """The place of an operation that draws. Raises NumcError where it has none."""
+        generic = op.parent
+        while generic is not None and generic.name != "linalg.generic":
+            generic = generic.parent
+        if generic is None:
+            raise NumcError(f"{op.location}: a stochastic rounding draws by elements: it has to be in a linalg.generic")
+        generic = generic.operation
+        maps, kinds = linalg.indexing_maps(generic), linalg.iterator_types(generic)
+        parallel = [d for d, kind in enumerate(kinds) if kind == "parallel"]
+        out = [e.position for e in maps[linalg.input_count(generic)].results if isinstance(e, ir.AffineDimExpr)]
+        if set(out) == set(parallel) and len(out) == len(parallel):
+            parallel = out
+        sizes: dict[int, ir.Value] = {}
+        for value, map_ in zip(generic.operands, maps, strict=True):
+            for n, expr in enumerate(map_.results):
+                if isinstance(expr, ir.AffineDimExpr) and expr.position not in sizes:
+                    sizes[expr.position] = _size(generic, value, n)
+        if len(sizes) < len(kinds):
+            raise NumcError(f"{op.location}: a stochastic rounding in loops whose sizes no operand tells")
+        reductions = [d for d, kind in enumerate(kinds) if kind == "reduction"]
+        return _Place(op, stream(module, generic, number_of(op)), sizes, parallel, reductions)
+
+    def linear(self, dims: list[int]) -> ir.Value:
+        """The row-major index of the body in these dimensions (i64)."""
+        with ir.InsertionPoint(self.op), self.op.location:
+            total = None
+            for d in dims:
+                attributes = {"dim": ir.IntegerAttr.get(_I64(), d)}
+                index = _create("linalg.index", [], attributes, ir.IndexType.get())
+                here = _create("arith.index_cast", [index])
+                if total is not None:
+                    here = _create("arith.addi", [_create("arith.muli", [total, self.sizes[d]]), here])
+                total = here
+            return _number(0) if total is None else total
+
+
+def _size(generic: ir.Operation, value: ir.Value, n: int) -> ir.Value:
+    with ir.InsertionPoint(generic), generic.location:
+        kind = ir.ShapedType(value.type)
+        if not kind.is_dynamic_dim(n):
+            return _number(kind.get_dim_size(n))
+        place = _create("arith.constant", [], {"value": ir.IntegerAttr.get(ir.IndexType.get(), n)}, ir.IndexType.get())
+        size = _create("memref.dim", [value, place], {}, ir.IndexType.get())
+        return _create("arith.index_cast", [size])
+
+
+def _I64() -> ir.Type:  # noqa: N802
+    return ir.IntegerType.get_signless(64)
+
+
+def _create(
+    name: str,
+    operands: list[ir.Value],
+    attributes: dict[str, ir.Attribute] | None = None,
+    result: ir.Type | None = None,
+) -> ir.Value:
+    """An operation with one result, an i64 unless told otherwise."""
+    kind = _I64() if result is None else result
+    return ir.Operation.create(name, results=[kind], operands=operands, attributes=attributes or {}).results[0]
+
+
+def _number(value: int) -> ir.Value:
+    return _create("arith.constant", [], {"value": ir.IntegerAttr.get(_I64(), value)})
+
+
+def _define(module: ir.Operation, symbols: dict[str, str], key: str, body: str) -> str:
+    if key not in symbols:
+        symbols[key] = f"numc_scalar_{len(symbols)}"
+        source = ir.Module.parse(body.replace("@f(", f"@{symbols[key]}("))
+        ir.InsertionPoint(module.regions[0].blocks[0]).insert(source.body.operations[0].operation.clone())
+    return symbols[key]
+
+
+def _round_text(to: Conversion) -> str:
+    code = Code()
+    noise = "" if to.noise is None else emit_conversion_noise(code, "%stream", "%element", to.noise)
+    result = emit_round(code, "%x", to, noise=noise)
+    drawn = "" if to.noise is None else ", %stream: i64, %element: i64"
+    return f"func.func private @f(%x: f32{drawn}) -> f32 {{\n{code.text()}\n    return {result} : f32\n}}"
+
+
+def _fma_text(fma: Fma) -> str:
+    code = Code()
+    a, b = (emit_parts(code, x, parts) for x, parts in zip(("%a", "%b"), fma.parts, strict=True))
+    result = emit_fma(code, a, b, "%c", fma, _drawn(code, fma))
+    drawn = ", %stream: i64, %element: i64, %k: i64" if fma.draws else ""
+    arguments = f"%a: f32, %b: f32, %c: f32{drawn}"
+    return f"func.func private @f({arguments}) -> f32 {{\n{code.text()}\n    return {result} : f32\n}}"
+
+
+def _drawn(code: Code, fma: Fma) -> Drawn:
+    """What one step draws for its product and for its accumulator."""
+    if not fma.draws:
+        return "", ""
+    low = code.cast("trunci", "%stream", "i64", "i32")
+    high = code.cast("trunci", code.binary("shrui", "%stream", code.int(32, "i64"), "i64"), "i64", "i32")
+    of_element = emit_element(code, code.cast("trunci", "%element", "i64", "i32"), low)
+    k = code.cast("trunci", "%k", "i64", "i32")
+
+    def draw(noise: Noise | None, product: bool) -> str:
+        if noise is None:
+            return ""
+        run = run_of(noise)
+        group = code.binary("shrui", k, code.int(run.bit_length() - 1), "i32")
+        word = emit_mix(code, code.binary("addi", of_element, emit_group(code, group, high, product=product), "i32"))
+        return emit_draw(code, word, code.binary("andi", k, code.int(run - 1), "i32"), noise)
+
+    return draw(fma.product.noise if fma.product else None, True), draw(fma.acc.noise, False)

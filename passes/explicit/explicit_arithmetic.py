@@ -1,0 +1,196 @@
+"""explicit-arithmetic: write every FMA operator and every rounding of the model into the IR.
+
+A multiply whose single use is an add in the same linalg body becomes ``numc.fma``; its operands are converted by
+``numc.round`` right there, and what feeds its accumulator from outside is converted too. Every other float operation is
+rounded around its f32 evaluation when `ops` is not fp32 (arithmetic.md sections 3 to 5).
+
+Operations are numbered here, so that each stochastic rounding draws from a stream of its own: a multiply-add takes four
+numbers (A, B, the start, the accumulator), another rounding one. What a reduction reads is rounded stochastically by an
+operation of its own before it: once for every element, not once for every use. Formats with groups are converted in
+the contraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from torch_mlir import ir
+
+from numc.compiler.arithmetic.formats import Conversion
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.operators import Fma
+from numc.passes import linalg
+from numc.passes.dialect import FmaOp, RoundOp, draws
+
+FP32 = "fp32"
+
+
+def explicit_arithmetic(module: ir.Operation, choose: Callable[[ir.Operation], tuple[Fma, Conversion]]) -> None:
+    """Rewrite all linalg.generic bodies of `module` in place, each in the operator and the format that it is given."""
+    with module.context, ir.Location.unknown():
+        numbers = count()
+        for op in linalg.operations(module):
+            if op.name in ("numc.round", "numc.fma"):  # written by hand
+                _number(op, next(numbers))
+        for generic in linalg.operations(module, "linalg.generic"):
+            fma, ops = choose(generic)
+            for add in list(linalg.body(generic).operations):
+                if add.operation.name == "arith.addf" and linalg.is_f32(add.operation.results[0]):
+                    _contract(generic, add.operation, fma, numbers)
+            if not _is_identity(ops):
+                for op in list(linalg.body(generic).operations):
+                    _round_around(op.operation, ops, numbers)
+
+
+def _number(op: ir.Operation, number: int) -> None:
+    """Give an operation that draws its number; the others need none."""
+    if draws(op) and "number" not in op.attributes:
+        op.attributes["number"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+
+
+def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma, numbers: Iterator[int]) -> None:
+    for n in (0, 1):
+        product, addend = add.operands[n], add.operands[1 - n]
+        if isinstance(product.owner, ir.Block) or product.owner.name != "arith.mulf" or linalg.uses(product) != 1:
+            continue
+        multiply = product.owner
+        accumulates = _is_accumulator(generic, addend)
+        number = [next(numbers) for _ in range(4)]
+        operator = fma if accumulates else fma.step
+        factors = list(multiply.operands)
+        with ir.InsertionPoint(add), add.location:
+            a, b = (
+                factor if _rounded_before(generic, factor, to, number[n]) else _round(factor, to, number[n])
+                for n, (factor, to) in enumerate(zip(factors, (operator.a, operator.b), strict=True))
+            )
+            c = addend if accumulates else _round(addend, operator.acc, number[2])
+            made = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(operator)))
+            _number(made.operation, number[3])
+            result = made.result
+        if accumulates:
+            _round_init(generic, addend, fma.acc, number[2])
+        linalg.replace(add, [result])
+        multiply.erase()
+        return
+
+
+def _is_identity(to: Conversion) -> bool:
+    """Whether a conversion changes no binary32 number."""
+    return str(to) == FP32 or (to.noise is not None and str(to.settled) == FP32)
+
+
+def _round(value: ir.Value, to: Conversion | GroupConversion, number: int) -> ir.Value:
+    # Groups lie along a reduction: their conversion is a part of the operator.
+    if isinstance(to, GroupConversion) or _is_identity(to):
+        return value
+    rounded = RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(to)))
+    _number(rounded.operation, number)
+    return rounded.result
+
+
+def _is_accumulator(generic: ir.Operation, value: ir.Value) -> bool:
+    """Whether `value` is the running value of a reduction: an outs argument of a body that reduces."""
+    if not isinstance(value.owner, ir.Block) or "reduction" not in linalg.iterator_types(generic):
+        return False
+    return bool(ir.BlockArgument(value).arg_number >= linalg.input_count(generic))
+
+
+def _rounded_before(generic: ir.Operation, factor: ir.Value, to: Conversion | GroupConversion, number: int) -> bool:
+    """Round an input of a reduction stochastically, as a whole, before it; False where nothing asks for that."""
+    if to.noise is None or isinstance(to, GroupConversion) or _is_identity(to):
+        return False
+    if "reduction" not in linalg.iterator_types(generic):
+        return False
+    if not isinstance(factor.owner, ir.Block) or linalg.uses(factor) != 1:
+        return False
+    index = ir.BlockArgument(factor).arg_number
+    if index >= linalg.input_count(generic) or not isinstance(generic.operands[index].type, ir.RankedTensorType):
+        return False
+    generic.operands[index] = _rounded(generic, generic.operands[index], to, number, in_place=False)
+    return True
+
+
+def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion, number: int) -> None:
+    """Convert what a reduction starts from to the accumulator format, by a generic of its own before it."""
+    if _is_identity(to):
+        return
+    index = ir.BlockArgument(argument).arg_number
+    init = generic.operands[index]
+    if linalg.filled_with(init) == "0.000000e+00 : f32":  # +0 is in every format
+        return
+    generic.operands[index] = _rounded(generic, init, to, number, in_place=True)
+
+
+def _rounded(before: ir.Operation, tensor: ir.Value, to: Conversion, number: int, *, in_place: bool) -> ir.Value:
+    """A tensor rounded by a generic before an operation; in place: what it was may be overwritten."""
+    kind = ir.RankedTensorType(tensor.type)
+    identity = f"affine_map<{ir.AffineMap.get_identity(kind.rank)}>"
+    sizes = [(f"%c{d}", f"%d{d}", d) for d in range(kind.rank) if kind.is_dynamic_dim(d)]
+    room = [f"{c} = arith.constant {d} : index\n{s} = tensor.dim %x, {c} : {kind}" for c, s, d in sizes]
+    room.append(f"%e = tensor.empty({', '.join(s for _, s, _ in sizes)}) : {kind}")
+    maps, given = (identity, f"outs(%x : {kind})") if in_place else (f"{identity}, {identity}", "")
+    given = given or f"ins(%x : {kind}) outs(%e : {kind})"
+    with ir.InsertionPoint(before), before.location:
+        text = f"""func.func private @f(%x: {kind}) -> {kind} {{
+          {"" if in_place else chr(10).join(room)}
+          %r = linalg.generic {{indexing_maps = [{maps}],
+              iterator_types = [{", ".join(['"parallel"'] * kind.rank)}]}} {given} {{
+          ^bb0(%v: f32{"" if in_place else ", %w: f32"}):
+            %y = "numc.round"(%v) {{to = "{to}"}} : (f32) -> f32
+            linalg.yield %y : f32
+          }} -> {kind}
+          return %r : {kind}
+        }}"""
+        source = ir.Module.parse(text)
+        block = source.body.operations[0].regions[0].blocks[0]
+        values = {block.arguments[0]: tensor}
+        (result,) = linalg.copy_body(block, ir.InsertionPoint(before), values)
+    made = result.owner.operation
+    made.location = before.location
+    for op in linalg.body(made).operations:
+        _number(op.operation, number)
+    return result
+
+
+def _round_around(op: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> None:
+    """Round the operands and the result of one float operation to `ops`."""
+    if op.name.split(".")[0] not in ("arith", "math") or op.name in ("arith.constant", "arith.select"):
+        return
+    if len(op.results) != 1 or not linalg.is_f32(op.results[0]):
+        return
+    with op.location:
+        with ir.InsertionPoint(op):
+            for n, operand in enumerate(op.operands):
+                if linalg.is_f32(operand) and not _is_rounded(operand, ops):
+                    op.operands[n] = _round(operand, ops, next(numbers))
+        block = op.block
+        following = list(block.operations)
+        position = next(n for n, other in enumerate(following) if other.operation == op)
+        with ir.InsertionPoint(following[position + 1]):
+            rounded = RoundOp(ir.F32Type.get(), op.results[0], to=ir.StringAttr.get(str(ops)))
+            _number(rounded.operation, next(numbers))
+        op.results[0].replace_all_uses_except(rounded.result, rounded.operation)
+
+
+def _is_rounded(value: ir.Value, ops: Conversion) -> bool:
+    owner = value.owner
+    return (
+        not isinstance(owner, ir.Block)
+        and owner.name == "numc.round"
+        and ir.StringAttr(owner.attributes["to"]).value == str(ops)
+    )
+
+
+def escaped(module: ir.Operation) -> list[str]:
+    """Return the locations of float multiply-adds that have no operator; empty after this pass (the legality check)."""
+    found = []
+    for add in linalg.operations(module, "arith.addf"):
+        for operand in add.operands:
+            if (
+                not isinstance(operand.owner, ir.Block)
+                and operand.owner.name == "arith.mulf"
+                and linalg.uses(operand) == 1
+            ):
+                found.append(str(add.location))
+    return found

@@ -1,0 +1,117 @@
+"""The operations of a module as a policy sees them: read off linalg before any arithmetic is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from torch_mlir import ir
+
+from numc.compiler.arithmetic.policy.layer import Layer, kinds_of, role_of
+from numc.compiler.arithmetic.policy.presets import SWAPPED
+from numc.passes import linalg
+
+
+def layers_of(module: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, str]) -> dict[ir.Operation, Layer]:
+    """Return every linalg.generic of `module` in program order, with what it is.
+
+    nodes: the operator that an operation's name has in the model. roles: what an operation of a name is for; a model
+    without any is one that is not trained.
+    """
+    found: dict[ir.Operation, Layer] = {}
+    position = 0
+    for generic in linalg.operations(module, "linalg.generic"):
+        layer = _layer(generic, nodes, roles)
+        if layer.position is not None:
+            layer = replace(layer, position=position)
+            position += 1
+        found[generic] = layer
+    return found
+
+
+def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, str]) -> Layer:
+    name = linalg.name_of(generic)
+    own = kinds_of(nodes.get(name, ""))
+    operands = _contracted(generic)
+    if operands is None:
+        reduces = "reduction" in linalg.iterator_types(generic)
+        kinds = own or (("reduction",) if reduces else ("elementwise",))
+        role, swapped = _role(name, kinds, roles)
+        return Layer(name, kinds, role, swapped, computes=_computes(generic), multiplies=_multiplies(generic))
+    maps = [linalg.indexing_maps(generic)[n] for n in operands]
+    slides = any(not isinstance(e, ir.AffineDimExpr) for m in maps for e in m.results)
+    family = "conv" if slides or "conv" in own or "convolution" in own else "matmul"
+    kinds = tuple(dict.fromkeys((family, *own)))
+    role, swapped = _role(name, kinds, roles)
+    used = [set(_dims(m)) for m in maps]
+    groups = []
+    for dim, (kind, size) in enumerate(zip(linalg.iterator_types(generic), linalg.loop_sizes(generic), strict=True)):
+        in_a, in_b = dim in used[0], dim in used[1]
+        group = "k" if kind == "reduction" else "m" if in_a and not in_b else "n" if in_b and not in_a else "b"
+        groups.append((group, size))
+    shapes = tuple(_shape(generic.operands[n]) for n in operands)
+    return Layer(name, kinds, role, swapped, 0, tuple(groups), shapes)
+
+
+def _role(name: str, kinds: tuple[str, ...], roles: Mapping[str, str]) -> tuple[str, bool]:
+    if not roles:
+        return role_of(kinds), False
+    role, swapped, _ = roles.get(name, "").partition(SWAPPED)
+    return role, bool(swapped)
+
+
+def _contracted(generic: ir.Operation) -> tuple[int, int, int] | None:
+    """The numbers of A, B and the accumulator among the operands of a contraction; None for anything else."""
+    if "reduction" not in linalg.iterator_types(generic):
+        return None
+    inputs = linalg.input_count(generic)
+    for add in linalg.body(generic).operations:
+        if add.operation.name != "arith.addf":
+            continue
+        for n in (0, 1):
+            product, total = add.operation.operands[n], _argument(generic, add.operation.operands[1 - n])
+            if isinstance(product.owner, ir.Block) or product.owner.name != "arith.mulf" or linalg.uses(product) != 1:
+                continue
+            a, b = (_argument(generic, factor) for factor in product.owner.operands)
+            if total is not None and total >= inputs and a is not None and b is not None and max(a, b) < inputs:
+                return a, b, total
+    return None
+
+
+def _argument(generic: ir.Operation, value: ir.Value) -> int | None:
+    """The operand of a generic that a value of its body is; None if it was computed there."""
+    if not isinstance(value.owner, ir.Block) or value.owner != linalg.body(generic):
+        return None
+    return int(ir.BlockArgument(value).arg_number)
+
+
+def _dims(map_: ir.AffineMap) -> list[int]:
+    """The loops that an operand depends on."""
+    found = [linalg.linear(e) for e in map_.results]
+    return [d for x in found if x is not None for d in x[0]]
+
+
+def _shape(value: ir.Value) -> tuple[int | None, ...]:
+    kind = ir.ShapedType(value.type)
+    return tuple(None if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank))
+
+
+def _multiplies(generic: ir.Operation) -> bool:
+    """Whether a body has a multiply-add: a product that is used once, in an addition."""
+    return any(
+        not isinstance(value.owner, ir.Block) and value.owner.name == "arith.mulf" and linalg.uses(value) == 1
+        for add in linalg.body(generic).operations
+        if add.operation.name == "arith.addf"
+        for value in add.operation.operands
+    )
+
+
+def _computes(generic: ir.Operation) -> bool:
+    """Whether a body has a float operation that `ops` rounds, or a multiply-add."""
+    return any(
+        op.operation.name.split(".")[0] in ("arith", "math")
+        and op.operation.name not in ("arith.constant", "arith.select")
+        and len(op.operation.results) == 1
+        and linalg.is_f32(op.operation.results[0])
+        for op in linalg.body(generic).operations
+    )

@@ -1,0 +1,117 @@
+"""tidy-conversions: drop roundings that change nothing, and move those of weights to compile time.
+
+A conversion is idempotent, so one whose operand is in the format already is the identity; a weight whose every use is
+the same conversion can be converted once, when the program is written (arithmetic.md section 6), unless that conversion
+draws: each execution draws anew.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from numc.passes import linalg
+from numc.passes.dialect import draws, fma_of
+
+# Operations on a single float operand that return one of the values they were given.
+_KEEPING = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.select")
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
+
+
+def tidy_conversions(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
+    """Rewrite `module` in place; returns weight argument -> the conversion that its data must be given."""
+    with module.context:
+        for op in linalg.operations(module, "numc.round"):
+            if _is_in(op.operands[0], ir.StringAttr(op.attributes["to"]).value, 0):
+                linalg.replace(op, op.operands)
+        return _weights(module, weights)
+
+
+def _is_in(value: ir.Value, to: str, depth: int) -> bool:
+    """Whether `value` is known to be in the format `to`, looking through bodies and tensors."""
+    if depth > 8:
+        return False
+    if isinstance(value.owner, ir.Block):
+        generic = value.owner.owner
+        if generic.name != "linalg.generic":
+            return False
+        argument = ir.BlockArgument(value).arg_number
+        return argument < linalg.input_count(generic.operation) and tensor_is_in(
+            generic.operands[argument], to, depth + 1
+        )
+    owner = value.owner
+    if owner.name == "numc.round":
+        return bool(ir.StringAttr(owner.attributes["to"]).value == to)
+    if owner.name == "numc.fma":
+        return str(fma_of(owner).acc) == to
+    if owner.name == "arith.constant":
+        return str(owner.attributes["value"]) == "0.000000e+00 : f32"
+    if owner.name in _KEEPING:
+        return all(_is_in(v, to, depth + 1) for v in owner.operands if linalg.is_f32(v))
+    return False
+
+
+def tensor_is_in(value: ir.Value, to: str, depth: int = 0) -> bool:
+    """Whether the elements of a tensor are known to be in the format `to`; depth: how far this looked already."""
+    if isinstance(value.owner, ir.Block):
+        return False
+    owner = value.owner
+    if owner.name in _VIEWS:
+        return tensor_is_in(owner.operands[0], to, depth + 1)
+    if owner.name != "linalg.generic":
+        return False
+    # A reduction yields its accumulator unchanged when there is nothing to reduce: its start must be in the format too,
+    # which explicit-arithmetic saw to.
+    number = ir.OpResult(value).result_number
+    block = linalg.body(owner.operation if hasattr(owner, "operation") else owner)
+    return _is_in(list(block.operations)[-1].operands[number], to, depth + 1)
+
+
+def _weights(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
+    if not weights:
+        return {}
+    block = linalg.main(module).regions[0].blocks[0]
+    found: dict[int, str] = {}
+    for index in sorted(weights):
+        roundings = _roundings(block.arguments[index])
+        if (
+            roundings
+            and not any(map(draws, roundings))
+            and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1
+        ):
+            found[index] = ir.StringAttr(roundings[0].attributes["to"]).value
+            for op in roundings:
+                linalg.replace(op, op.operands)
+    return found
+
+
+def _roundings(tensor: ir.Value) -> list[ir.Operation] | None:
+    """All the roundings a tensor's elements go into, or None if an element is used in any other way."""
+    found: list[ir.Operation] = []
+    for use in tensor.uses:
+        owner = use.owner
+        if owner.name in _VIEWS:
+            inner = _roundings(owner.results[0])
+        elif owner.name == "linalg.generic" and use.operand_number < linalg.input_count(owner.operation):
+            inner = _body_roundings(owner.operation, use.operand_number)
+        else:
+            inner = None
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+def _body_roundings(generic: ir.Operation, operand: int) -> list[ir.Operation] | None:
+    argument = linalg.body(generic).arguments[operand]
+    found: list[ir.Operation] = []
+    for use in argument.uses:
+        if use.owner.name == "numc.round":
+            found.append(use.owner.operation)
+        elif use.owner.name == "linalg.yield":
+            inner = _roundings(generic.results[use.operand_number])
+            if inner is None:
+                return None
+            found += inner
+        else:
+            return None
+    return found

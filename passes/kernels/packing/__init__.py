@@ -1,0 +1,1 @@
+"""Packed panels: their layout, and the code that makes them."""

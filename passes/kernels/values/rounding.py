@@ -1,0 +1,288 @@
+"""Roundings as straight-line code, exact for every input (arithmetic.md section 2).
+
+The same sequences serve two carriers: binary32, where values live, and binary64, where the exact datapath holds a sum
+rounded to odd (53 bits of round-to-odd are enough for any later single rounding: Boldo and Melquiond, 2008).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numc.compiler.arithmetic.formats import Conversion, Format
+from numc.passes.kernels.builder import Code
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """A binary interchange format that holds the values: its MLIR types and its encoding."""
+
+    f: str
+    i: str
+    significand_bits: int
+    bias: int
+
+    @property
+    def sign(self) -> int:
+        """The mask of the sign bit."""
+        return 1 << (int(self.i[1:]) - 1)
+
+    @property
+    def infinity(self) -> int:
+        """The encoding of +infinity; anything larger (without sign) is a NaN."""
+        return (2 * self.bias + 1) << self.significand_bits
+
+    @property
+    def nan(self) -> int:
+        """The encoding of the quiet NaN."""
+        return self.infinity | 1 << (self.significand_bits - 1)
+
+    def power(self, exponent: int) -> int:
+        """The encoding of ``2 ** exponent`` (normal range)."""
+        return (exponent + self.bias) << self.significand_bits
+
+    def constant(self, code: Code, value: float) -> str:
+        """A float constant of the carrier."""
+        return code.f32(value) if self.f == "f32" else code.f64(value)
+
+
+F32 = Carrier("f32", "i32", 23, 127)
+F64 = Carrier("f64", "i64", 52, 1023)
+
+
+def emit_round(code: Code, x: str, to: Conversion, carrier: Carrier = F32, noise: str = "") -> str:
+    """Append the rounding of `x` to `to`; returns the name of the result, in the same carrier.
+
+    noise: what a stochastic rounding draws, an i32 of as many bits.
+    """
+    if to.format.parts > 1:
+        return (_compound_f32 if carrier is F32 else _compound_f64)(code, x, to, noise)
+    if carrier is F32 and to.format.exponent_bits == 8 and to.format.significand_bits == 23 and to.format.subnormals:
+        return x
+    return _simple(code, x, to, carrier, noise)
+
+
+def _simple(code: Code, x: str, to: Conversion, carrier: Carrier, noise: str) -> str:
+    fmt, i = to.format, carrier.i
+    bits = code.cast("bitcast", x, carrier.f, i)
+    sign = code.binary("andi", bits, code.int(carrier.sign, i), i)
+    magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i), i)
+    negative = code.compare("ne", sign, code.int(0, i), i)
+    rounded = _round_normal(code, magnitude, negative, to, carrier, noise)
+    # In a binary32 carrier an 8-bit exponent shares its subnormal range with it: the integer sequence covers that.
+    shares_range = carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0
+    if not (shares_range and fmt.subnormals):
+        below = code.compare("ult", magnitude, code.int(carrier.power(fmt.emin), i), i)
+        small = _round_subnormal(code, magnitude, negative, to, carrier, noise) if fmt.subnormals else code.int(0, i)
+        rounded = code.select(below, small, rounded, i)
+    if not shares_range:
+        rounded = _overflow(code, rounded, magnitude, negative, to, carrier)
+    result = code.cast("bitcast", code.binary("ori", rounded, sign, i), i, carrier.f)
+    is_nan = code.compare("ugt", magnitude, code.int(carrier.infinity, i), i)
+    return code.select(is_nan, x, result, carrier.f)
+
+
+def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str) -> str:
+    i, shift = carrier.i, carrier.significand_bits - to.format.significand_bits
+    if shift == 0:
+        return magnitude
+    mask, ulp = (1 << shift) - 1, 1 << shift
+    # Without explicit bits every significand is 1, an odd multiple of the quantum: ties go up, and odd keeps it.
+    rounding = to.rounding
+    if to.format.significand_bits == 0:
+        rounding = {"rne": "rna", "odd": "rtz"}.get(rounding, rounding)
+    kept = code.int(((1 << int(i[1:])) - 1) ^ mask, i)
+    if rounding == "odd":
+        truncated = code.binary("andi", magnitude, kept, i)
+        inexact = code.compare("ne", truncated, magnitude, i)
+        return code.binary("ori", truncated, code.select(inexact, code.int(ulp, i), code.int(0, i), i), i)
+    if rounding == "rne":
+        odd = code.binary("andi", code.binary("shrui", magnitude, code.int(shift, i), i), code.int(1, i), i)
+        addend = code.binary("addi", odd, code.int(ulp // 2 - 1, i), i)
+    elif rounding == "rna":
+        addend = code.int(ulp // 2, i)
+    elif rounding == "rtz":
+        addend = code.int(0, i)
+    elif to.noise is not None:
+        addend = _aligned(code, noise, to.noise.bits, shift, carrier)
+    else:
+        away = code.int(mask, i), code.int(0, i)
+        addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]), i)
+    return code.binary("andi", code.binary("addi", magnitude, addend, i), kept, i)
+
+
+def _aligned(code: Code, noise: str, bits: int, shift: int, carrier: Carrier) -> str:
+    """Noise of `bits` bits as the `shift` bits below the kept ones; what does not fit could not make a difference."""
+    wide = noise if carrier is F32 else code.cast("extui", noise, "i32", "i64")
+    if bits > shift:
+        return code.binary("shrui", wide, code.int(bits - shift, carrier.i), carrier.i)
+    return code.binary("shli", wide, code.int(shift - bits, carrier.i), carrier.i)
+
+
+def _reaches(code: Code, rest: str, noise: str, bits: int, carrier: Carrier) -> str:
+    """Whether `rest`, in quanta, cut to `bits` bits, and `noise` make a whole one."""
+    missing = code.binary("subi", code.int(1 << bits), noise, "i32")
+    scale = carrier.constant(code, 2.0**-bits)
+    threshold = code.binary("mulf", code.cast("uitofp", missing, "i32", carrier.f), scale, carrier.f)
+    return code.compare("oge", rest, threshold, carrier.f)
+
+
+def _round_subnormal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str) -> str:
+    """Round below 2^emin, where the quantum is fixed: adding 2^52 (2^23) quanta makes the hardware round to it."""
+    f, fmt = carrier.f, to.format
+    quantum_exponent = fmt.emin - fmt.significand_bits
+    x = code.cast("bitcast", magnitude, carrier.i, f)
+    magic = carrier.constant(code, 2.0 ** (quantum_exponent + carrier.significand_bits))
+    quantum = carrier.constant(code, 2.0**quantum_exponent)
+    nearest = code.binary("subf", code.binary("addf", x, magic, f), magic, f)
+    if to.rounding == "rne":
+        return code.cast("bitcast", nearest, f, carrier.i)
+    above = code.compare("ogt", nearest, x, f)
+    down = code.select(above, code.binary("subf", nearest, quantum, f), nearest, f)
+    up = code.select(code.compare("olt", down, x, f), code.binary("addf", down, quantum, f), down, f)
+    if to.rounding == "rtz":
+        result = down
+    elif to.rounding == "rna":
+        rest = code.binary("subf", x, down, f)
+        half = carrier.constant(code, 2.0 ** (quantum_exponent - 1))
+        result = code.select(code.compare("oge", rest, half, f), up, down, f)
+    elif to.noise is not None:
+        rest = code.binary("subf", x, down, f)
+        rest = code.binary("mulf", rest, carrier.constant(code, 2.0**-quantum_exponent), f)
+        result = code.select(_reaches(code, rest, noise, to.noise.bits, carrier), up, down, f)
+    elif to.rounding == "odd":
+        units = code.cast("bitcast", code.binary("addf", down, magic, f), f, carrier.i)
+        parity = code.binary("andi", units, code.int(1, carrier.i), carrier.i)
+        is_odd = code.compare("ne", parity, code.int(0, carrier.i), carrier.i)
+        result = code.select(is_odd, down, up, f)
+    else:
+        result = code.select(negative, *((up, down) if to.rounding == "rdn" else (down, up)), f)
+    return code.cast("bitcast", result, f, carrier.i)
+
+
+def _largest(fmt: Format, carrier: Carrier) -> int:
+    """The encoding, in the carrier, of the largest finite value."""
+    ones = (1 << fmt.significand_bits) - 1
+    if fmt.finite:  # the all-ones code is the NaN, so the largest value is the code below it
+        if fmt.significand_bits == 0:
+            return carrier.power(fmt.emax)
+        ones -= 1
+    return carrier.power(fmt.emax) | ones << (carrier.significand_bits - fmt.significand_bits)
+
+
+def _overflow(code: Code, rounded: str, magnitude: str, negative: str, to: Conversion, carrier: Carrier) -> str:
+    i = carrier.i
+    largest = code.int(_largest(to.format, carrier), i)
+    infinity = code.int(carrier.infinity, i)
+    if to.format.finite:
+        beyond = code.int(carrier.nan, i) if to.overflow == "nan" else largest
+    elif to.rounding in ("rne", "rna") or to.noise is not None:
+        beyond = infinity
+    else:
+        if to.rounding in ("rtz", "odd"):
+            beyond = largest
+        else:
+            sides = (infinity, largest) if to.rounding == "rdn" else (largest, infinity)
+            beyond = code.select(negative, *sides, i)
+        is_infinite = code.compare("eq", magnitude, infinity, i)
+        beyond = code.select(is_infinite, infinity, beyond, i)
+    return code.select(code.compare("ugt", rounded, largest, i), beyond, rounded, i)
+
+
+_BF16 = Conversion(Format("bf16", 8, 7))
+
+
+def emit_parts(code: Code, x: str, count: int) -> list[str]:
+    """Append the split of a bf16xN value into its `count` bf16 parts; a non-finite value is that in every part."""
+    if count == 1:
+        return [x]
+    parts = [emit_round(code, x, _BF16)]
+    rest = x
+    for n in range(1, count):
+        rest = code.binary("subf", rest, parts[-1])
+        parts.append(rest if n == count - 1 else emit_round(code, rest, _BF16))
+    finite = _is_finite(code, parts[0])
+    return [parts[0]] + [code.select(finite, part, parts[0]) for part in parts[1:]]
+
+
+def _is_finite(code: Code, x: str) -> str:
+    magnitude = code.binary("andi", code.cast("bitcast", x, "f32", "i32"), code.int(0x7FFFFFFF), "i32")
+    return code.compare("ult", magnitude, code.int(F32.infinity))
+
+
+def _with_sign_of(code: Code, value: str, x: str, carrier: Carrier) -> str:
+    """`value` with the sign bit of `x` set: restores the -0 that a sum of parts loses."""
+    i = carrier.i
+    sign = code.binary("andi", code.cast("bitcast", x, carrier.f, i), code.int(carrier.sign, i), i)
+    bits = code.binary("ori", code.cast("bitcast", value, carrier.f, i), sign, i)
+    return code.cast("bitcast", bits, i, carrier.f)
+
+
+def _last_bf16(to: Conversion) -> Conversion:
+    """How the last part of a compound number is rounded: as the conversion says."""
+    return Conversion(_BF16.format, to.rounding)
+
+
+def _compound_f32(code: Code, x: str, to: Conversion, noise: str) -> str:
+    """x0 = BF(x), x1 = BF(x - x0), x2 = BF(x - x0 - x1): the value x0 + x1 or x0 + x1 + x2."""
+    parts, rest, total = to.format.parts, x, ""
+    first = ""
+    for n in range(parts):
+        last = n == parts - 1
+        part = emit_round(code, rest, _last_bf16(to) if last else _BF16, noise=noise)
+        total = code.binary("addf", total, part) if total else part
+        first = first or part
+        rest = rest if last else code.binary("subf", rest, part)
+    return code.select(_is_finite(code, first), _with_sign_of(code, total, x, F32), first)
+
+
+def _compound_f64(code: Code, x: str, to: Conversion, noise: str) -> str:
+    """The compound rounding of an exact value (here: rounded to odd): no part goes below the ulp of the f32 carrier."""
+    i, bias = "i64", F64.bias
+
+    def exponent(value: str) -> str:
+        field = code.binary("shrui", code.cast("bitcast", value, "f64", i), code.int(52, i), i)
+        return code.binary("andi", field, code.int(0x7FF, i), i)
+
+    floor = code.binary("maxsi", exponent(x), code.int(bias - 126, i), i)
+    floor = code.binary("subi", floor, code.int(23, i), i)
+    floor = code.binary("maxsi", floor, code.int(bias - 133, i), i)
+    rest, total, first = x, "", ""
+    for n in range(to.format.parts):
+        quantum = code.binary("maxsi", code.binary("subi", exponent(rest), code.int(7, i), i), floor, i)
+        field = code.binary("addi", quantum, code.int(52, i), i)
+        magic_bits = code.binary("shli", field, code.int(52, i), i)
+        magic = code.cast("bitcast", code.binary("ori", magic_bits, code.int(1 << 51, i), i), i, "f64")
+        part = code.binary("subf", code.binary("addf", rest, magic, "f64"), magic, "f64")
+        if n == to.format.parts - 1 and to.noise is not None:
+            part = _noisy_part(code, rest, part, quantum, to.noise.bits, noise)
+        if n == 0:
+            first = _saturate_to_infinity(code, part)
+        rest = code.binary("subf", rest, part, "f64")
+        total = code.binary("addf", total, part, "f64") if total else part
+    magnitude = code.binary("andi", code.cast("bitcast", first, "f64", i), code.int(F64.sign - 1, i), i)
+    finite = code.compare("ult", magnitude, code.int(F64.infinity, i), i)
+    return code.select(finite, _with_sign_of(code, total, x, F64), first, "f64")
+
+
+def _noisy_part(code: Code, rest: str, nearest: str, quantum: str, bits: int, noise: str) -> str:
+    """`rest` rounded stochastically to a multiple of 2^quantum (a biased exponent); `nearest` is the nearest one."""
+    i, f = "i64", "f64"
+    size = code.op(f"math.absf {rest} : {code.ty(f)}")
+    near = code.op(f"math.absf {nearest} : {code.ty(f)}")
+    unit = code.cast("bitcast", code.binary("shli", quantum, code.int(52, i), i), i, f)
+    down = code.select(code.compare("ogt", near, size, f), code.binary("subf", near, unit, f), near, f)
+    quanta = code.binary("divf", code.binary("subf", size, down, f), unit, f)
+    up = code.binary("addf", down, unit, f)
+    return _with_sign_of(code, code.select(_reaches(code, quanta, noise, bits, F64), up, down, f), rest, F64)
+
+
+def _saturate_to_infinity(code: Code, x: str) -> str:
+    """A bf16 that reached 2^128 is an infinity; NaN and infinities stay."""
+    bits = code.cast("bitcast", x, "f64", "i64")
+    magnitude = code.binary("andi", bits, code.int(F64.sign - 1, "i64"), "i64")
+    sign = code.binary("andi", bits, code.int(F64.sign, "i64"), "i64")
+    overflowed = code.binary("ori", sign, code.int(F64.infinity, "i64"), "i64")
+    infinite = code.cast("bitcast", overflowed, "i64", "f64")
+    at_least = code.compare("uge", magnitude, code.int(F64.power(128), "i64"), "i64")
+    is_number = code.compare("ule", magnitude, code.int(F64.infinity, "i64"), "i64")
+    return code.select(code.binary("andi", at_least, is_number, "i1"), infinite, x, "f64")

@@ -1,0 +1,1 @@
+"""The last passes before LLVM."""

@@ -1,0 +1,29 @@
+"""without-fma: for processors that have no FMA instruction, an f32 FMA becomes binary64 arithmetic with the same bits.
+
+The product of two binary32 numbers is exact in binary64, the sum is rounded to odd, and the conversion to binary32 is
+then the one rounding of the real number (Boldo and Melquiond 2008). It also is under the FTZ and DAZ of the hardware
+datapaths: the conversions are what reads and writes binary32, binary64 values stay far from subnormal, and both
+instructions detect tininess after rounding. An f64 FMA stays, as a call of the C library's, which rounds correctly.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from numc.passes import linalg
+from numc.passes.buffers.lower_math import Kernel, replace
+from numc.passes.kernels.datapaths.chain import emit_add_to_odd
+from numc.passes.kernels.values.math_functions import Lanes
+
+
+def without_fma(module: ir.Operation) -> None:
+    """Replace every f32 ``math.fma`` (scalar or 1-D vector) of `module` in place."""
+    bodies: dict[tuple[str, ...], ir.Module] = {}
+    functions: dict[str, tuple[Kernel, ...]] = {"math.fma": (_fused,)}
+    for op in linalg.operations(module, "math.fma"):
+        if not str(op.results[0].type).endswith("f64") and not str(op.results[0].type).endswith("f64>"):
+            replace(op, functions, bodies)
+
+
+def _fused(m: Lanes, a: str, b: str, c: str) -> str:
+    return emit_add_to_odd(m.code, m.mul(a, b), c)

@@ -1,0 +1,1 @@
+"""Contractions: what their kernels look like, decided and then emitted."""

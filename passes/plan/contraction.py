@@ -1,0 +1,189 @@
+"""Contractions as the kernels see them: which operand supplies the rows, which one the lanes, where elements are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from numc.compiler.arithmetic.operators import Fma
+from numc.passes import linalg
+from numc.passes.dialect import draws, fma_of, number_of
+from numc.passes.linalg import Linear
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Iteration dimensions by their part in the contraction, each in linalg order."""
+
+    batch: list[int]
+    rows: list[int]
+    lanes: list[int]
+    k: list[int]
+
+    @property
+    def order(self) -> list[int]:
+        """All of them, in the order of a stream's strides."""
+        return [*self.batch, *self.rows, *self.lanes, *self.k]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A memref and, for each of its dimensions, the index as a linear function of the contraction's dimensions.
+
+    conversion: what the contraction applies to its values, or nothing.
+    """
+
+    value: ir.Value
+    places: tuple[Linear, ...]
+    conversion: str = ""
+
+    def dims(self) -> set[int]:
+        """The contraction's dimensions that address it."""
+        return {d for coefficients, _ in self.places for d in coefficients}
+
+    def spread(self, units: set[int]) -> Operand:
+        """The same without dimensions of size one: an operand that only they address is one value for all."""
+        places = [
+            ({d: n for d, n in coefficients.items() if d not in units}, start) for coefficients, start in self.places
+        ]
+        return Operand(self.value, tuple(places))
+
+
+@dataclass
+class Found:
+    """One contraction with everything that its call needs; number: of its operation, if it draws random bits."""
+
+    generic: ir.Operation
+    fma: Fma
+    number: int
+    swap: bool
+    shape: Shape
+    rows: Operand
+    lanes: Operand
+    out: Operand
+
+
+def find(generic: ir.Operation) -> Found | None:
+    """The contraction that a linalg.generic on memrefs is, if its body is one numc.fma and its indices are linear."""
+    match = _match(generic)
+    shape = None if match is None else _shape(generic, *match[2])
+    if match is None or shape is None:
+        return None
+    fma, number, numbers, conversions = match
+    swap, groups = shape
+    maps = linalg.indexing_maps(generic)
+    a, b, c = (Operand(generic.operands[n], places_of(maps[n]), to) for n, to in zip(numbers, conversions, strict=True))
+    return Found(generic, fma, number, swap, groups, *((b, a) if swap else (a, b)), c)
+
+
+def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:
+    """The results of a map, which are linear."""
+    found = tuple(linalg.linear(e) for e in map_.results)
+    assert None not in found
+    return found  # type: ignore[return-value]
+
+
+def _match(generic: ir.Operation) -> tuple[Fma, int, tuple[int, int, int], tuple[str, ...]] | None:
+    """Return the operator and the number of its operation, the operand numbers of A, B, C and their conversions.
+
+    None if the body is anything but [rounds] numc.fma, yield.
+    """
+    if not all(isinstance(operand.type, ir.MemRefType) for operand in generic.operands):
+        return None
+    if "reduction" not in linalg.iterator_types(generic):
+        return None
+    ops = [op.operation for op in linalg.body(generic).operations]
+    fmas = [op for op in ops if op.name == "numc.fma"]
+    if len(fmas) != 1 or any(op.name not in ("numc.round", "numc.fma", "linalg.yield") for op in ops):
+        return None
+    if len(ops[-1].operands) != 1 or ops[-1].operands[0] != fmas[0].results[0]:
+        return None
+    fma = fma_of(fmas[0])
+    arguments, conversions = [], []
+    for value, expected in zip(fmas[0].operands, (fma.a, fma.b, None), strict=True):
+        # No rounding can stand for a conversion to groups, which depends on more than one value.
+        conversions.append("" if isinstance(value.owner, ir.Block) else str(expected))
+        while not isinstance(value.owner, ir.Block):
+            if (
+                draws(value.owner)
+                or value.owner.name != "numc.round"
+                or ir.StringAttr(value.owner.attributes["to"]).value != str(expected)
+            ):
+                return None
+            value = value.owner.operands[0]
+        if ir.BlockArgument(value).owner != linalg.body(generic):
+            return None
+        arguments.append(ir.BlockArgument(value).arg_number)
+    a, b, c = arguments
+    inputs = linalg.input_count(generic)
+    if a >= inputs or b >= inputs or c < inputs or len(generic.operands) != inputs + 1:
+        return None
+    return fma, number_of(fmas[0]), (a, b, c), tuple(conversions)
+
+
+def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, Shape] | None:
+    """Sort the dimensions into batch, rows, lanes and k; True means that A supplies the lanes."""
+    maps = linalg.indexing_maps(generic)
+    used: list[set[int]] = []
+    for n in (a, b, c):
+        linear = [linalg.linear(e) for e in maps[n].results]
+        if any(x is None for x in linear):
+            return None
+        used.append({d for x in linear if x is not None for d in x[0]})
+    out = [linalg.linear(e) for e in maps[c].results]
+    if any(x is None or len(x[0]) != 1 or x[1] != 0 for x in out):
+        return None
+    kinds = linalg.iterator_types(generic)
+    parallel = [d for d, kind in enumerate(kinds) if kind == "parallel"]
+    only_a = [d for d in parallel if d in used[0] and d not in used[1]]
+    only_b = [d for d in parallel if d in used[1] and d not in used[0]]
+    batch = [d for d in parallel if d not in only_a and d not in only_b]
+    order = [next(iter(x[0])) for x in out if x is not None]
+    if set(order) != set(parallel) or len(set(order)) != len(order):
+        return None
+    if not all(any(x == ({d: 1}, 0) for e in maps for x in map(linalg.linear, e.results)) for d in range(len(kinds))):
+        return None  # nothing tells the size of a dimension
+    innermost = next((d for d in reversed(order) if d in only_a or d in only_b), None)
+    swap = innermost in only_a
+    rows, lanes = (only_b, only_a) if swap else (only_a, only_b)
+    k = [d for d, kind in enumerate(kinds) if kind == "reduction"]
+    if not rows:
+        apart = _images(places_of(maps[a if swap else b]), lanes, k)
+        batch, lanes = sorted([*batch, *apart]), [d for d in lanes if d not in apart]
+    return swap, Shape(batch, rows, lanes, k)
+
+
+def _images(places: Sequence[Linear], lanes: list[int], k: list[int]) -> list[int]:
+    """The lanes of a depthwise convolution that number its images: no window slides along them.
+
+    With one row nothing is shared between images, and one of them fits into the cache.
+    """
+    windows = {d for coefficients, _ in places if set(coefficients) & set(k) for d in coefficients}
+    slides = any(d in windows for d in lanes)
+    return [d for d in lanes if d not in windows] if slides else []
+
+
+def size_of(found: Found, dims: list[int]) -> int | None:
+    """The number of index combinations of `dims`, if it is known now."""
+    sizes = sizes_of(found)
+    return math.prod(sizes[d] for d in dims) if all(d in sizes for d in dims) else None
+
+
+def sizes_of(found: Found) -> dict[int, int]:
+    """The sizes of the contraction's dimensions that are known now."""
+    sizes: dict[int, int] = {}
+    for operand in (found.rows, found.lanes, found.out):
+        sizes |= static_sizes(operand, ir.MemRefType(operand.value.type))
+    return sizes
+
+
+def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
+    """The contraction's dimensions that are a dimension of the memref, with its static size."""
+    return {
+        next(iter(coefficients)): kind.get_dim_size(n)
+        for n, (coefficients, start) in enumerate(operand.places)
+        if list(coefficients.values()) == [1] and start == 0 and not kind.is_dynamic_dim(n)
+    }

@@ -1,0 +1,170 @@
+"""What stands around a contraction and can run in its kernel: the fill of its output, the reader of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from numc.passes import linalg
+from numc.passes.kernels.builder import Code
+from numc.passes.plan.vector_body import Emit, constant, vector_body
+
+VIEWS = ("memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An elementwise operation: its memref operands and its output with their indexing maps, and its body on lanes.
+
+    arguments: what each argument of the body is: the lanes of an operand (its number), a constant, or the result of the
+    contraction (None).
+    """
+
+    op: ir.Operation
+    operands: tuple[tuple[ir.Value, ir.AffineMap], ...]
+    output: tuple[ir.Value, ir.AffineMap]
+    body: Emit
+    arguments: tuple[int | float | None, ...]
+
+    def emit(self, code: Code, lanes: list[str], result: str = "") -> str:
+        """Append the body, given the lanes of the operands and of the contraction's result."""
+        return self.body(
+            code,
+            [result if a is None else lanes[a] if isinstance(a, int) else code.f32(a) for a in self.arguments],
+        )
+
+
+def root(value: ir.Value) -> ir.Value:
+    """The buffer that `value` is a view of."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
+        value = value.owner.operands[0]
+    return value
+
+
+def producer(generic: ir.Operation, buffer: ir.Value) -> Neighbour | None:
+    """The operation that fills `buffer` right before `generic`, reads nothing of it, and can move next to it."""
+    if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
+        return None
+    between: list[ir.Operation] = []
+    for op in before(generic):
+        if op.name in ("linalg.generic", "memref.copy") and op.operands[len(op.operands) - 1] == buffer:
+            found = _elementwise(op, None)
+            if found is None:
+                return None
+            inputs = {root(value) for value, _ in found.operands}
+            return found if not any(inputs & written(other) for other in between) else None
+        if buffer in _touched(op) and op.name != "memref.alloc":
+            return None
+        between.append(op)
+    return None
+
+
+def consumer(
+    generic: ir.Operation, buffer: ir.Value, first: Neighbour | None, others: Iterable[ir.Value]
+) -> Neighbour | None:
+    """The elementwise operation that alone reads the result in `buffer`, if the contraction can move down to it.
+
+    `first` is the producer that moves with the contraction; `others`: what the contraction will read as well.
+    """
+    if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
+        return None
+    inputs = {root(o) for o in (*generic.operands, *others) if o != buffer}
+    if first is not None:
+        inputs |= {root(value) for value, _ in first.operands}
+    between: list[ir.Operation] = []
+    for op in after(generic):
+        if buffer not in _touched(op):
+            between.append(op)
+            continue
+        found = _elementwise(op, buffer) if op.name == "linalg.generic" else None
+        if found is None:
+            return None
+        in_place = found.output[0] == buffer
+        if not in_place and any(o.name != "memref.dealloc" and buffer in _touched(o) for o in after(op)):
+            return None
+        out = root(found.output[0])
+        if out in inputs:
+            return None
+        if any(inputs & written(other) for other in between if other.name != "memref.dealloc"):
+            return None
+        for other in between:  # what the contraction reads must live until it runs
+            if other.name == "memref.dealloc" and root(other.operands[0]) in inputs:
+                other.move_after(op)
+        return found
+    return None
+
+
+def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
+    """`op` as a neighbour of the contraction that owns `buffer`, if its loops are parallel and its body simple."""
+    if op.name == "memref.copy":
+        source, target = op.operands
+        identity = ir.AffineMap.get_identity(ir.MemRefType(target.type).rank)
+        return Neighbour(op, ((source, identity),), (target, identity), lambda _, lanes: lanes[0], (0,))
+    inputs = linalg.input_count(op)
+    body, maps = vector_body(op), linalg.indexing_maps(op)
+    if body is None or len(op.operands) != inputs + 1 or "reduction" in linalg.iterator_types(op):
+        return None
+    output = (op.operands[inputs], maps[inputs])
+    reads_output = any(True for _ in linalg.body(op).arguments[inputs].uses)
+    if reads_output or not output[1].is_permutation:
+        return None
+    operands: list[tuple[ir.Value, ir.AffineMap]] = []
+    arguments: list[int | float | None] = []
+    for value, map_ in list(zip(op.operands, maps, strict=True))[:inputs]:
+        if buffer is not None and value == buffer:
+            if map_ != output[1]:
+                return None
+            arguments.append(None)
+        elif isinstance(value.type, ir.MemRefType):
+            arguments.append(len(operands))
+            operands.append((value, map_))
+        elif (number := constant(value)) is not None:
+            arguments.append(number)
+        else:
+            return None
+    return Neighbour(op, tuple(operands), output, body, (*arguments, 0.0))
+
+
+def before(op: ir.Operation) -> list[ir.Operation]:
+    """The operations before `op` in its block, the nearest first."""
+    return _siblings(op)[0][::-1]
+
+
+def after(op: ir.Operation) -> list[ir.Operation]:
+    """The operations after `op` in its block."""
+    return _siblings(op)[1]
+
+
+def _siblings(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
+    ops = [o.operation for o in op.block.operations]
+    at = ops.index(op)
+    return ops[:at], ops[at + 1 :]
+
+
+def _touched(op: ir.Operation) -> set[ir.Value]:
+    """The buffers that `op`, or what it contains, takes."""
+    return {
+        root(value)
+        for inner in linalg.operations(op)
+        for value in inner.operands
+        if isinstance(value.type, ir.MemRefType)
+    } | {root(value) for value in op.results if isinstance(value.type, ir.MemRefType) and op.name in VIEWS}
+
+
+def written(op: ir.Operation) -> set[ir.Value]:
+    """The buffers that `op` may write (or free)."""
+    written: set[ir.Value] = set()
+    for inner in linalg.operations(op):
+        memrefs = [v for v in inner.operands if isinstance(v.type, ir.MemRefType)]
+        if inner.name in VIEWS or inner.name in ("memref.dim", "memref.load"):
+            continue
+        if inner.name == "linalg.generic":
+            memrefs = [
+                v for v in list(inner.operands)[linalg.input_count(inner) :] if isinstance(v.type, ir.MemRefType)
+            ]
+        elif inner.name == "memref.copy":
+            memrefs = memrefs[1:]
+        written |= {root(value) for value in memrefs}
+    return written

@@ -1,0 +1,1 @@
+"""numc -> tensors: fusion, folding and phases while values are tensors; the arithmetic stays as it was written."""

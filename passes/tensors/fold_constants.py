@@ -1,0 +1,132 @@
+"""fold-constants: what depends on weights alone is computed when the program is written.
+
+The scale of a batch normalization, for example. The pass moves such operations into a module of their own, which the
+compiler builds by the same passes and runs: the same code, so the same bits. Contractions stay: verify watches them.
+Stochastic roundings stay, as each execution draws anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from numc.passes import linalg
+from numc.passes.dialect import draws
+
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
+_COMPUTING = ("linalg.generic", "tensor.insert_slice", "tensor.concat")
+_HELPERS = ("arith.constant", "tensor.empty")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What was moved: a module whose ``@main`` takes the weights at the positions `arguments` of the model's ``@main``.
+
+    Its results are new arguments of the model's ``@main``, at the positions `results`.
+    """
+
+    module: ir.Module
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | None:
+    """Rewrite `module`, linalg on tensors, in place; returns None if there is nothing to fold."""
+    main = linalg.main(module)
+    block = main.regions[0].blocks[0]
+    views: set[ir.Value] = {block.arguments[n] for n in weights}
+    computed: dict[ir.Value, ir.Operation] = {}
+    for op in [op.operation for op in block.operations]:
+        values = [*op.operands, *linalg.captured(op)[1]]
+        known = [v for v in values if v in views or v in computed]
+        if not known or not all(v in views or v in computed or _helps(v) for v in values):
+            continue
+        if not all(_static_f32(r) for r in op.results) or sum(map(_elements, op.results)) > sum(map(_elements, known)):
+            continue  # a broadcast would make the program larger
+        if op.name in _VIEWS:
+            if all(v in views for v in known):
+                views.update(op.results)
+            else:
+                computed.update(dict.fromkeys(op.results, op))
+        elif op.name in _COMPUTING and not (op.name == "linalg.generic" and linalg.contracts(op)) and not _draws(op):
+            computed.update(dict.fromkeys(op.results, op))
+    moved = set(computed.values())
+    leaving = [v for v in computed if any(_in_block(u.owner.operation, block) not in moved for u in v.uses)]
+    if not leaving:
+        return None
+    with module.context, ir.Location.unknown():
+        prologue, arguments = _prologue(block, leaving)
+        first = len(block.arguments)
+        for value in leaving:
+            value.replace_all_uses_with(block.add_argument(value.type, ir.Location.unknown()))
+        for op in reversed([op.operation for op in block.operations]):
+            if op in moved and all(linalg.is_unused(r) for r in op.results):
+                op.erase()
+        linalg.retype(main)
+    return Folded(prologue, arguments, tuple(range(first, len(block.arguments))))
+
+
+def _draws(op: ir.Operation) -> bool:
+    return any(map(draws, linalg.operations(op)))
+
+
+def _helps(value: ir.Value) -> bool:
+    """Whether a value is made out of nothing, or a fill."""
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name == "linalg.generic":
+        return all(_helps(v) for v in [*op.operands, *linalg.captured(op)[1]]) and not linalg.contracts(op)
+    return op.name in _HELPERS and not op.operands
+
+
+def _static_f32(value: ir.Value) -> bool:
+    kind = value.type
+    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape and str(kind.element_type) == "f32"
+
+
+def _elements(value: ir.Value) -> int:
+    count = 1
+    for size in ir.RankedTensorType(value.type).shape:
+        count *= size
+    return count
+
+
+def _in_block(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    while op.block != block:
+        op = op.parent.operation
+    return op
+
+
+def _prologue(block: ir.Block, results: list[ir.Value]) -> tuple[ir.Module, tuple[int, ...]]:
+    """A module that computes `results`, and the arguments of `block` that its ``@main`` takes."""
+    needed: set[ir.Operation] = set()
+    taken: set[int] = set()
+    waiting = list(results)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value.owner, ir.Block):
+            taken.add(ir.BlockArgument(value).arg_number)
+        elif value.owner.operation not in needed:
+            op = value.owner.operation
+            needed.add(op)
+            constants, values = linalg.captured(op)
+            waiting += [*op.operands, *values, *(c.results[0] for c in constants)]
+    arguments = tuple(sorted(taken))
+    kinds = ", ".join(f"%a{n}: {block.arguments[n].type}" for n in arguments)
+    made = ", ".join(str(v.type) for v in results)
+    text = f"func.func @main({kinds}) -> ({made}) {{\n"
+    text += "".join(f"  %r{n} = tensor.empty() : {v.type}\n" for n, v in enumerate(results))
+    text += f"  return {', '.join(f'%r{n}' for n in range(len(results)))} : {made}\n}}"
+    module = ir.Module.parse(text, block.owner.context)
+    entry = module.body.operations[0].regions[0].blocks[0]
+    placeholders = [op.operation for op in entry.operations]
+    copies = {block.arguments[n]: entry.arguments[place] for place, n in enumerate(arguments)}
+    at = ir.InsertionPoint(placeholders[0])
+    for op in [op.operation for op in block.operations]:
+        if op in needed:
+            linalg.copy(op, at, copies)
+    for value, placeholder in zip(results, placeholders[:-1], strict=True):
+        linalg.replace(placeholder, [copies[value]])
+    return module, arguments

@@ -1,0 +1,57 @@
+"""update-in-place, return-updated: results that may take the memory of an input are written there, where that is safe.
+
+A training step's optimizer gives every weight and momentum anew: in memory of their own they would be held twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch_mlir import ir
+
+from numc.passes import linalg
+
+# What may follow the copies of returned arguments.
+_ENDS = frozenset({"memref.alloc", "memref.copy", "memref.dealloc", "func.return"})
+
+
+def update_in_place(module: ir.Operation, updates: Mapping[int, int]) -> None:
+    """Let the operation that makes a result write into the argument of `updates`, if it wrote into an empty tensor.
+
+    The argument is marked as writable (read_only_arguments.py): one-shot-bufferize takes another buffer where somebody
+    still reads the old value.
+    """
+    if not updates:
+        return
+    main = linalg.main(module).regions[0].blocks[0]
+    returned = list(main.operations)[-1].operation.operands
+    for result, number in updates.items():
+        value, argument = returned[result], main.arguments[number]
+        maker = linalg.maker(value)
+        if maker is None or maker.name != "linalg.generic" or value.type != argument.type:
+            continue
+        place = linalg.input_count(maker) + ir.OpResult(value).result_number
+        destination = linalg.maker(maker.operands[place])
+        if destination is not None and destination.name == "tensor.empty":
+            maker.operands[place] = argument
+
+
+def return_updated(module: ir.Operation, updates: Mapping[int, int]) -> None:
+    """Return the arguments themselves that became results: after bufferization main returns copies of them."""
+    if not updates:
+        return
+    main = linalg.main(module).regions[0].blocks[0]
+    operations = [op.operation for op in main.operations]
+    end = operations[-1]
+    last = max((n for n, op in enumerate(operations) if op.name not in _ENDS), default=-1)
+    for copy in operations[last + 1 :]:
+        if copy.name != "memref.copy":
+            continue
+        source, made = copy.operands
+        for result, number in updates.items():
+            if end.operands[result] == made and source == main.arguments[number]:
+                end.operands[result] = source
+                if [use.owner.operation for use in made.uses] == [copy]:
+                    copy.erase()
+                    made.owner.erase()
+                    break
