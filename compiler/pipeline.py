@@ -25,6 +25,7 @@ from numc.passes.buffers.outline import outline
 from numc.passes.buffers.parallel_loops import parallel_loops
 from numc.passes.explicit.explicit_arithmetic import escaped, explicit_arithmetic
 from numc.passes.explicit.layers_of import layers_of
+from numc.passes.explicit.run_time_checks import run_time_checks
 from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.packed_entry import packed_entry
@@ -97,6 +98,10 @@ def _merge_equal(module: ir.Module, state: State) -> None:
     """Equal operations are one, unless each of them draws random bits of its own."""
     if not state.policy.draws:
         _cse(module, state)
+
+
+def _run_time_checks(module: ir.Module, _: State) -> None:
+    run_time_checks(module.operation)
 
 
 def _explicit(module: ir.Module, state: State) -> None:
@@ -214,6 +219,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             "func.func(convert-elementwise-to-linalg,refback-generalize-tensor-pad,refback-generalize-tensor-concat,"
             "linalg-generalize-named-ops),canonicalize"
         ),
+        "run-time-checks": _run_time_checks,  # before anything relies on sizes
         "merge-equal": _merge_equal,
     },
     "numc": {

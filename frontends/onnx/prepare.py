@@ -57,6 +57,7 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     _name_nodes(graph)
     constants = _take_constants(graph)
     _fix_shapes(graph, shapes)
+    _forget_shapes(graph)
     fold(graph, constants, model.opset_import)
     nodes = {node.name: node.op_type for node in graph.node}
     users = list(graph.input)
@@ -169,6 +170,21 @@ def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param in symbols:
                 dim.dim_value = symbols[dim.dim_param][0]
+
+
+def _forget_shapes(graph: onnx.GraphProto) -> None:
+    """Drop what the file says of the shapes of results: exporters get it wrong, and it follows from the inputs.
+
+    Of an output the rank is kept, in case nothing else tells it.
+    """
+    del graph.value_info[:]
+    for output in graph.output:
+        for dim in output.type.tensor_type.shape.dim:
+            dim.Clear()
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _forget_shapes(inner)
 
 
 def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> onnx.ModelProto:
