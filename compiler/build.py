@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.passmanager import PassManager
 
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.formats import Format
@@ -99,6 +100,10 @@ def parse_module(text: str, name: str) -> ir.Module:
     ctx = dialect.context()
     torch_dialect.register_dialect(ctx)
     with ctx:
+        if "tm_tensor." in text:  # nothing registers this dialect; a pass on an empty module loads it
+            PassManager.parse("builtin.module(func.func(tm-tensor-bufferize))").run(
+                ir.Module.parse("func.func private @f()").operation
+            )
         try:
             return ir.Module.parse(text)
         except ir.MLIRError as error:

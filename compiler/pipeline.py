@@ -18,6 +18,7 @@ from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.switches import disabled
 from numc.compiler.targets import Target
+from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
 from numc.passes.buffers.lower_numc import lower_numc
@@ -159,6 +160,16 @@ def _update_in_place(module: ir.Module, state: State) -> None:
     update_in_place(module.operation, state.updates)
 
 
+_tm_tensor_to_buffers = upstream("func.func(tm-tensor-bufferize)")
+
+
+def _scatter_and_sort(module: ir.Module, state: State) -> None:
+    """Operations of tm_tensor work on buffers of their own, which no other tensor names: `restrict` says so."""
+    _tm_tensor_to_buffers(module, state)
+    for op in linalg.operations(module.operation, "bufferization.to_tensor"):
+        op.attributes["restrict"] = ir.UnitAttr.get(module.context)
+
+
 def _return_updated(module: ir.Module, state: State) -> None:
     return_updated(module.operation, state.updates)
 
@@ -214,12 +225,13 @@ def _without_fma(module: ir.Module, state: State) -> None:
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
 STAGES: Mapping[str, Mapping[str, Pass]] = {
     "linalg": {
-        # Padding and concatenation as plain structured ops; named contractions as linalg.generic, which we rewrite.
-        "generalize": upstream(
-            "func.func(convert-elementwise-to-linalg,refback-generalize-tensor-pad,refback-generalize-tensor-concat,"
-            "linalg-generalize-named-ops),canonicalize"
+        # Named contractions become linalg.generic, which we rewrite.
+        "generalize": upstream("func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops),canonicalize"),
+        "run-time-checks": _run_time_checks,  # while padding and concatenation are operations, with sizes to check
+        "pad-and-concat": upstream(
+            "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat,linalg-generalize-named-ops),"
+            "canonicalize"
         ),
-        "run-time-checks": _run_time_checks,  # before anything relies on sizes
         "merge-equal": _merge_equal,
     },
     "numc": {
@@ -236,8 +248,9 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "read-only-arguments": _read_only_arguments,
         "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
         "update-in-place": _update_in_place,
+        "scatter-and-sort": _scatter_and_sort,
         "bufferize": upstream(
-            "convert-shape-to-std,func.func(tm-tensor-bufferize),eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
+            "convert-shape-to-std,eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
             "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"
             " allow-return-allocs-from-loops=true},refback-mlprogram-bufferize,buffer-deallocation-pipeline,"
             "convert-bufferization-to-memref,canonicalize,cse"

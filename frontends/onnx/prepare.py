@@ -54,6 +54,7 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     """Return the model ready to import; `model` is changed in place. Raises NumcError on what cannot be."""
     graph = model.graph
     graph.name = "main"
+    _check_names(graph)
     _name_nodes(graph)
     constants = _take_constants(graph)
     _fix_shapes(graph, shapes)
@@ -80,6 +81,14 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
         weights,
         nodes,
     )
+
+
+def _check_names(graph: onnx.GraphProto) -> None:
+    """Refuse a graph in which two inputs have one name: nothing tells which of them a node reads."""
+    names = [value.name for value in graph.input]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            raise NumcError(f"{names.count(name)} inputs are called '{name}': every input needs a name of its own")
 
 
 def _name_nodes(graph: onnx.GraphProto) -> None:

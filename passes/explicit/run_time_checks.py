@@ -31,6 +31,7 @@ NEGATIVE = "a size would be negative"
 WINDOW = "an input is smaller than the window that slides over it"
 SLICE = "a slice reaches beyond its tensor"
 RESHAPE = "a reshape does not keep the number of elements"
+PADDING = "padding would be negative"
 DIVISION = "an integer is divided by zero"
 
 _DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi")
@@ -271,6 +272,25 @@ def _check_insert_slice(op: ir.Operation) -> None:
         writer.equal(size_of(source, n), size, MISMATCH.format("what is written into a slice differs from it in size"))
 
 
+def _check_concat(op: ir.Operation) -> None:
+    """All parts have the sizes of the first in every dimension but the one along which they are joined."""
+    along = ir.IntegerAttr(op.attributes["dim"]).value
+    first, *others = op.operands
+    writer = _Writer.before(op)
+    for other in others:
+        for n in range(ir.RankedTensorType(first.type).rank):
+            if n != along:
+                writer.equal(size_of(first, n), size_of(other, n), MISMATCH.format(f"parts differ in dimension {n}"))
+
+
+def _check_pad(op: ir.Operation) -> None:
+    """Padding is not negative: that would be a slice."""
+    writer = _Writer.before(op)
+    for operand in list(op.operands)[1:]:
+        if isinstance(operand.type, ir.IndexType):
+            writer.at_least(traced(operand), 0, PADDING)
+
+
 def _check_expand_shape(op: ir.Operation) -> None:
     writer = _Writer.before(op)
     source, result = op.operands[0], ir.RankedTensorType(op.results[0].type)
@@ -378,6 +398,8 @@ _CHECKS = {
     "tensor.cast": _check_cast,
     "tensor.extract_slice": _check_extract_slice,
     "tensor.insert_slice": _check_insert_slice,
+    "tensor.concat": _check_concat,
+    "tensor.pad": _check_pad,
     "tensor.expand_shape": _check_expand_shape,
     "tensor.reshape": _check_reshape,
     "tm_tensor.scatter": _check_scatter,
