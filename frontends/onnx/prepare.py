@@ -244,6 +244,8 @@ def _infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
         raise NumcError(f"shapes of the model contradict each other: {_first_line(error)}") from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,21 +18,49 @@ import numpy as np
 
 from numc.compiler.support.errors import NumcError
 
+MEMORY = "NUMC_IMPORT_MEMORY"
+# Files beside a model that may hold its weights.
+_WEIGHTS = ("", ".data", ".bin", ".weight", ".weights")
+
 
 def main() -> int:
     """Answer the request on standard input."""
     request = json.load(sys.stdin)
     folder = Path(request["folder"])
+    limit = _limit_memory(Path(request["path"]))
     try:
         answer = _work(request, folder)
     except NumcError as error:
         answer = {"error": " ".join(str(error).split())}
     except MemoryError:
-        answer = {"error": "the model does not fit into memory"}
+        answer = {
+            "error": f"importing the model takes more than {limit / 2**30:.0f} GiB of memory: a size in it may be wrong; "
+            f"{MEMORY}=N allows N GiB"
+        }
     # Written under another name first: a half-written answer is no answer.
     (folder / "answer.part").write_text(json.dumps(answer), encoding="utf-8")
     os.replace(folder / "answer.part", folder / "answer.json")
     return 0
+
+
+def _limit_memory(model: Path) -> int:
+    """Bound the address space of this process; return the bound in bytes: a model must not take the machine's memory.
+
+    By default 4 GiB and eight times the bytes of the file with what lies beside it; NUMC_IMPORT_MEMORY, in GiB, is
+    instead of that.
+    """
+    if given := os.environ.get(MEMORY):
+        try:
+            limit = int(float(given) * 2**30)
+        except ValueError:
+            limit = 0
+        if limit < 2**30:
+            raise SystemExit(f"{MEMORY}={given}: a number of GiB is wanted, 1 or more")
+    else:
+        weights = sum(f.stat().st_size for f in model.parent.iterdir() if f.is_file() and f.suffix in _WEIGHTS)
+        limit = 4 * 2**30 + 8 * (model.stat().st_size + weights)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    return limit
 
 
 def _work(request: dict[str, Any], folder: Path) -> dict[str, Any]:

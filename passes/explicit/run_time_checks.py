@@ -91,6 +91,14 @@ class _Writer:
         with self.at:
             return arith.MulIOp(left, right).result
 
+    def at_least_one(self, size: Size) -> Size:
+        """The size, or 1 if it is 0: an output without elements does not make a window fit."""
+        if isinstance(size, int):
+            return max(size, 1)
+        value, one = self.value(size), self.value(1)
+        with self.at:
+            return arith.MaxSIOp(value, one).result
+
     def require(self, condition: ir.Value, message: str) -> None:
         with self.at:
             cf.AssertOp(condition, message)
@@ -175,7 +183,7 @@ def _check_generic(op: ir.Operation) -> None:
         last: Size = place[1]
         for d, factor in place[0].items():
             if factor > 0:
-                last = writer.add(last, writer.multiply(writer.add(sizes[d], -1), factor))
+                last = writer.add(last, writer.multiply(writer.add(writer.at_least_one(sizes[d]), -1), factor))
         writer.below(last, size_of(operand, n), WINDOW)
     for inner in linalg.operations(op, "tensor.extract"):
         _check_extract(inner, op, sizes)

@@ -11,6 +11,20 @@ from numc.passes import linalg
 
 FAIL = "numc_fail"
 
+# What torch-mlir's own checks say, in words that tell what to do.
+_MESSAGES = {
+    "mismatched size for broadcast": "sizes do not fit: two operands differ in a dimension in which neither has size 1",
+    "mismatching contracting dimension for torch.aten.mm": "sizes do not fit: the left operand of a matrix product has "
+    "not as many columns as the right one has rows",
+    "mismatching contracting dimension": "sizes do not fit: the operands of a product differ in the dimension they share",
+    "negative values not allowed in new dimensions": "a size would be negative",
+    "must have at most one inferred (negative) dimension": "a reshape has more than one negative size: one may be -1",
+    "index must be smaller than dim size": "an index is out of range",
+    "index must be larger or equal to 0": "an index is out of range",
+    "onnx.Expand input has a dim that is not statically 1; expected this dim >= dim provided shape.": "sizes do not fit: "
+    "a tensor cannot be expanded to a size unless it has that size, or 1",
+}
+
 
 def checks_to_failures(module: ir.Module) -> dict[int, str]:
     """Replace every cf.assert of `module`, in place; return the texts of the failures by their numbers, from 1."""
@@ -18,6 +32,7 @@ def checks_to_failures(module: ir.Module) -> dict[int, str]:
     i32, i1 = ir.IntegerType.get_signless(32, module.context), ir.IntegerType.get_signless(1, module.context)
     for check in linalg.operations(module.operation, "cf.assert"):
         message = str(ir.StringAttr(check.attributes["msg"]).value)
+        message = _MESSAGES.get(message, message)
         place = check.location.name_str if isinstance(check.location, ir.NameLoc) else ""
         code = codes.setdefault(f"{message}{f' (in {place!r})' if place else ''}", len(codes) + 1)
         with ir.InsertionPoint(check), check.location:
