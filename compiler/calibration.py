@@ -12,13 +12,13 @@ from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.groups import Int
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
-from numc.passes.kernels.tasks.edges import CONTEXT
+from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
 
 # Of contractions by their number: the largest magnitudes of the operands of rows and lanes, as encodings.
 Calibration = tuple[tuple[int, int, int], ...]
 
-_WORDS = [8 * CONTEXT.index(name) for name in ("a_largest", "b_largest")]
+_WORDS = [8 * TASK_CONTEXT.word(name) for name in ("a_largest", "b_largest")]
 
 
 def check_calibrated(*fmas: Fma) -> None:

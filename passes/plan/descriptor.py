@@ -8,9 +8,9 @@ import math
 from torch_mlir import ir
 
 from numc.compiler.arithmetic.groups import Bfp, shares_tensor
+from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.micro_kernel import Kernel
-from numc.passes.kernels.tasks.edges import CHANNELS, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.padding import Plane
 from numc.passes.plan.weights import Packing
@@ -40,10 +40,18 @@ def call_text(
     flags |= (0 if plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
     groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
     ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
-    words: list[int | str] = [kernel.tile.width, kernel.tile.rows, kernel.tile.lanes, flags, ranges, len(operands)]
-    largest = len(words)
-    words += [0, 0, "%stream" if draws else 0]
-    words += [len(group) for group in groups]
+    fixed: dict[str, int | str | list[int | str]] = {
+        "width": kernel.tile.width,
+        "tile_rows": kernel.tile.rows,
+        "tile_lanes": kernel.tile.lanes,
+        "flags": flags,
+        "ranges": ranges,
+        "streams": len(operands),
+        "largest": [0, 0],  # filled in below
+        "random": "%stream" if draws else 0,
+        "dims": [len(group) for group in groups],
+    }
+    words, largest = DESCRIPTOR.in_order(fixed), DESCRIPTOR.word("largest")
     weight = {"": -1, "rows": 0, "lanes": 1}[side]
     described = [None if n == weight else _describe(f, n, o) for n, o in enumerate(operands)]
     if plane is not None:

@@ -2,52 +2,17 @@
 // run over its tasks. The order of the words of both structs is that of passes/kernels/tasks/edges.py.
 #include <new>
 
+#include "generated_abi.hpp"
 #include "numc.h"
 #include "run.hpp"
 
 namespace {
 
-constexpr int64_t kRowsPacked = 1, kLanesPacked = 2, kWholeLanes = 4, kDraws = 8, kScattered = INT64_MIN;
-constexpr int64_t kChannels = -1;
-// The flag of a mask over every other element, and how many such segments a vector may have.
-constexpr int64_t kEveryOther = int64_t{1} << 62, kPieces = 3;
+using namespace numc;
+
 // A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 256, kRows = 1024;
 constexpr int64_t kPacking = 6, kReading = 2, kSmall = 1 << 17, kIdentity = 16384;
-
-struct Descriptor {
-  int64_t width, tile_rows, tile_lanes, flags;
-  int64_t ranges;      // where the guard's data begins in the packed weight
-  int64_t streams;     // operands: rows, lanes, then those of the prologue and the epilogue
-  // Magnitudes of the operands of rows and lanes, if their conversion depends on them; of channels, where they are, or
-  // kChannels.
-  int64_t largest[2];
-  int64_t random;      // what accumulators, or operands with groups, draw from, if they do (numc_stream)
-  int64_t dims[4];     // numbers of dimensions: batch, rows, lanes, k
-  int64_t words[];     // their sizes; then for every stream: pointer, start, a stride for each dimension; then strides
-                       // of the indices of the output's elements, if accumulators draw by them
-};
-
-struct Stream {
-  const float *data;
-  const int64_t *batch, *row, *lane;
-};
-
-struct Context {
-  const float *a, *b;
-  int64_t batches, rows, lanes, depth, row_block, lane_block, ranges;
-  int64_t lane_run;  // in every further stream, this many lanes are adjacent, or not used, from every multiple of it on
-  int64_t a_largest, b_largest;
-  float *probe;  // where an observer wants the accumulators: first [batch][row][lane] at entry, then the results
-  int64_t *counts;         // where an observer wants additions counted, if it does,
-  int64_t stride, offset;  // in these steps of k (passes/kernels/datapaths/counting.py)
-  const int64_t *a_batch, *a_row, *a_k, *b_batch, *b_lane, *b_k;
-  const int64_t *k_first, *k_segment, *k_mask, *lane_first, *lane_segment, *lane_mask;
-  const int64_t *lane_dense;  // where a panel's lanes begin if they are all adjacent, else kScattered
-  int64_t random;
-  const int64_t *e_batch, *e_row, *e_lane;  // indices of elements: the sum of the three; whole panels
-  Stream streams[];
-};
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -135,7 +100,7 @@ void segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &r
     const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
     if (begin >= end) continue;
     const int64_t pieces = (end - 1) / run.length - begin / run.length + 1;
-    const int64_t stride = run.stride == 2 && pieces <= kPieces ? 2 : 1;
+    const int64_t stride = run.stride == 2 && pieces <= kMostStridedSegments ? 2 : 1;
     const int64_t length = run.stride == stride ? run.length : 1;
     for (int64_t i = begin, j; i < end; i = j) {
       j = i + length - i % length;
@@ -157,7 +122,7 @@ void segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &r
 // More tasks share out better, and threads that are slower or late do fewer of them, but every task packs its own operands
 // and reads packed ones from further away. The estimate counts vector operations per step of k: one for each vector of
 // accumulators, kPacking for each vector that is packed, kReading for one that was, a quarter of a task for the wait.
-void choose_blocks(const Descriptor &d, Context &c, int64_t threads) {
+void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
   const bool rows_packed = d.flags & kRowsPacked, lanes_packed = d.flags & kLanesPacked;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
   const int64_t vectors = d.tile_lanes / d.width;
@@ -184,7 +149,7 @@ void choose_blocks(const Descriptor &d, Context &c, int64_t threads) {
   c.lane_block = (d.flags & kWholeLanes ? all_lanes : best_lanes) * d.tile_lanes;
 }
 
-void fill(const Descriptor &d, Context &c, Arena &arena, const Group (&groups)[4], int64_t dims, bool watched) {
+void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Group (&groups)[4], int64_t dims, bool watched) {
   const int64_t *stream = d.words + dims;
   const Group &batch = groups[0], &row = groups[1], &lane = groups[2], &k = groups[3];
   const auto next = [&](const float *&data) {
@@ -292,14 +257,14 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
     dims += d.dims[g];
   }
   const int64_t batches = groups[0].count, rows = groups[1].count, lanes = groups[2].count, depth = groups[3].count;
-  const int64_t others = d.streams - 2, head = static_cast<int64_t>(sizeof(Context) / 8) + 4 * others;
+  const int64_t others = d.streams - 2, head = static_cast<int64_t>(sizeof(TaskContext) / 8) + 4 * others;
   const int64_t firsts = ceil_div(depth, d.width) + ceil_div(lanes, d.tile_lanes) * (d.tile_lanes / d.width) + 2;
   const int64_t elements = (d.flags & kDraws) != 0 ? 2 * (batches + rows + lanes) + d.tile_rows + d.tile_lanes : 0;
   const int64_t size =
       head + (2 + others) * batches + (1 + others) * rows + (4 + others) * lanes + 4 * depth + firsts + elements;
   auto *const memory = static_cast<int64_t *>(numc_alloc(static_cast<size_t>(size) * 8));
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
-  Context &c = *new (memory) Context{};
+  TaskContext &c = *new (memory) TaskContext{};
   Arena arena{memory + head};
   numc::Run *const here = numc::current_run;
   fill(d, c, arena, groups, dims, here != nullptr && here->observer != nullptr);

@@ -1,27 +1,28 @@
 // Adds up what the kernels of a task counted (passes/kernels/datapaths/counting.py): each bit of each lane is a counter, of which a plane has
 // the bits of one weight.
+#include "generated_abi.hpp"
 #include "numc.h"
 
 namespace {
 
-constexpr int64_t kBits = 32, kPlanes = 44;
+using numc::kCountedBits;
 
 void add(int64_t *counts, const uint32_t *plane, int64_t width, int64_t weight) {
   uint32_t any = 0;
   for (int64_t lane = 0; lane < width; ++lane) any |= plane[lane];
   if (any == 0) return;
-  uint32_t sums[kBits] = {};
+  uint32_t sums[kCountedBits] = {};
   for (int64_t lane = 0; lane < width; ++lane)
-    for (int64_t bit = 0; bit < kBits; ++bit) sums[bit] += plane[lane] >> bit & 1;
-  for (int64_t bit = 0; bit < kBits; ++bit) counts[bit] += int64_t{sums[bit]} << weight;
+    for (int64_t bit = 0; bit < kCountedBits; ++bit) sums[bit] += plane[lane] >> bit & 1;
+  for (int64_t bit = 0; bit < kCountedBits; ++bit) counts[bit] += int64_t{sums[bit]} << weight;
 }
 
 }  // namespace
 
 extern "C" void numc_count(int64_t *counts, const uint32_t *words, int64_t width) {
-  int64_t found[kBits] = {};
-  for (int64_t n = 0; n < kPlanes; ++n) add(found, words + n * width, width, n);
+  int64_t found[kCountedBits] = {};
+  for (int64_t n = 0; n < numc::kLowPlanes + numc::kHighPlanes; ++n) add(found, words + n * width, width, n);
   // Sums of integers: in whatever order tasks come, the counts are the same.
-  for (int64_t bit = 0; bit < kBits; ++bit)
+  for (int64_t bit = 0; bit < kCountedBits; ++bit)
     if (found[bit] != 0) __atomic_fetch_add(counts + bit, found[bit], __ATOMIC_RELAXED);
 }

@@ -6,12 +6,12 @@
 #include <new>
 #include <utility>
 
+#include "generated_abi.hpp"
 #include "numc.h"
 
 namespace {
 
-constexpr int64_t kLeast = -149, kExponents = 277;
-enum Place : int64_t { kZeros = kExponents, kInfinities, kNans, kOverflows };
+using numc::ValueCounts;
 
 struct Table {
   const int64_t *offsets;  // null: 0, 1, 2, ...
@@ -51,13 +51,13 @@ class Counter {
     }
   }
 
-  void store(int64_t *out) const {
-    for (int64_t e = 0; e < 23; ++e) out[e] += tiny_[e];
-    for (int64_t field = 1; field < 255; ++field) out[field - 127 - kLeast] += fields_[field];
-    out[kZeros] += zeros_;
-    out[kInfinities] += infinities_;
-    out[kNans] += fields_[255] - infinities_;
-    out[kOverflows] += overflows_;
+  void add_to(ValueCounts &out) const {
+    for (int64_t e = 0; e < 23; ++e) out.exponents[e] += tiny_[e];
+    for (int64_t field = 1; field < 255; ++field) out.exponents[field - 127 - numc::kLeastExponent] += fields_[field];
+    out.zeros += zeros_;
+    out.infinities += infinities_;
+    out.nans += fields_[255] - infinities_;
+    out.overflows += overflows_;
   }
 
  private:
@@ -115,7 +115,7 @@ extern "C" int32_t numc_count_values(const float *data, const int64_t *const *ta
     }
     for (uint64_t left = set[w]; left != 0; left &= left - 1) counter.add(data[__builtin_ctzll(left)]);
   }
-  counter.store(out);
+  counter.add_to(*reinterpret_cast<ValueCounts *>(out));
   return 0;
 }
 

@@ -31,7 +31,7 @@ from numc.compiler.arithmetic.reference.value import POINT, PRODUCT_POINT, Value
 from numc.compiler.studies.observe.collect import Collector, sampled_steps
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
-from numc.passes.kernels.tasks.edges import CONTEXT
+from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
 
 F32 = npt.NDArray[np.float32]
@@ -119,7 +119,7 @@ def test_every_addition_is_counted(fma: str, target: str) -> None:
     streams = []
 
     def watch(_: int, address: int, __: int) -> None:
-        streams.append(ctypes.c_uint64.from_address(address + 8 * CONTEXT.index("random")).value)
+        streams.append(ctypes.c_uint64.from_address(address + 8 * TASK_CONTEXT.word("random")).value)
 
     with program.observe(watch):
         plain = program(a, b, c, seed=3)

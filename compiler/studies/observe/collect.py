@@ -33,13 +33,14 @@ from numc.compiler.statistics import (
 )
 from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.support.errors import NumcError
+from numc.passes.kernels.abi import LEAST_EXPONENT, VALUE_COUNTS
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
 
 IntArray = npt.NDArray[np.int64]
 F32Array = npt.NDArray[np.float32]
 
-_LEAST, _EXPONENTS = -149, 277
+_EXPONENTS = VALUE_COUNTS.word("zeros")  # bins of exponents: those before the zeros
 _CHAINS = 256  # outputs of an execution whose rounding error is looked at
 
 
@@ -211,12 +212,12 @@ def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padd
     largest = float(fmt.max_finite) if single else float("inf")
     pointers = (ctypes.c_void_p * 3)(*(None if t is None else t.ctypes.data for t in tables))
     sizes = (ctypes.c_int64 * 3)(*counts)
-    out = np.zeros(_EXPONENTS + 4, np.int64)
+    out = np.zeros(VALUE_COUNTS.words, np.int64)
     if library().numc_count_values(address, pointers, sizes, largest, out.ctypes.data):
         raise NumcError("statistics: out of memory")
     out[_EXPONENTS] -= padding
     exponents, (zeros, infinities, nans, overflows) = out[:_EXPONENTS], out[_EXPONENTS:].tolist()
-    subnormals = int(exponents[: max(0, fmt.emin - _LEAST)].sum()) if single else 0
+    subnormals = int(exponents[: max(0, fmt.emin - LEAST_EXPONENT)].sum()) if single else 0
     elements = int(out[: _EXPONENTS + 3].sum())
     some = {"zeros": zeros, "subnormals": subnormals, "infinities": infinities, "nans": nans, "overflows": overflows}
     return TensorStatistics(
@@ -225,7 +226,7 @@ def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padd
         subnormals,
         infinities,
         nans,
-        Histogram(_LEAST, tuple(exponents.tolist())).trimmed(),
+        Histogram(LEAST_EXPONENT, tuple(exponents.tolist())).trimmed(),
         str(to),
         overflows,
         {name: count / elements if elements else 0.0 for name, count in some.items()},

@@ -1,4 +1,4 @@
-"""The operands and accumulators of a running kernel, read where they are: the words of driver.CONTEXT."""
+"""The operands and accumulators of a running kernel, read in place through its TaskContext (passes/kernels/abi.py)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import largest_magnitude
 from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
+from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.passes.kernels.packing.layout import Layout, pair_values
-from numc.passes.kernels.tasks.edges import CONTEXT
 from numc.passes.plan.padding import Plane
 
 IntArray = npt.NDArray[np.int64]
@@ -31,7 +31,9 @@ class Operands:
     _gathered: npt.NDArray[np.float32]
 
     def __init__(self, address: int, about: Mapping[str, Any]) -> None:
-        self._words = dict(zip(CONTEXT, (ctypes.c_int64 * len(CONTEXT)).from_address(address), strict=True))
+        self._words = dict(
+            zip(TASK_CONTEXT.names, (ctypes.c_int64 * TASK_CONTEXT.words).from_address(address), strict=True)
+        )
         self._address = address
         self._packed = about["packed"]
         self._layout = Layout(**about["layout"]) if self._packed else None
@@ -64,7 +66,7 @@ class Operands:
             self._set(name, value)
 
     def _set(self, name: str, value: int) -> None:
-        ctypes.c_int64.from_address(self._address + 8 * CONTEXT.index(name)).value = value
+        ctypes.c_int64.from_address(self._address + 8 * TASK_CONTEXT.word(name)).value = value
 
     def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
         address = self._words[name] + 8 * start

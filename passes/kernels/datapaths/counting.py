@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from numc.compiler.arithmetic.groups import Int
 from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS, Fma
+from numc.passes.kernels.abi import HIGH_PLANES, LOW_PLANES
 from numc.passes.kernels.builder import APART, Code
 from numc.passes.kernels.datapaths.chain import NOTHING, Drawn
 from numc.passes.kernels.values.rounding import F64, emit_round
 
 # The words of arguments that a counting micro-kernel takes besides where its block begins.
 ARGUMENTS = {"%counts": "!llvm.ptr", "%stride": "i64", "%offset": "i64"}
-LOW, PLANES = 4, 40  # low planes and high ones: a task may look at 2^44 additions in a lane
+LOW, PLANES = LOW_PLANES, HIGH_PLANES  # together: a task may look at 2^44 additions in a lane
 _MERGED = 64  # waiting carries that are added to the high planes at a time
 NEVER = 1 << 62  # a stride so long that no step is looked at
 _AVX512 = 16  # the width that means it
@@ -372,7 +373,7 @@ def in_order(code: Code, values: list[str]) -> list[str]:
     """Append a barrier: what uses the results is computed after `values`. LLVM spills registers if it is left free."""
     if code.width != _AVX512:
         return values
-    kind = code.ty("f32")
+    kind = str(code.ty("f32"))
     constraints = ",".join(["=v"] * len(values) + [str(n) for n in range(len(values))])
     struct = f"!llvm.struct<({', '.join([kind] * len(values))})>"
     found = code.op(

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from numc.passes.kernels.abi import EVERY_OTHER, MOST_STRIDED_SEGMENTS
 from numc.passes.kernels.builder import Function
 
-# The flag of a mask that has a bit for each element passed, those between the lanes included.
-EVERY_OTHER = 1 << 62
 # What a function takes to read by segments: the first segment of each vector, then offset and mask of each segment.
 ARGUMENTS = ("%first", "%segment", "%masks")
 
@@ -92,7 +91,7 @@ def by_segments(
     full = f.compare("eq", f.fetch(masks, some), f.number((1 << width) - 1), "i64")
     full = f.binary("andi", full, f.compare("eq", count, f.number(1), "i64"), "i1")
     found = f.several(f"scf.if {flagged} -> ({', '.join(kinds)}) {{", len(kinds))
-    two = choose([(up_to(1), lambda: at_once(1, 2 * width))], lambda: at_once(3, 2 * width))
+    two = choose([(up_to(1), lambda: at_once(1, 2 * width))], lambda: at_once(MOST_STRIDED_SEGMENTS, 2 * width))
     f.line(f"scf.yield {', '.join(two)} : {', '.join(kinds)}")
     f.line("} else {")
     one = choose(

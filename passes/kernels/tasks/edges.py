@@ -11,30 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from numc.passes.kernels.abi import STREAM, TASK_CONTEXT
 from numc.passes.kernels.builder import APART, Code, Function
 from numc.passes.kernels.micro_kernel import Kernel
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.plan.padding import Plane
 
-# The words of the context a task reads; runtime/src/contract.cpp fills them. Then, for each stream: data and tables.
-# ranges: where the guard's data begins in the packed weight, in f32 numbers. a_largest, b_largest: the largest magnitudes
-# of the operands (encodings), where groups are converted by them; of channels, where those of all batches are. counts:
-# where an observer wants additions counted (counting.py), by this stride and offset.
-CONTEXT = (
-    *("a", "b", "batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run"),
-    *("a_largest", "b_largest", "probe", "counts", "stride", "offset"),
-    *("a_batch", "a_row", "a_k", "b_batch", "b_lane", "b_k"),
-    *("k_first", "k_segment", "k_mask", "lane_first", "lane_segment", "lane_mask", "lane_dense"),
-    *("random", "e_batch", "e_row", "e_lane"),
-)
-_NUMBERS = (
-    *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "ranges", "lane_run"),
-    *("a_largest", "b_largest", "random", "stride", "offset"),
-)
-ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS = 1, 2, 4, 8
 _SHORT = 24  # operations on a vector that may be written once for each vector of a tile
-CHANNELS = -1  # in place of a largest magnitude: the runtime finds one for every row or lane
-SCATTERED = -(2**63)  # in lane_dense, else the offset of a panel's first lane
 
 
 @dataclass(frozen=True)
@@ -76,7 +59,7 @@ class Driver:
 
 def context(f: Function, *names: str) -> list[str]:
     """Load the words of the context called `names`."""
-    return [f.fetch("%context", CONTEXT.index(n), "i64" if n in _NUMBERS else "!llvm.ptr") for n in names]
+    return [f.fetch("%context", TASK_CONTEXT.word(n), TASK_CONTEXT.field(n).mlir_type) for n in names]
 
 
 # What the functions of an edge take: the context, a tile, and where it is.
@@ -88,7 +71,8 @@ EDGE_ARGUMENTS = {
 
 def _base(f: Function, number: int) -> tuple[str, str, str]:
     """Where a batch of a stream begins, and its offsets along rows and lanes."""
-    data, batches, rows, lanes = (f.fetch("%context", len(CONTEXT) + 4 * number + n, "!llvm.ptr") for n in range(4))
+    first = TASK_CONTEXT.words + number * STREAM.words
+    data, batches, rows, lanes = (f.fetch("%context", first + n, "!llvm.ptr") for n in range(STREAM.words))
     return f.at(data, f.fetch(batches, "%batch")), rows, lanes
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 
+from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.chain import emit_fma
 from numc.passes.kernels.datapaths.guarded import Guard, emit_fast_fma
 from numc.passes.kernels.micro_kernel import Kernel, magnitude_range
 from numc.passes.kernels.packing.segments import Read, by_segments, lanes_below
-from numc.passes.kernels.tasks.edges import CONTEXT, DIRECT_ARGUMENTS, Driver, Stream, context, lines_at, load
+from numc.passes.kernels.tasks.edges import DIRECT_ARGUMENTS, Driver, Stream, context, lines_at, load
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.plan.padding import offset_of
 
@@ -151,7 +152,7 @@ class _Edge:
                 f.call("driver_exact", *arguments, types=", ".join(DIRECT_ARGUMENTS.values()))
         with f.when(holds):
             with f.when(self.watched):
-                tile = f.fetch("%context", CONTEXT.index("lane_block"))
+                tile = f.fetch("%context", TASK_CONTEXT.word("lane_block"))
                 for value, at in ((before, f.at("%seen", lane)), (after, f.at(f.at("%seen", tile), lane))):
                     with f.part(width) as code:
                         code.store(value, at, self.mask)
