@@ -1,4 +1,4 @@
-"""The program file: one container of code, weights and description. runtime/src/container.hpp defines the layout."""
+"""The program file: code, weights and their description. runtime/src/program/container.hpp defines the layout."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Weights in the bytes of their number format: what a program file says of them, and how they become float32 again.
 
-The bytes are those of `numc.pack` (docs/arithmetic.md, "Packed storage"); runtime/src/storage.cpp expands them.
+The bytes are those of `numc.pack` (docs/arithmetic.md, "Packed storage"); runtime/src/program/storage.cpp expands them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Storage:
         return batches * size * depth
 
     def record(self) -> bytes:
-        """Return what the `abi` section says of it (runtime/src/storage.hpp)."""
+        """Return what the `abi` section says of it (runtime/src/program/storage.hpp)."""
         e, p = self.encoding, self.panels
         numbers = e.exponent_bits, e.significand_bits, e.subnormals, e.finite, e.parts, e.group, e.top
         side = _SIDES.index("" if p is None else p.side)

@@ -1,4 +1,4 @@
-"""Write runtime/src/generated_abi.hpp: the structures and constants of passes/kernels/abi.py as a C++ header.
+"""Write runtime/src/kernels/generated_abi.hpp: the structures and constants of passes/kernels/abi.py as a C++ header.
 
 Run ``python tools/write_abi.py`` after a change of that table. With ``--check`` nothing is written: the exit status is
 1 if the header is not what the table gives.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from numc.passes.kernels.abi import CONSTANTS, STRUCTURES, Constant, Field, Structure
 
-HEADER = Path(__file__).resolve().parent.parent / "runtime" / "src" / "generated_abi.hpp"
+HEADER = Path(__file__).resolve().parent.parent / "runtime" / "src" / "kernels" / "generated_abi.hpp"
 
 _BEGIN = """\
 // What generated code and the runtime share. Written by tools/write_abi.py from passes/kernels/abi.py: change the table

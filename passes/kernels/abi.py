@@ -1,6 +1,7 @@
 """The structures, flags and numbers that generated code and the C++ runtime share. This is their only definition.
 
-``python tools/write_abi.py`` writes the C++ header runtime/src/generated_abi.hpp from it, and a test compares the two.
+``python tools/write_abi.py`` writes the C++ header runtime/src/kernels/generated_abi.hpp from it, and a test compares
+the two.
 Every field of a structure is a word of 8 bytes: a number or a pointer.
 """
 
@@ -147,7 +148,7 @@ STREAM = Structure(
 TASK_CONTEXT = Structure(
     "TaskContext",
     "What the tasks of one contraction read: sizes, operands and tables of offsets. The runtime fills it in "
-    "(runtime/src/contract.cpp); generated tasks read it (passes/kernels/tasks), and so do observers.",
+    "(runtime/src/kernels/contraction.cpp); generated tasks read it (passes/kernels/tasks), and so do observers.",
     (
         Field("a", "const float *", "The operand that supplies the rows: the address that its offsets count from."),
         Field("b", "const float *", "The operand that supplies the lanes."),
@@ -245,7 +246,8 @@ DESCRIPTOR = Structure(
 
 VALUE_COUNTS = Structure(
     "ValueCounts",
-    "What numc_count_values finds in a tensor (runtime/src/values.cpp): how many elements are of each kind.",
+    "What numc_count_values finds in a tensor (runtime/src/kernels/value_counts.cpp): how many elements of each "
+    "kind there are.",
     (
         Field(
             "exponents",

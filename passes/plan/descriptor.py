@@ -1,4 +1,4 @@
-"""The function that describes one contraction to the runtime, and starts it (runtime/src/contract.cpp)."""
+"""The function that describes one contraction to the runtime, and starts it (runtime/src/kernels/contraction.cpp)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call_text(
     plane: Plane | None,
     calibrated: tuple[int, int] | None = None,
 ) -> str:
-    """The function that describes one contraction to the runtime (runtime/src/contract.cpp) and starts its tasks.
+    """The function that describes one contraction to the runtime (numc_contract) and starts its tasks.
 
     With a plane, the operand of the lanes is what planes are made from: batches are apart as in memory, lanes and k as
     in a plane. calibrated: the largest magnitudes of rows and lanes, if they are given.

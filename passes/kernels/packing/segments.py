@@ -1,7 +1,7 @@
 """Vectors of an operand whose lanes are not adjacent in memory, read as segments by masked loads.
 
 The runtime cuts the offsets along the lanes into segments of adjacent elements, or of every other one (a convolution of
-stride 2); runtime/src/contract.cpp has the other half. Lanes that are not there read as +0, and no memory is touched.
+stride 2; runtime/src/kernels/offset_tables.cpp). Lanes that are not there read as +0, and no memory is touched.
 """
 
 from __future__ import annotations

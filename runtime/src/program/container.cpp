@@ -1,4 +1,4 @@
-#include "container.hpp"
+#include "program/container.hpp"
 
 #include <array>
 #include <cstring>

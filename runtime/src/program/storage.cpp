@@ -1,4 +1,4 @@
-#include "storage.hpp"
+#include "program/storage.hpp"
 
 #include <xmmintrin.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace numc {
 namespace {

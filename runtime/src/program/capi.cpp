@@ -4,12 +4,12 @@
 #include <exception>
 #include <string>
 
-#include "alloc.hpp"
-#include "capi.hpp"
-#include "elf.hpp"
+#include "execution/alloc.hpp"
+#include "program/capi.hpp"
+#include "loader/elf.hpp"
 #include "error.hpp"
 #include "numc.h"
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace numc {
 

@@ -1,4 +1,4 @@
-#include "elf.hpp"
+#include "loader/elf.hpp"
 
 #include <ar.h>
 #include <elf.h>

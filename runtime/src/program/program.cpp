@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "alloc.hpp"
-#include "capi.hpp"
-#include "container.hpp"
-#include "elf.hpp"
+#include "execution/alloc.hpp"
+#include "program/capi.hpp"
+#include "program/container.hpp"
+#include "loader/elf.hpp"
 #include "error.hpp"
 #include "numc.h"
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace numc {
 namespace {

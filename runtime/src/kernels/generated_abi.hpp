@@ -49,7 +49,7 @@ struct Stream {
 static_assert(sizeof(Stream) == 32, "generated code counts words of 8 bytes");
 
 // What the tasks of one contraction read: sizes, operands and tables of offsets. The runtime fills it in
-// (runtime/src/contract.cpp); generated tasks read it (passes/kernels/tasks), and so do observers.
+// (runtime/src/kernels/contraction.cpp); generated tasks read it (passes/kernels/tasks), and so do observers.
 struct TaskContext {
   // The operand that supplies the rows: the address that its offsets count from.
   const float *a;
@@ -154,7 +154,8 @@ struct Descriptor {
 };
 static_assert(sizeof(Descriptor) == 104, "generated code counts words of 8 bytes");
 
-// What numc_count_values finds in a tensor (runtime/src/values.cpp): how many elements are of each kind.
+// What numc_count_values finds in a tensor (runtime/src/kernels/value_counts.cpp): how many elements of each kind there
+// are.
 struct ValueCounts {
   // Finite numbers x other than zero by floor(log2(abs(x))), from kLeastExponent to 127.
   int64_t exponents[277];

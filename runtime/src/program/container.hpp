@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "storage.hpp"
+#include "program/storage.hpp"
 
 namespace numc {
 

@@ -1,4 +1,4 @@
-#include "run.hpp"
+#include "execution/run.hpp"
 
 #include <immintrin.h>
 #include <sched.h>

@@ -2,9 +2,9 @@
 // run over its tasks. The order of the words of both structs is that of passes/kernels/tasks/edges.py.
 #include <new>
 
-#include "generated_abi.hpp"
+#include "kernels/generated_abi.hpp"
 #include "numc.h"
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "numc.h"
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace numc {
 namespace {

@@ -1,6 +1,6 @@
 // Adds up what the kernels of a task counted (passes/kernels/datapaths/counting.py): each bit of each lane is a counter, of which a plane has
 // the bits of one weight.
-#include "generated_abi.hpp"
+#include "kernels/generated_abi.hpp"
 #include "numc.h"
 
 namespace {

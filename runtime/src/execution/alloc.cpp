@@ -2,7 +2,7 @@
 // after the first takes no page faults. Small blocks are kept per thread, without a lock; large ones in one list that is
 // shared (a result is often freed on another thread than the one that made it) and bounded, the oldest leaving first:
 // before more comes from the system, what is kept and what is in use shrink to little more than was ever in use.
-#include "alloc.hpp"
+#include "execution/alloc.hpp"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include <new>
 
 #include "numc.h"
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace numc {
 

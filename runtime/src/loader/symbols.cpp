@@ -5,7 +5,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "elf.hpp"
+#include "loader/elf.hpp"
 #include "numc.h"
 
 namespace numc {

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "numc.h"
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace {
 

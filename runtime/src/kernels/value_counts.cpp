@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "generated_abi.hpp"
+#include "kernels/generated_abi.hpp"
 #include "numc.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "run.hpp"
+#include "execution/run.hpp"
 
 namespace numc {
 namespace {
