@@ -1,32 +1,27 @@
 #include "loader/elf.hpp"
 
-#include <ar.h>
 #include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <limits>
+#include <map>
 #include <set>
 #include <vector>
 
-#include "error.hpp"
+#include "loader/relocatable.hpp"
 
 namespace numc {
 namespace {
 
-constexpr uint64_t kMaxImage = uint64_t{1} << 30;  // 32-bit displacements inside the image can then never overflow
-constexpr size_t kStubSize = 16;                   // jmp *2(%rip); pad; .quad target
+constexpr size_t kStubSize = 16;  // jmp *2(%rip); two bytes of padding; the address to jump to
 
 #ifndef R_X86_64_REX2_GOTPCRELX
 constexpr uint32_t R_X86_64_REX2_GOTPCRELX = 43;
 #endif
 
-bool inside(uint64_t offset, uint64_t length, uint64_t total) { return offset <= total && length <= total - offset; }
-
 uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
-
-[[noreturn]] void bad(const std::string &what) { throw Error("object code: " + what); }
 
 // How a section is protected once relocated. The order is the order in the image.
 enum Group { kCode, kReadOnly, kData, kZero, kGroups };
@@ -54,14 +49,10 @@ bool needs_stub(uint32_t type) {
 
 class Loader {
  public:
-  Loader(Object &object, const uint8_t *bytes, size_t size) : object_(object) { add_units(bytes, size); }
+  Loader(Object &object, const uint8_t *bytes, size_t size) : object_(object), units_(read_objects(bytes, size)) {}
 
-  void load() {
-    for (auto &unit : units_) {
-      read_headers(unit);
-      read_symbols(unit);
-      scan_relocations(unit);
-    }
+  void load(const Tools &tools) {
+    for (auto &unit : units_) scan_relocations(unit);
     resolve();
     lay_out();
     for (auto &unit : units_) {
@@ -71,139 +62,18 @@ class Loader {
     }
     protect();
     publish();
+    tell(tools);
     run_constructors();
   }
 
  private:
-  struct Symbol {
-    Elf64_Sym elf{};
-    std::string name;
-    bool used = false, got = false, stub = false;
-    bool loaded = false, unusable = false;
-    uint64_t got_offset = 0, stub_offset = 0, common_offset = 0;
-    uint64_t address = 0;
-    const Symbol *definition = nullptr;  // in another object
-  };
-
-  // One relocatable object.
-  struct Unit {
-    const uint8_t *bytes;
-    size_t size;
-    std::vector<Elf64_Shdr> sections;
-    std::vector<uint64_t> offsets;  // of each loaded section in the image
-    std::vector<Symbol> symbols;
-    size_t symtab = 0;
-
-    // Copies one record out: the object need not be aligned.
-    template <typename T>
-    T read(uint64_t offset) const {
-      if (!inside(offset, sizeof(T), size)) bad("truncated");
-      T value;
-      std::memcpy(&value, bytes + offset, sizeof(T));
-      return value;
-    }
-  };
-
-  // The members of an `ar` archive, or the one object there is.
-  void add_units(const uint8_t *bytes, size_t size) {
-    if (size < SARMAG || std::memcmp(bytes, ARMAG, SARMAG) != 0) {
-      units_.push_back(Unit{bytes, size, {}, {}, {}, 0});
-      return;
-    }
-    for (size_t at = SARMAG; at < size;) {
-      ar_hdr header;
-      if (!inside(at, sizeof header, size)) bad("truncated archive");
-      std::memcpy(&header, bytes + at, sizeof header);
-      at += sizeof header;
-      uint64_t length = 0;
-      for (const char digit : header.ar_size) {
-        if (digit == ' ') break;
-        if (digit < '0' || digit > '9') bad("malformed archive");
-        length = length * 10 + static_cast<uint64_t>(digit - '0');
-      }
-      if (std::memcmp(header.ar_fmag, ARFMAG, 2) != 0) bad("malformed archive");
-      if (!inside(at, length, size)) bad("truncated archive");
-      units_.push_back(Unit{bytes + at, length, {}, {}, {}, 0});
-      at += length + length % 2;
-    }
-    if (units_.empty()) bad("empty archive");
-  }
-
-  static void read_headers(Unit &unit) {
-    if (unit.size < sizeof(Elf64_Ehdr) || std::memcmp(unit.bytes, ELFMAG, SELFMAG) != 0) bad("not an ELF file");
-    const auto header = unit.read<Elf64_Ehdr>(0);
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-        header.e_machine != EM_X86_64)
-      bad("not for x86-64 (machine " + std::to_string(header.e_machine) + ")");
-    if (header.e_type != ET_REL) bad("not a relocatable object (type " + std::to_string(header.e_type) + ")");
-    if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) bad("no section table");
-    if (!inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), unit.size)) bad("truncated section table");
-    for (unsigned i = 0; i < header.e_shnum; ++i) {
-      auto section = unit.read<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
-      if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL &&
-          !inside(section.sh_offset, section.sh_size, unit.size))
-        bad("section " + std::to_string(i) + " is truncated");
-      if (section.sh_flags & SHF_ALLOC) {
-        if (section.sh_size > kMaxImage) bad("section " + std::to_string(i) + " is larger than 1 GiB");
-        if (section.sh_addralign > 4096 || (section.sh_addralign & (section.sh_addralign - 1)) != 0)
-          bad("section " + std::to_string(i) + " has alignment " + std::to_string(section.sh_addralign));
-        if (section.sh_flags & SHF_TLS) bad("thread-local variables are not supported");
-      }
-      unit.sections.push_back(section);
-    }
-  }
-
-  static void read_symbols(Unit &unit) {
-    for (size_t i = 0; i < unit.sections.size(); ++i) {
-      if (unit.sections[i].sh_type != SHT_SYMTAB) continue;
-      if (unit.symtab != 0) bad("two symbol tables");
-      unit.symtab = i;
-    }
-    if (unit.symtab == 0) bad("no symbol table");
-    const auto &table = unit.sections[unit.symtab];
-    if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= unit.sections.size() ||
-        unit.sections[table.sh_link].sh_type != SHT_STRTAB)
-      bad("malformed symbol table");
-    const auto &strings = unit.sections[table.sh_link];
-    const uint64_t count = table.sh_size / sizeof(Elf64_Sym);
-    for (uint64_t i = 0; i < count; ++i) {
-      Symbol symbol;
-      symbol.elf = unit.read<Elf64_Sym>(table.sh_offset + i * sizeof(Elf64_Sym));
-      const uint64_t at = symbol.elf.st_name;
-      if (at >= strings.sh_size) {
-        if (at != 0) bad("symbol " + std::to_string(i) + " has no name");
-      } else {
-        const char *text = reinterpret_cast<const char *>(unit.bytes + strings.sh_offset + at);
-        symbol.name.assign(text, strnlen(text, strings.sh_size - at));
-      }
-      unit.symbols.push_back(std::move(symbol));
-    }
-  }
-
-  // A relocation section matters when it patches a section that is loaded.
-  static bool is_loaded(const Unit &unit, const Elf64_Shdr &rela) {
-    return rela.sh_info < unit.sections.size() && (unit.sections[rela.sh_info].sh_flags & SHF_ALLOC) != 0;
-  }
-
-  template <typename Visit>
-  static void for_each_relocation(Unit &unit, const Elf64_Shdr &rela, Visit visit) {
-    if (rela.sh_info >= unit.sections.size()) bad("relocations of a section that is not there");
-    if (!is_loaded(unit, rela)) return;
-    if (rela.sh_entsize != sizeof(Elf64_Rela) || rela.sh_link != unit.symtab) bad("malformed relocation section");
-    for (uint64_t i = 0; i < rela.sh_size / sizeof(Elf64_Rela); ++i) {
-      const auto entry = unit.read<Elf64_Rela>(rela.sh_offset + i * sizeof(Elf64_Rela));
-      const uint64_t index = ELF64_R_SYM(entry.r_info);
-      if (index >= unit.symbols.size()) bad("relocation with symbol " + std::to_string(index));
-      visit(entry, unit.symbols[index], static_cast<uint32_t>(ELF64_R_TYPE(entry.r_info)));
-    }
-  }
-
   // Finds which symbols need a GOT slot or a call stub, and whether the image must lie in the low 2 GiB.
-  void scan_relocations(Unit &unit) {
+  void scan_relocations(Relocatable &unit) {
     for (const auto &section : unit.sections) {
-      if (section.sh_type == SHT_REL && is_loaded(unit, section)) bad("relocations without addends are not supported");
+      if (section.sh_type == SHT_REL && unit.patches_loaded_code(section))
+        bad_object("relocations without addends are not supported");
       if (section.sh_type != SHT_RELA) continue;
-      for_each_relocation(unit, section, [this](const Elf64_Rela &, Symbol &symbol, uint32_t type) {
+      unit.for_each_relocation(section, [this](const Elf64_Rela &, Symbol &symbol, uint32_t type) {
         symbol.used = true;
         symbol.got |= needs_got(type);
         symbol.stub |= needs_stub(type) && symbol.elf.st_shndx == SHN_UNDEF;
@@ -212,8 +82,8 @@ class Loader {
     }
   }
 
-  // Gives every undefined symbol its definition: in another object, or in the runtime.
-  void resolve() {
+  // The symbols that objects define for others, by name. A weak definition yields to one that is not weak.
+  std::unordered_map<std::string, const Symbol *> definitions() const {
     std::unordered_map<std::string, const Symbol *> defined;
     for (const auto &unit : units_) {
       for (const auto &symbol : unit.symbols) {
@@ -221,10 +91,17 @@ class Loader {
         if (symbol.elf.st_shndx == SHN_UNDEF || binding == STB_LOCAL || symbol.name.empty()) continue;
         const auto [place, is_new] = defined.emplace(symbol.name, &symbol);
         if (is_new || binding == STB_WEAK) continue;
-        if (ELF64_ST_BIND(place->second->elf.st_info) != STB_WEAK) bad("symbol " + symbol.name + " is defined twice");
+        if (ELF64_ST_BIND(place->second->elf.st_info) != STB_WEAK)
+          bad_object("symbol " + symbol.name + " is defined twice");
         place->second = &symbol;
       }
     }
+    return defined;
+  }
+
+  // Gives every undefined symbol its definition: in another object, or in the runtime.
+  void resolve() {
+    const auto defined = definitions();
     std::set<std::string> missing;
     for (auto &unit : units_) {
       for (auto &symbol : unit.symbols) {
@@ -233,7 +110,7 @@ class Loader {
         const auto found = defined.find(symbol.name);
         if (found != defined.end()) {
           symbol.definition = found->second;
-          symbol.stub = false;  // one image: never too far
+          symbol.stub = false;  // in the same image every call reaches it
           continue;
         }
         symbol.address = reinterpret_cast<uint64_t>(runtime_symbol(symbol.name));
@@ -242,7 +119,7 @@ class Loader {
     }
     std::string listed;
     for (const auto &name : missing) listed += (listed.empty() ? "" : ", ") + name;
-    if (!listed.empty()) bad("needs symbols that the runtime does not have: " + listed);
+    if (!listed.empty()) bad_object("needs symbols that the runtime does not have: " + listed);
   }
 
   static Group group_of(const Elf64_Shdr &section) {
@@ -255,7 +132,7 @@ class Loader {
     cursor_ = align_up(cursor_, alignment == 0 ? 1 : alignment);
     const uint64_t at = cursor_;
     cursor_ += size;
-    if (cursor_ > kMaxImage) bad("larger than 1 GiB");
+    if (cursor_ > kMaxImage) bad_object("larger than 1 GiB");
     return at;
   }
 
@@ -280,14 +157,14 @@ class Loader {
           if (symbol.elf.st_shndx != SHN_COMMON) return;
           const uint64_t alignment = symbol.elf.st_value;
           if (alignment > 4096 || (alignment & (alignment - 1)) != 0 || symbol.elf.st_size > kMaxImage)
-            bad("malformed common symbol " + symbol.name);
+            bad_object("malformed common symbol " + symbol.name);
           symbol.common_offset = place(symbol.elf.st_size, alignment);
         });
     }
     const uint64_t total = align_up(cursor_ + 1, page);
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | (low_ ? MAP_32BIT : 0);
     void *memory = mmap(nullptr, total, PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (memory == MAP_FAILED) bad("no memory for " + std::to_string(total) + " bytes of code");
+    if (memory == MAP_FAILED) bad_object("no memory for " + std::to_string(total) + " bytes of code");
     object_.base_ = base_ = static_cast<uint8_t *>(memory);
     object_.size_ = total;
     object_.code_size_ = group_begin_[kReadOnly];
@@ -296,11 +173,11 @@ class Loader {
     for_each_symbol([this](Symbol &symbol) { link(symbol); });
   }
 
-  void place_sections(Unit &unit, int group) {
+  void place_sections(Relocatable &unit, int group) {
     for (size_t i = 0; i < unit.sections.size(); ++i) {
       const auto &section = unit.sections[i];
       if (!(section.sh_flags & SHF_ALLOC) || section.sh_type == SHT_NULL || group_of(section) != group) continue;
-      if (group == kCode && section.sh_type == SHT_NOBITS) bad("code section without contents");
+      if (group == kCode && section.sh_type == SHT_NOBITS) bad_object("code section without contents");
       unit.offsets[i] = place(section.sh_size, section.sh_addralign);
     }
   }
@@ -311,12 +188,12 @@ class Loader {
       for (auto &symbol : unit.symbols) visit(symbol);
   }
 
-  void assign(const Unit &unit, Symbol &symbol) {
+  void assign(const Relocatable &unit, Symbol &symbol) {
     const auto &elf = symbol.elf;
     const auto base = reinterpret_cast<uint64_t>(base_);
     const int type = ELF64_ST_TYPE(elf.st_info);
     if (symbol.used && (type == STT_TLS || type == STT_GNU_IFUNC))
-      bad("symbol " + symbol.name + " is thread-local or indirect: not supported");
+      bad_object("symbol " + symbol.name + " is thread-local or indirect: not supported");
     if (elf.st_shndx == SHN_UNDEF) {
       if (symbol.name == "_GLOBAL_OFFSET_TABLE_") symbol.address = base + got_;
       if (symbol.name == "__dso_handle") symbol.address = base;
@@ -327,14 +204,14 @@ class Loader {
     } else if (elf.st_shndx < unit.sections.size()) {
       const auto &section = unit.sections[elf.st_shndx];
       if (section.sh_flags & SHF_ALLOC) {
-        if (elf.st_value > section.sh_size) bad("symbol " + symbol.name + " lies outside its section");
+        if (elf.st_value > section.sh_size) bad_object("symbol " + symbol.name + " lies outside its section");
         symbol.address = base + unit.offsets[elf.st_shndx] + elf.st_value;
         symbol.loaded = true;
       } else if (symbol.used && type != STT_SECTION) {
         symbol.unusable = true;  // only debug sections, which are not loaded, refer to it
       }
     } else {
-      bad("symbol " + symbol.name + " is in section " + std::to_string(elf.st_shndx) + ", which is not there");
+      bad_object("symbol " + symbol.name + " is in section " + std::to_string(elf.st_shndx) + ", which is not there");
     }
   }
 
@@ -350,7 +227,7 @@ class Loader {
     if (symbol.got) std::memcpy(base_ + symbol.got_offset, &symbol.address, 8);
   }
 
-  void copy_sections(const Unit &unit) {
+  void copy_sections(const Relocatable &unit) {
     for (size_t i = 0; i < unit.sections.size(); ++i) {
       const auto &section = unit.sections[i];
       if ((section.sh_flags & SHF_ALLOC) && section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL)
@@ -358,11 +235,11 @@ class Loader {
     }
   }
 
-  void relocate(Unit &unit, const Elf64_Shdr &rela) {
-    for_each_relocation(unit, rela, [&](const Elf64_Rela &entry, Symbol &symbol, uint32_t type) {
+  void relocate(Relocatable &unit, const Elf64_Shdr &rela) {
+    unit.for_each_relocation(rela, [&](const Elf64_Rela &entry, Symbol &symbol, uint32_t type) {
       const auto &target = unit.sections[rela.sh_info];
-      if (target.sh_type == SHT_NOBITS) bad("relocation in a section without contents");
-      if (symbol.unusable) bad("loaded code refers to " + symbol.name + ", which is not loaded");
+      if (target.sh_type == SHT_NOBITS) bad_object("relocation in a section without contents");
+      if (symbol.unusable) bad_object("loaded code refers to " + symbol.name + ", which is not loaded");
       const auto base = reinterpret_cast<uint64_t>(base_);
       const uint64_t s = symbol.address, a = static_cast<uint64_t>(entry.r_addend);
       const uint64_t got = base + got_, g = base + symbol.got_offset;
@@ -390,13 +267,13 @@ class Loader {
         case R_X86_64_GOTPCRELX:
         case R_X86_64_REX_GOTPCRELX:
         case R_X86_64_REX2_GOTPCRELX: value = g + a - p; break;
-        default: bad("relocation type " + std::to_string(type) + " is not supported");
+        default: bad_object("relocation type " + std::to_string(type) + " is not supported");
       }
-      if (!inside(at, width == kWord64 ? 8 : 4, target.sh_size)) bad("relocation outside its section");
+      if (!inside(at, width == kWord64 ? 8 : 4, target.sh_size)) bad_object("relocation outside its section");
       const auto signed_value = static_cast<int64_t>(value);
       if ((width == kSigned32 && signed_value != static_cast<int32_t>(signed_value)) ||
           (width == kUnsigned32 && value > std::numeric_limits<uint32_t>::max()))
-        bad("relocation of type " + std::to_string(type) + " against '" + symbol.name + "' is out of range");
+        bad_object("relocation of type " + std::to_string(type) + " against '" + symbol.name + "' is out of range");
       std::memcpy(base_ + unit.offsets[rela.sh_info] + at, &value, width == kWord64 ? 8 : 4);
     });
   }
@@ -404,7 +281,7 @@ class Loader {
   void protect() {
     const auto set = [this](uint64_t begin, uint64_t end, int protection) {
       if (end > begin && mprotect(base_ + begin, end - begin, protection) != 0)
-        bad("this system refuses to make loaded code executable");
+        bad_object("this system refuses to make loaded code executable");
     };
     set(0, group_begin_[kReadOnly], PROT_READ | PROT_EXEC);
     set(group_begin_[kReadOnly], group_begin_[kData], PROT_READ);
@@ -417,6 +294,30 @@ class Loader {
     });
   }
 
+  // Tells the profiler and the debugger, where they want to know, what has been loaded and where.
+  void tell(const Tools &tools) {
+    if (tools.perf != Tools::kNoPerf) tell_perf(tools.perf, functions());
+    if (!tools.gdb) return;
+    for (const auto &unit : units_) object_.debugged_.push_back(std::make_unique<DebuggedObject>(unit, base_));
+  }
+
+  // The functions in ascending order of their addresses. One that has several names is listed once, by a global one.
+  std::vector<LoadedFunction> functions() {
+    std::map<uint64_t, const Symbol *> found;
+    for_each_symbol([&found](const Symbol &symbol) {
+      if (!symbol.loaded || ELF64_ST_TYPE(symbol.elf.st_info) != STT_FUNC || symbol.elf.st_size == 0) return;
+      const Symbol *&listed = found[symbol.address];
+      if (listed == nullptr || ELF64_ST_BIND(listed->elf.st_info) == STB_LOCAL) listed = &symbol;
+    });
+    std::vector<LoadedFunction> listed;
+    for (const auto &[address, symbol] : found) {
+      auto *const code = reinterpret_cast<const uint8_t *>(address);
+      const bool whole = object_.is_code(code) && object_.is_code(code + symbol->elf.st_size - 1);
+      if (whole) listed.push_back({symbol->name, code, symbol->elf.st_size});
+    }
+    return listed;
+  }
+
   void run_constructors() {
     for (const auto &unit : units_) {
       for (size_t i = 0; i < unit.sections.size(); ++i) {
@@ -426,7 +327,7 @@ class Loader {
           uint64_t address;
           std::memcpy(&address, base_ + unit.offsets[i] + 8 * k, 8);
           auto *constructor = reinterpret_cast<void (*)()>(address);
-          if (!object_.is_code(reinterpret_cast<void *>(address))) bad("constructor outside the code");
+          if (!object_.is_code(reinterpret_cast<void *>(address))) bad_object("constructor outside the code");
           constructor();
         }
       }
@@ -434,7 +335,7 @@ class Loader {
   }
 
   Object &object_;
-  std::vector<Unit> units_;
+  std::vector<Relocatable> units_;  // what is loaded as one image
   bool low_ = false;
   uint64_t cursor_ = 0, got_ = 0;
   uint64_t group_begin_[kGroups] = {};
@@ -442,15 +343,20 @@ class Loader {
 };
 
 Object::Object(const uint8_t *bytes, size_t size) {
+  const Tools tools = requested_tools();
   try {
-    Loader(*this, bytes, size).load();
+    Loader(*this, bytes, size).load(tools);
   } catch (...) {
+    debugged_.clear();
     if (base_ != nullptr) munmap(base_, size_);
     throw;
   }
 }
 
-Object::~Object() { munmap(base_, size_); }
+Object::~Object() {
+  debugged_.clear();
+  munmap(base_, size_);
+}
 
 void *Object::symbol(const std::string &name) const {
   const auto found = symbols_.find(name);

@@ -317,6 +317,7 @@ extern "C" {
 
 numc_program *numc_program_load(const char *path, char **error) {
   return guarded<numc_program *>(error, nullptr, [&] {
+    requested_tools();  // what it refuses is no fault of the file
     try {
       auto program = std::make_unique<numc_program>();
       program->mapping = std::make_unique<Mapping>(path);
