@@ -1,127 +1,49 @@
-// One contraction: from the sizes and strides of its operands to the offset tables its kernel reads, its blocks, and the
-// run over its tasks. The order of the words of both structs is that of passes/kernels/tasks/edges.py.
+// numc_contract: turns the description of one contraction into what its kernel reads, the TaskContext, chooses how much
+// one task computes, and runs the tasks.
 #include <new>
 
-#include "kernels/generated_abi.hpp"
-#include "numc.h"
 #include "execution/run.hpp"
+#include "kernels/channel_magnitudes.hpp"
+#include "kernels/generated_abi.hpp"
+#include "kernels/offset_tables.hpp"
+#include "numc.h"
 
+namespace numc {
 namespace {
 
-using namespace numc;
-
-// A task keeps its accumulators in this many f32 numbers, and packs at most this many rows at a time.
+// A task keeps its accumulators in this many float32 numbers, and packs at most this many rows at a time; where rows are
+// packed already it takes at most kRows.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 256, kRows = 1024;
-constexpr int64_t kPacking = 6, kReading = 2, kSmall = 1 << 17, kIdentity = 16384;
+// The cost of packing a vector, and of reading one that was packed before, in operations on a vector register.
+constexpr int64_t kPacking = 6, kReading = 2;
+// A product of fewer multiplications than this is done before another thread has woken up.
+constexpr int64_t kSmall = 1 << 17;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-struct Arena {
-  int64_t *next;
-  int64_t *take(int64_t count) { return (next += count) - count; }
+// The four groups of dimensions of a contraction.
+struct Shape {
+  Dimensions batch, row, lane, k;
+  int64_t rank;  // the number of all dimensions
 };
 
-struct Group {
-  const int64_t *sizes;
-  int64_t dims, offset, count;
-};
-
-// A group is a sequence of runs of `length` elements, `stride` apart from one to the next.
-struct Runs {
-  int64_t length, stride;
-};
-
-Runs runs(const Group &group, const int64_t *strides) {
-  strides += group.offset;
-  Runs found{1, 1};
-  for (int64_t d = group.dims - 1; d >= 0; --d) {
-    if (group.sizes[d] == 1) continue;
-    if (found.length == 1) found.stride = strides[d];
-    if (strides[d] != found.length * found.stride) break;
-    found.length *= group.sizes[d];
+Shape shape_of(const Descriptor &d) {
+  Shape s{};
+  Dimensions *const groups[4] = {&s.batch, &s.row, &s.lane, &s.k};
+  for (int g = 0; g < 4; ++g) {
+    Dimensions &group = *groups[g];
+    group = {d.words + s.rank, d.dims[g], s.rank, 1};
+    for (int64_t n = 0; n < group.rank; ++n) group.count *= group.sizes[n];
+    s.rank += group.rank;
   }
-  return found;
+  return s;
 }
 
-// The table of a group whose elements are adjacent.
-struct Identity {
-  int64_t offsets[kIdentity];
-  constexpr Identity() : offsets() {
-    for (int64_t i = 0; i < kIdentity; ++i) offsets[i] = i;
-  }
-};
-constexpr Identity identity;
-
-// The offset of every index combination of a group, the last dimension fastest.
-const int64_t *table(Arena &arena, const Group &group, const int64_t *strides) {
-  const Runs run = runs(group, strides);
-  if (run.stride == 1 && run.length == group.count && group.count <= kIdentity) return identity.offsets;
-  int64_t *const out = arena.take(group.count);
-  if (group.count == 0) return out;
-  strides += group.offset;
-  out[0] = 0;
-  int64_t filled = 1, d = group.dims - 1;
-  if (d >= 0) {
-    const int64_t size = group.sizes[d];
-    for (; filled < size; filled *= 2) {
-      const int64_t more = filled < size - filled ? filled : size - filled, step = filled * strides[d];
-      for (int64_t i = 0; i < more; ++i) out[filled + i] = out[i] + step;
-    }
-    filled = size, --d;
-  }
-  for (; d >= 0; --d) {
-    int64_t *to = out + filled;
-    for (int64_t i = 1; i < group.sizes[d]; ++i)
-      for (int64_t j = 0; j < filled; ++j) *to++ = out[j] + i * strides[d];
-    filled *= group.sizes[d];
-  }
-  return out;
-}
-
-// The same in memory of its own, filled up with zeros to a multiple of `round`: kernels read whole panels.
-const int64_t *whole_table(Arena &arena, const Group &group, const int64_t *strides, int64_t round) {
-  const int64_t *const from = table(arena, group, strides);
-  const int64_t size = ceil_div(group.count, round) * round;
-  int64_t *const out = arena.take(size);
-  for (int64_t i = 0; i < size; ++i) out[i] = i < group.count ? from[i] : 0;
-  return out;
-}
-
-// Cuts every vector of a table into segments of adjacent elements; a segment starts where its lane 0 would be. Where
-// elements are two apart (a convolution of stride 2), the mask has a bit for each element passed, and a flag.
-void segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &run, int64_t width, int64_t round,
-              const int64_t *&first, const int64_t *&start, const int64_t *&mask) {
-  const int64_t vectors = ceil_div(ceil_div(count, width), round) * round;
-  int64_t *const firsts = arena.take(vectors + 1), *const starts = arena.take(count), *const masks = arena.take(count);
-  first = firsts, start = starts, mask = masks;
-  int64_t n = 0;
-  for (int64_t v = 0; v < vectors; ++v) {
-    firsts[v] = n;
-    const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
-    if (begin >= end) continue;
-    const int64_t pieces = (end - 1) / run.length - begin / run.length + 1;
-    const int64_t stride = run.stride == 2 && pieces <= kMostStridedSegments ? 2 : 1;
-    const int64_t length = run.stride == stride ? run.length : 1;
-    for (int64_t i = begin, j; i < end; i = j) {
-      j = i + length - i % length;
-      if (j > end) j = end;
-      starts[n] = offsets[i] - (i - begin) * stride;
-      int64_t bits = ((int64_t{1} << (j - i)) - 1) << (i - begin);
-      if (stride == 2) {
-        bits = kEveryOther;
-        for (int64_t lane = i - begin; lane < j - begin; ++lane) bits |= int64_t{1} << lane * 2;
-      }
-      masks[n++] = bits;
-    }
-  }
-  firsts[vectors] = n;
-}
-
-// Sizes of what one task does. They cannot change a result: a tile of accumulators belongs to one task.
+// Chooses the sizes of the block of output that one task computes. They cannot change a result, because an accumulator
+// belongs to one task.
 //
-// More tasks share out better, and threads that are slower or late do fewer of them, but every task packs its own operands
-// and reads packed ones from further away. The estimate counts vector operations per step of k: one for each vector of
-// accumulators, kPacking for each vector that is packed, kReading for one that was, a quarter of a task for the wait.
+// More tasks can be shared out more evenly among threads that are slow or start late. But every task packs its own
+// operands, and reads those that are packed already from memory further away. The estimate counts vector operations for
+// each step of k: one for each vector of accumulators, kPacking for each vector that is packed, kReading for each that
+// was packed before, and a quarter of a task for the time that threads wait at the end.
 void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
   const bool rows_packed = d.flags & kRowsPacked, lanes_packed = d.flags & kLanesPacked;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
@@ -149,148 +71,128 @@ void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
   c.lane_block = (d.flags & kWholeLanes ? all_lanes : best_lanes) * d.tile_lanes;
 }
 
-void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Group (&groups)[4], int64_t dims, bool watched) {
-  const int64_t *stream = d.words + dims;
-  const Group &batch = groups[0], &row = groups[1], &lane = groups[2], &k = groups[3];
-  const auto next = [&](const float *&data) {
-    data = reinterpret_cast<const float *>(stream[0]) + stream[1];
-    const int64_t *const strides = stream + 2;
-    stream = strides + dims;
-    return strides;
-  };
-  const int64_t *strides = next(c.a);
-  c.a_batch = table(arena, batch, strides);
-  if (!(d.flags & kRowsPacked)) {
-    c.a_row = table(arena, row, strides);
-    c.a_k = table(arena, k, strides);
-    segments(arena, c.a_k, k.count, runs(k, strides), d.width, 1, c.k_first, c.k_segment, c.k_mask);
-  }
-  const int64_t *const of_b = next(c.b);
-  c.b_batch = table(arena, batch, of_b);
-  int64_t length = lane.count;
-  for (int64_t s = 0; s < d.streams - 2; ++s) {
-    Stream &x = c.streams[s];
-    strides = next(x.data);
-    x.batch = table(arena, batch, strides);
-    x.row = table(arena, row, strides);
-    x.lane = table(arena, lane, strides);
-    bool used = false;
-    for (int64_t n = 0; n < lane.dims; ++n) used = used || strides[lane.offset + n] != 0;
-    if (!used) continue;
-    // Run lengths are products of trailing sizes: the shortest divides the others.
-    const Runs run = runs(lane, strides);
-    const int64_t adjacent = run.stride == 1 ? run.length : 1;
-    if (adjacent < length) length = adjacent;
-  }
-  c.lane_run = length;
-  // Whole planes are read by what the kernel knows of them; an observer looks lanes up.
-  const bool known = d.flags & kWholeLanes && length >= lane.count && !watched;
-  if (!(d.flags & kLanesPacked) && !known) {
-    const Runs run = runs(lane, of_b);
-    c.b_lane = table(arena, lane, of_b);
-    c.b_k = table(arena, k, of_b);
-    segments(arena, c.b_lane, lane.count, run, d.width, d.tile_lanes / d.width, c.lane_first, c.lane_segment,
-             c.lane_mask);
-    int64_t *const dense = arena.take(ceil_div(lane.count, d.tile_lanes));
-    c.lane_dense = dense;
-    for (int64_t p = 0, i = 0; i < lane.count; ++p, i += d.tile_lanes) {
-      const bool whole = run.stride == 1 && i % run.length + d.tile_lanes <= run.length;
-      dense[p] = whole ? c.b_lane[i] : kScattered;
-    }
-  }
-  if ((d.flags & kDraws) == 0) return;
-  c.random = d.random;
-  c.e_batch = whole_table(arena, batch, stream, 1);
-  c.e_row = whole_table(arena, row, stream, d.tile_rows);
-  c.e_lane = whole_table(arena, lane, stream, d.tile_lanes);
+// How many words the context and all its tables take at most.
+int64_t context_words(const Descriptor &d, const Shape &s) {
+  const int64_t streams = d.streams - 2, batches = s.batch.count, rows = s.row.count, lanes = s.lane.count;
+  const int64_t head = static_cast<int64_t>(sizeof(TaskContext) + sizeof(Stream) * streams) / 8;
+  const int64_t offsets = (2 + streams) * batches + (1 + streams) * rows + (4 + streams) * lanes + 4 * s.k.count;
+  const int64_t panels = ceil_div(lanes, d.tile_lanes);
+  const int64_t first_segments = ceil_div(s.k.count, d.width) + panels * (d.tile_lanes / d.width) + 2;
+  const int64_t elements = (d.flags & kDraws) != 0 ? 2 * (batches + rows + lanes) + d.tile_rows + d.tile_lanes : 0;
+  return head + offsets + first_segments + elements;
 }
 
-// The largest magnitude of every row or lane over k, in whole panels for each batch; zeros behind the last one.
-struct Channels {
-  const float *data;
-  const int64_t *batch, *place, *k;
-  int64_t count, depth, padded, pieces;
-  int32_t *out;
+// Reads the operands of a descriptor one after the other: each is a pointer, a first offset and a stride for each
+// dimension.
+struct OperandReader {
+  const int64_t *words;
+  int64_t rank;
+
+  // Stores the address of the first element and returns the strides.
+  const int64_t *next(const float *&data) {
+    data = reinterpret_cast<const float *>(words[0]) + words[1];
+    const int64_t *const strides = words + 2;
+    words = strides + rank;
+    return strides;
+  }
 };
 
-constexpr int64_t kPiece = 16;
-
-void find_channels(void *context, int64_t begin, int64_t end) {
-  const Channels &c = *static_cast<Channels *>(context);
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t batch = task / c.pieces, first = task % c.pieces * kPiece;
-    const int64_t last = c.count - first < kPiece ? c.count : first + kPiece;
-    int32_t most[kPiece] = {};
-    for (int64_t k = 0; k < c.depth; ++k) {
-      const float *const x = c.data + c.batch[batch] + c.k[k];
-      for (int64_t p = first; p < last; ++p) {
-        int32_t bits;
-        __builtin_memcpy(&bits, x + c.place[p], 4);
-        bits &= 0x7fffffff;
-        if (bits > most[p - first]) most[p - first] = bits;
-      }
-    }
-    for (int64_t p = first; p < last; ++p) c.out[batch * c.padded + p] = most[p - first];
+// Fills the tables of the prologue's and epilogue's operands, and finds how many lanes are adjacent in all of them.
+void fill_streams(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, OperandReader &operands) {
+  c.lane_run = s.lane.count;
+  for (int64_t n = 0; n < d.streams - 2; ++n) {
+    Stream &stream = c.streams[n];
+    const int64_t *const strides = operands.next(stream.data);
+    stream.batch = table(arena, s.batch, strides);
+    stream.row = table(arena, s.row, strides);
+    stream.lane = table(arena, s.lane, strides);
+    bool differs = false;  // from lane to lane
+    for (int64_t m = 0; m < s.lane.rank; ++m) differs = differs || strides[s.lane.offset + m] != 0;
+    if (!differs) continue;
+    // The lengths of runs are products of trailing sizes, so the shortest one divides the others.
+    const Runs run = runs(s.lane, strides);
+    const int64_t adjacent = run.stride == 1 ? run.length : 1;
+    if (adjacent < c.lane_run) c.lane_run = adjacent;
   }
 }
 
-int32_t *channels(const float *data, const int64_t *batch, const int64_t *place, const int64_t *k, int64_t batches,
-                  int64_t count, int64_t depth, int64_t extent) {
-  Channels c{data, batch, place, k, count, depth, ceil_div(count, extent) * extent, ceil_div(count, kPiece), nullptr};
-  const size_t size = static_cast<size_t>(batches * c.padded + 1) * 4;
-  c.out = static_cast<int32_t *>(numc_alloc(size));
-  if (c.out == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
-  __builtin_memset(c.out, 0, size);
-  numc_parallel(find_channels, &c, batches * c.pieces, -1);
-  return c.out;
+// Fills the tables of an operand of the lanes that tasks pack themselves.
+void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, const int64_t *strides) {
+  const Runs run = runs(s.lane, strides);
+  c.b_lane = table(arena, s.lane, strides);
+  c.b_k = table(arena, s.k, strides);
+  const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.width, d.tile_lanes / d.width);
+  c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
+  int64_t *const dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
+  c.lane_dense = dense;
+  for (int64_t panel = 0, i = 0; i < s.lane.count; ++panel, i += d.tile_lanes) {
+    const bool adjacent = run.stride == 1 && i % run.length + d.tile_lanes <= run.length;
+    dense[panel] = adjacent ? c.b_lane[i] : kScattered;
+  }
+}
+
+void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, bool watched) {
+  c.batches = s.batch.count, c.rows = s.row.count, c.lanes = s.lane.count, c.depth = s.k.count, c.ranges = d.ranges;
+  OperandReader operands{d.words + s.rank, s.rank};
+  const int64_t *const of_a = operands.next(c.a);
+  c.a_batch = table(arena, s.batch, of_a);
+  if (!(d.flags & kRowsPacked)) {
+    c.a_row = table(arena, s.row, of_a);
+    c.a_k = table(arena, s.k, of_a);
+    const Segments cut = segments(arena, c.a_k, s.k.count, runs(s.k, of_a), d.width, 1);
+    c.k_first = cut.first, c.k_segment = cut.offset, c.k_mask = cut.mask;
+  }
+  const int64_t *const of_b = operands.next(c.b);
+  c.b_batch = table(arena, s.batch, of_b);
+  fill_streams(d, c, arena, s, operands);
+  // The kernel knows the layout of its padded plane and reads whole ones without tables; an observer looks lanes up.
+  const bool whole_planes = d.flags & kWholeLanes && c.lane_run >= s.lane.count && !watched;
+  if (!(d.flags & kLanesPacked) && !whole_planes) fill_lanes(d, c, arena, s, of_b);
+  if ((d.flags & kDraws) == 0) return;
+  c.random = d.random;
+  c.e_batch = padded_table(arena, s.batch, operands.words, 1);
+  c.e_row = padded_table(arena, s.row, operands.words, d.tile_rows);
+  c.e_lane = padded_table(arena, s.lane, operands.words, d.tile_lanes);
+}
+
+// Runs the tasks on the threads of the current run, or on this thread alone if they are too little work to share.
+void run_tasks(void (*task)(void *, int64_t, int64_t), const Descriptor &d, TaskContext &c, int64_t id) {
+  Run *const run = parallel_depth == 0 ? current_run : nullptr;
+  const int threads = run == nullptr ? 0 : run->threads;
+  if (run != nullptr && c.batches * c.rows * c.lanes * c.depth < kSmall) run->threads = 1;
+  int64_t tasks = 0;
+  if (c.rows > 0 && c.lanes > 0) {
+    choose_blocks(d, c, parallel_threads());
+    tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
+  }
+  numc_parallel(task, &c, tasks, id);
+  if (run != nullptr) run->threads = threads;
 }
 
 }  // namespace
+}  // namespace numc
 
 extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int64_t *words, int64_t id) {
+  using namespace numc;
   const Descriptor &d = *reinterpret_cast<const Descriptor *>(words);
-  Group groups[4];
-  int64_t dims = 0;
-  for (int g = 0; g < 4; ++g) {
-    groups[g] = {d.words + dims, d.dims[g], dims, 1};
-    for (int64_t n = 0; n < d.dims[g]; ++n) groups[g].count *= groups[g].sizes[n];
-    dims += d.dims[g];
-  }
-  const int64_t batches = groups[0].count, rows = groups[1].count, lanes = groups[2].count, depth = groups[3].count;
-  const int64_t others = d.streams - 2, head = static_cast<int64_t>(sizeof(TaskContext) / 8) + 4 * others;
-  const int64_t firsts = ceil_div(depth, d.width) + ceil_div(lanes, d.tile_lanes) * (d.tile_lanes / d.width) + 2;
-  const int64_t elements = (d.flags & kDraws) != 0 ? 2 * (batches + rows + lanes) + d.tile_rows + d.tile_lanes : 0;
-  const int64_t size =
-      head + (2 + others) * batches + (1 + others) * rows + (4 + others) * lanes + 4 * depth + firsts + elements;
-  auto *const memory = static_cast<int64_t *>(numc_alloc(static_cast<size_t>(size) * 8));
+  const Shape s = shape_of(d);
+  auto *const memory = numc_alloc(static_cast<size_t>(context_words(d, s)) * 8);
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   TaskContext &c = *new (memory) TaskContext{};
-  Arena arena{memory + head};
-  numc::Run *const here = numc::current_run;
-  fill(d, c, arena, groups, dims, here != nullptr && here->observer != nullptr);
+  Arena arena{reinterpret_cast<int64_t *>(c.streams + d.streams - 2)};
+  fill(d, c, arena, s, current_run != nullptr && current_run->observer != nullptr);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
-  int32_t *a_channels = nullptr, *b_channels = nullptr;
+  int32_t *of_rows = nullptr, *of_lanes = nullptr;
   if (c.a_largest == kChannels) {
-    a_channels = channels(c.a, c.a_batch, c.a_row, c.a_k, batches, rows, depth, d.tile_rows);
-    c.a_largest = reinterpret_cast<int64_t>(a_channels);
+    of_rows = channel_magnitudes({c.a, c.a_batch, c.a_row, c.a_k, c.batches, c.rows, c.depth}, d.tile_rows);
+    c.a_largest = reinterpret_cast<int64_t>(of_rows);
   }
   if (c.b_largest == kChannels) {
-    b_channels = channels(c.b, c.b_batch, c.b_lane, c.b_k, batches, lanes, depth, d.tile_lanes);
-    c.b_largest = reinterpret_cast<int64_t>(b_channels);
+    of_lanes = channel_magnitudes({c.b, c.b_batch, c.b_lane, c.b_k, c.batches, c.lanes, c.depth}, d.tile_lanes);
+    c.b_largest = reinterpret_cast<int64_t>(of_lanes);
   }
-  c.batches = batches, c.rows = rows, c.lanes = lanes, c.depth = depth, c.ranges = d.ranges;
-  // A product this small is done before another thread has woken up.
-  numc::Run *const run = numc::parallel_depth == 0 ? here : nullptr;
-  const int threads = run == nullptr ? 0 : run->threads;
-  if (run != nullptr && batches * rows * lanes * depth < kSmall) run->threads = 1;
-  int64_t tasks = 0;
-  if (c.rows > 0 && c.lanes > 0) {
-    choose_blocks(d, c, numc::parallel_threads());
-    tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
-  }
-  numc_parallel(task, memory, tasks, id);
-  if (run != nullptr) run->threads = threads;
-  numc_free(a_channels);
-  numc_free(b_channels);
+  run_tasks(task, d, c, id);
+  numc_free(of_rows);
+  numc_free(of_lanes);
   numc_free(memory);
 }
