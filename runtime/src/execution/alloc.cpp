@@ -1,7 +1,8 @@
-// Buffers of generated code. A network allocates the same sizes again and again: freed blocks are kept, so that a run
-// after the first takes no page faults. Small blocks are kept per thread, without a lock; large ones in one list that is
-// shared (a result is often freed on another thread than the one that made it) and bounded, the oldest leaving first:
-// before more comes from the system, what is kept and what is in use shrink to little more than was ever in use.
+// The allocator of generated code. A network allocates the same sizes in every run, so freed blocks are kept, and runs
+// after the first one take no page faults. Small blocks are kept by each thread and need no lock. Large blocks are
+// shared by all threads, because a result is often freed on another thread than the one that allocated it. How many
+// bytes of them are kept is bounded: before more memory is taken from the system, the blocks kept longest are given
+// back, until the kept and the used bytes together exceed the most that was ever in use by no more than an eighth.
 #include "execution/alloc.hpp"
 
 #include <pthread.h>
@@ -20,10 +21,10 @@ namespace numc {
 struct Block {
   uint32_t magic;
   uint32_t bin;
-  uint64_t capacity;  // bytes behind the header
-  Run *run;           // owner while in use, large blocks only
-  Block *previous, *next;  // in use: the run's blocks; kept: the bin
-  Block *older, *newer;    // kept large blocks by age
+  uint64_t capacity;  // bytes of the buffer behind the header
+  Run *run;           // the run that owns the block while it is in use; large blocks only
+  Block *previous, *next;  // of the run's blocks while in use, of the blocks in the bin while kept
+  Block *older, *newer;    // of the large blocks that are kept, by age
 };
 
 namespace {
@@ -32,10 +33,11 @@ constexpr uint32_t kLive = 0x4e554d43, kFreed = 0x64656164;
 constexpr size_t kHeader = 64, kHugePage = size_t{2} << 20;
 constexpr uint32_t kSmallBins = 65, kBins = 400;  // bin 64 holds 64 KiB
 constexpr uint64_t kKeepSmall = uint64_t{4} << 20, kKeepLarge = uint64_t{1} << 30, kKeepAlways = uint64_t{64} << 20;
-constexpr uint32_t kLooseBins = 8;  // a kept block may be up to twice as big as what it is used for
+constexpr uint32_t kLooseBins = 8;  // a kept block is used again for a buffer down to half its size
 static_assert(sizeof(Block) <= kHeader, "the header precedes a 64-byte aligned buffer");
 
-// Capacities: multiples of 64 up to 1024, then 8 steps per power of two.
+// The bin and the capacity for a size. Capacities are the multiples of 64 up to 1024, then eight sizes for each power
+// of two.
 uint32_t bin_of(size_t size, uint64_t *capacity) {
   const uint64_t units = size == 0 ? 1 : (uint64_t{size} + 63) / 64;
   if (units <= 16) {
@@ -63,7 +65,7 @@ Block *from_system(uint64_t capacity, uint32_t bin) {
 struct SmallCache {
   Block *bins[kSmallBins] = {};
   uint64_t bytes = 0;
-  bool closed = false;  // this thread is ending
+  bool closed = false;  // the thread is ending: nothing is kept any more
 
   void clear() {
     for (auto *&bin : bins)
@@ -88,7 +90,7 @@ struct LargeCache {
   Block *oldest = nullptr, *newest = nullptr;
   uint64_t bytes = 0, used = 0, most = 0;  // kept, in use, and the most that was ever in use
 
-  // All of these run under the mutex.
+  // The caller of every function below holds the mutex.
   void unlink(Block *block) {
     if (block->previous != nullptr) block->previous->next = block->next;
     if (block->next != nullptr) block->next->previous = block->previous;
@@ -127,14 +129,15 @@ struct LargeCache {
     if (used > most) most = used;
   }
 
-  // How much may stay while `capacity` more comes from the system.
+  // How many bytes may be kept while `capacity` more are taken from the system.
   uint64_t room(uint64_t capacity) const {
     const uint64_t needed = used + capacity, peak = needed > most ? needed : most;
     const uint64_t left = peak + peak / 8 - needed;
     return left > kKeepAlways ? left : kKeepAlways;
   }
 
-  // Takes out what exceeds `limit`, as a list over `next`: it is given to the system outside the lock.
+  // Removes the oldest blocks until at most `limit` bytes are kept. Returns them linked by `next`: the caller gives
+  // them back to the system without holding the mutex.
   Block *evict(uint64_t limit) {
     Block *list = nullptr;
     while (bytes > limit && oldest != nullptr) {
@@ -164,7 +167,8 @@ void give_back(Block *list) {
   }
 }
 
-void own(Run *run, Block *block) {  // under the mutex
+// The caller holds the mutex.
+void own(Run *run, Block *block) {
   block->run = run;
   block->previous = nullptr;
   block->next = run != nullptr ? run->blocks : nullptr;
@@ -172,7 +176,8 @@ void own(Run *run, Block *block) {  // under the mutex
   if (run != nullptr) run->blocks = block;
 }
 
-void disown(Block *block) {  // under the mutex
+// The caller holds the mutex.
+void disown(Block *block) {
   if (block->run == nullptr) return;
   if (block->previous != nullptr) block->previous->next = block->next;
   if (block->next != nullptr) block->next->previous = block->previous;

@@ -1,4 +1,5 @@
-// Ownership of what a run allocates: what it does not return is taken back when it ends, also when it ends by numc_fail.
+// A run owns the large blocks that it allocates. Those that it does not return are freed when it ends, also if it ends
+// by numc_fail.
 #pragma once
 
 namespace numc {
@@ -6,10 +7,11 @@ namespace numc {
 struct Block;
 struct Run;
 
-// Lets go of `allocated` (a pointer numc_alloc gave): it outlives the run. False if this run does not own such a block.
+// Ends the ownership of `allocated`, a pointer from numc_alloc, so that the block outlives the run. Returns false if
+// the run does not own it.
 bool release_from_run(Run &run, void *allocated);
 
-// Lets go of every block of `run`: their addresses went to somebody else.
+// Ends the ownership of all blocks of `run`: its caller has their addresses and frees them.
 void release_all(Run &run);
 
 // Frees every large block that `run` still owns.

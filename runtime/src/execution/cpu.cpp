@@ -1,4 +1,4 @@
-// What this machine can do, and the floating-point control of the calling thread.
+// The features of the processor, and the floating-point control register (MXCSR) of the calling thread.
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -8,13 +8,14 @@
 
 namespace {
 
-// Where CPUID says that a feature is there. The bit numbers of numc_cpu_features are part of the file format: append only.
+// Where CPUID reports a feature. The number of a row is the feature's bit in numc_cpu_features, which program files
+// store: append rows only.
 struct Feature {
   const char *name;
   unsigned leaf, subleaf;
-  char output;  // 'a' 'b' 'c' 'd'
+  char output;     // the register: 'a', 'b', 'c' or 'd' for EAX to EDX
   unsigned bit;
-  unsigned state;  // 0 none, 1 AVX, 2 AVX-512, 3 AMX: what the operating system must save
+  unsigned state;  // the registers that the operating system must save: 0 none, 1 AVX, 2 AVX-512, 3 AMX
 };
 
 constexpr Feature kFeatures[] = {
@@ -83,10 +84,11 @@ uint32_t numc_ftz_begin(void) {
   return saved;
 }
 
-// Restores the control bits; the exception flags raised in between stay.
+// Restores the control bits. Exception flags that were raised since numc_ftz_begin stay raised.
 void numc_ftz_end(uint32_t saved) { _mm_setcsr((saved & ~0x3fu) | (_mm_getcsr() & 0x3f)); }
 
-// Whether a result was tiny and inexact between the two calls. The flags that were up before stay up.
+// Between the two calls the underflow flag tells whether a result was tiny and inexact. Flags that were raised before
+// stay raised.
 uint32_t numc_underflow_begin(void) {
   const uint32_t saved = _mm_getcsr();
   _mm_setcsr(saved & ~0x3fu);

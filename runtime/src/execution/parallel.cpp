@@ -1,5 +1,5 @@
-// The thread pool behind numc_parallel. Workers are shared by all runs of the process; every job can be finished by its
-// calling thread alone, so a missing or busy worker never blocks a run.
+// The thread pool of numc_parallel. All runs of the process share the workers. The thread that calls numc_parallel
+// works on its job too and can finish it alone, so a run never waits for a worker that is busy or could not be started.
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,11 +18,12 @@
 namespace numc {
 namespace {
 
-// Between two loops of a network there are some ten microseconds; waking a thread that sleeps takes longer.
+// How often an idle worker looks for a new job before it sleeps. Some ten microseconds pass between two loops of a
+// network, and waking a sleeping thread takes longer.
 constexpr int kSpins = 4000;
 
-// A job is cut into a range for each thread. A thread begins with its own: what one loop wrote is in the cache of the
-// core that reads it in the next.
+// A job is cut into one range of tasks for each thread, and a thread begins with its own range: what it wrote in one
+// loop is then still in the cache of its core when the next loop reads it.
 constexpr int kRanges = 64;
 
 struct alignas(64) Range {
@@ -37,20 +38,20 @@ struct Job {
   int64_t chunk;
   int max_helpers;
   Run *run;
-  uint32_t mxcsr;                  // workers compute in the caller's floating-point environment
+  uint32_t mxcsr;                  // the caller's floating-point environment, in which workers compute
   int ranges;
   Range range[kRanges];
-  std::atomic<int64_t> untaken;    // tasks
-  std::atomic<int> active{0};      // helpers that may still touch this job
-  std::atomic<int32_t> failure{0};  // first code given to numc_fail
-  std::atomic<uint32_t> flags{0};  // sticky exception flags raised by helpers
-  int joined = 0;                  // under Pool::mutex, as are the links
+  std::atomic<int64_t> untaken;    // tasks that no thread has taken yet
+  std::atomic<int> active{0};      // workers that may still access this job
+  std::atomic<int32_t> failure{0};  // the first code given to numc_fail
+  std::atomic<uint32_t> flags{0};  // exception flags that workers raised
+  int joined = 0;                  // workers that have begun. Pool::mutex guards this and the two links
   Job *previous = nullptr;
   Job *following = nullptr;
 };
 
-// Takes chunks until none is left, of range `own` first. A failing task stops the job; the caller of numc_parallel passes
-// the failure on.
+// Takes chunks of tasks and runs them until none is left, beginning with range `own`. A task that fails stops the job;
+// numc_parallel then ends the run on the calling thread.
 void work(Job &job, int own) {
   Escape escape;
   escape.outer = current_escape;
@@ -76,14 +77,14 @@ void work(Job &job, int own) {
 struct Pool {
   std::mutex mutex;
   std::condition_variable wake;
-  std::atomic<uint64_t> published{0};  // jobs so far: what idle workers watch while they spin
+  std::atomic<uint64_t> published{0};  // how many jobs there were: idle workers watch it while they spin
   Job *first = nullptr;
   std::vector<pthread_t> workers;
-  int avoided = -1;  // the processor that workers keep off: their caller's
+  int avoided = -1;  // the processor of the caller, which workers stay away from
 
   void grow(int wanted) {
     for (std::lock_guard<std::mutex> lock(mutex); static_cast<int>(workers.size()) < wanted;) {
-      // Signals belong to the host program's threads.
+      // Workers block all signals, so that they are handled by the threads of the host program.
       sigset_t all, old;
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -94,16 +95,17 @@ struct Pool {
         worker.detach();
         avoided = -1;
       } catch (const std::system_error &) {
-        started = false;  // no more threads to be had: run with those there are
+        started = false;  // the system allows no more threads: go on with those that exist
       }
       pthread_sigmask(SIG_SETMASK, &old, nullptr);
       if (!started) break;
     }
   }
 
-  // Schedulers that save power wake a worker on the processor of the thread that woke it, where one of the two waits for
-  // its time slice while other processors idle. Workers run where their caller may, but for the processor it is on.
-  void spread() {  // under mutex
+  // Restricts workers to the processors that their caller may use, without the one it is running on. Schedulers that
+  // save power wake a worker on the processor of the thread that woke it, and one of the two then waits for a time
+  // slice while other processors are idle. The caller holds the mutex.
+  void keep_off_this_processor() {
     const int here = sched_getcpu();
     if (here == avoided || here < 0 || here >= CPU_SETSIZE) return;
     cpu_set_t allowed;
@@ -114,7 +116,8 @@ struct Pool {
     for (const pthread_t worker : workers) pthread_setaffinity_np(worker, sizeof allowed, &allowed);
   }
 
-  Job *join() {  // under mutex
+  // A job that can use one more worker, or null. The caller holds the mutex.
+  Job *join() {
     for (Job *job = first; job != nullptr; job = job->following)
       if (job->joined < job->max_helpers && job->untaken.load(std::memory_order_relaxed) > 0) {
         ++job->joined;
@@ -125,7 +128,7 @@ struct Pool {
   }
 
   void serve(int number) {
-    parallel_depth = 1;  // a task that calls numc_parallel runs it inline
+    parallel_depth = 1;  // numc_parallel inside of a task runs on the same thread
     while (true) {
       Job *job = nullptr;
       {
@@ -151,7 +154,7 @@ struct Pool {
   void run(Job &job) {
     {
       std::lock_guard<std::mutex> lock(mutex);
-      if (first == nullptr) spread();
+      if (first == nullptr) keep_off_this_processor();
       job.following = first;
       if (first != nullptr) first->previous = &job;
       first = &job;
@@ -178,7 +181,8 @@ struct Pool {
   }
 };
 
-// Never destroyed: workers outlive static destructors. After fork() the child has no workers and starts a new pool.
+// The pool is never destroyed, because workers outlive static destructors. A child of fork has no workers and starts a
+// new pool.
 std::atomic<Pool *> the_pool{nullptr};
 
 Pool &pool() {
@@ -202,7 +206,7 @@ int32_t run_parallel(void (*task)(void *, int64_t, int64_t), void *context, int6
   int64_t threads = parallel_threads();
   if (threads > n) threads = n;
   if (threads <= 1) {
-    ++parallel_depth;  // undone by call_protected when the task fails
+    ++parallel_depth;  // if the task fails, call_protected restores it
     task(context, 0, n);
     --parallel_depth;
     return 0;

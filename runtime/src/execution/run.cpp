@@ -17,7 +17,7 @@ thread_local Escape *current_escape = nullptr;
 thread_local int parallel_depth = 0;
 
 int32_t call_protected(void (*function)(void **), void **args, Run &run) {
-  // A run may start inside another one (from an observer): what it finds, it leaves.
+  // An observer may start a run inside of another one: the state of the outer run is restored at the end.
   Run *const outer_run = current_run;
   const int outer_depth = parallel_depth;
   const uint32_t mxcsr = _mm_getcsr();
@@ -73,7 +73,7 @@ extern "C" {
 
 void numc_fail(int32_t code) {
   numc::Escape *const escape = numc::current_escape;
-  if (escape == nullptr) {  // generated code called without numc_run or numc_object_call: nowhere to go
+  if (escape == nullptr) {  // somebody called generated code without numc_run or numc_object_call
     std::fprintf(stderr, "numc: the program stopped with code %d outside of a run\n", code);
     std::abort();
   }

@@ -1,5 +1,5 @@
-// Adds up what the kernels of a task counted (passes/kernels/datapaths/counting.py): each bit of each lane is a counter, of which a plane has
-// the bits of one weight.
+// Adds up the additions that the kernels of a task counted (passes/kernels/datapaths/counting.py). Every bit position
+// of every lane is a counter, and its binary digits are spread over planes: plane n holds the digits of weight 2^n.
 #include "kernels/generated_abi.hpp"
 #include "numc.h"
 
@@ -22,7 +22,7 @@ void add(int64_t *counts, const uint32_t *plane, int64_t width, int64_t weight) 
 extern "C" void numc_count(int64_t *counts, const uint32_t *words, int64_t width) {
   int64_t found[kCountedBits] = {};
   for (int64_t n = 0; n < numc::kLowPlanes + numc::kHighPlanes; ++n) add(found, words + n * width, width, n);
-  // Sums of integers: in whatever order tasks come, the counts are the same.
+  // These are sums of integers, so they do not depend on the order in which tasks end.
   for (int64_t bit = 0; bit < kCountedBits; ++bit)
     if (found[bit] != 0) __atomic_fetch_add(counts + bit, found[bit], __ATOMIC_RELAXED);
 }

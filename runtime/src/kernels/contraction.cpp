@@ -11,8 +11,8 @@
 namespace numc {
 namespace {
 
-// A task keeps its accumulators in this many float32 numbers, and packs at most this many rows at a time; where rows are
-// packed already it takes at most kRows.
+// A task keeps its accumulators in this many float32 numbers, and packs at most this many rows at a time; where rows
+// are packed already it takes at most kRows.
 constexpr int64_t kTileWords = 1 << 16, kPackedRows = 256, kRows = 1024;
 // The cost of packing a vector, and of reading one that was packed before, in operations on a vector register.
 constexpr int64_t kPacking = 6, kReading = 2;

@@ -1,4 +1,4 @@
-// The largest magnitude of a tensor, which block floating point and integer formats depend on.
+// numc_largest: the largest magnitude of a tensor, which gives block floating point and integer formats their scale.
 #include <immintrin.h>
 
 #include <atomic>
@@ -8,14 +8,14 @@
 
 namespace {
 
-constexpr int64_t kPiece = 1 << 15;  // elements that are looked at in one task
+constexpr int64_t kPiece = 1 << 15;  // elements that one task looks at
 constexpr int32_t kInfinity = 0x7f800000;
 
 struct Scan {
   const float *data;
-  int64_t outer;                          // dimensions outside of the runs
+  int64_t outer;                          // how many dimensions there are outside of the runs
   int64_t sizes[NUMC_MAX_RANK], strides[NUMC_MAX_RANK];
-  int64_t length, stride, pieces;         // of a run: its elements, and into how many tasks it is cut
+  int64_t length, stride, pieces;         // of a run: its elements, the distance between them, its tasks
   bool finite;
   std::atomic<int32_t> largest{0};
 };
@@ -43,7 +43,8 @@ __attribute__((target("avx2"))) int32_t adjacent(const float *x, int64_t count, 
   for (; i + 32 <= count; i += 32)
     for (int n = 0; n < 4; ++n) {
       __m256i m = _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(x + i + 8 * n)), mask);
-      // Without the limit nothing is beyond it but the largest NaN, which any other may stand for.
+      // For numbers that need not be finite, the limit excludes only the NaN with the largest encoding; any other NaN
+      // gives the same scale.
       m = _mm256_and_si256(m, _mm256_cmpgt_epi32(limit, m));
       most[n] = _mm256_max_epi32(most[n], m);
     }
@@ -56,7 +57,7 @@ __attribute__((target("avx2"))) int32_t adjacent(const float *x, int64_t count, 
   return result;
 }
 
-void look(void *context, int64_t begin, int64_t end) {
+void search(void *context, int64_t begin, int64_t end) {
   Scan &scan = *static_cast<Scan *>(context);
   static const bool wide = __builtin_cpu_supports("avx2");
   int32_t most = 0;
@@ -91,7 +92,7 @@ extern "C" int32_t numc_largest(const float *data, int64_t rank, const int64_t *
     if (sizes[d] == 1 || strides[d] == 0) continue;
     int64_t stride = strides[d];
     if (stride < 0) scan.data += (sizes[d] - 1) * stride, stride = -stride;
-    // By descending strides: what lies together comes last, whatever the order of the dimensions is.
+    // Sort the dimensions by descending stride, so that adjacent elements come last in any layout.
     int64_t at = scan.outer++;
     for (; at > 0 && scan.strides[at - 1] < stride; --at)
       scan.sizes[at] = scan.sizes[at - 1], scan.strides[at] = scan.strides[at - 1];
@@ -106,8 +107,8 @@ extern "C" int32_t numc_largest(const float *data, int64_t rank, const int64_t *
   scan.pieces = (scan.length + kPiece - 1) / kPiece;
   const int64_t tasks = total / scan.length * scan.pieces;
   if (total < 2 * kPiece)
-    look(&scan, 0, tasks);
+    search(&scan, 0, tasks);
   else
-    numc_parallel(look, &scan, tasks, -1);
+    numc_parallel(search, &scan, tasks, -1);
   return scan.largest.load();
 }

@@ -1,5 +1,5 @@
-// The streams of stochastic roundings (compiler/arithmetic/reference/random.py defines them): what generated code asks for once for
-// every execution of an operation. What it draws from a stream, it computes itself.
+// numc_stream: the random streams of stochastic rounding, which compiler/arithmetic/reference/random.py defines.
+// Generated code asks for a stream once for every execution of an operation, and computes the random bits from it.
 #include <new>
 
 #include "numc.h"
@@ -30,13 +30,13 @@ Words philox(Words counter, uint64_t key) {
 
 extern "C" int64_t numc_stream(int64_t operation) {
   numc::Run *const run = numc::current_run;
-  if (run == nullptr) numc_fail(-1);  // nothing says what to draw
+  if (run == nullptr) numc_fail(-1);  // outside of a run there is no seed
   uint32_t occurrence = 0;
   bool counted = true;
   try {
     occurrence = run->occurrences[operation]++;
   } catch (const std::bad_alloc &) {
-    counted = false;  // not from here: an exception must not meet a longjmp
+    counted = false;  // numc_fail must not jump out of a handler
   }
   if (!counted) numc_fail(NUMC_OUT_OF_MEMORY);
   const numc::Words words =

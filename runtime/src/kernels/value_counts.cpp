@@ -1,5 +1,6 @@
-// What a tensor holds: exponents, zeros, infinities and NaNs. An operand of a contraction is given by the offsets of its
-// elements, sums of one of each of three tables; an element that several sums reach counts once.
+// Statistics of the operands of contractions: numc_count_values counts elements by exponent and by kind, and
+// numc_fp32_chains computes sums in binary32 to compare with. The elements of an operand are at all sums of one offset
+// from each of three tables; an element that several sums reach counts once.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -14,7 +15,7 @@ namespace {
 using numc::ValueCounts;
 
 struct Table {
-  const int64_t *offsets;  // null: 0, 1, 2, ...
+  const int64_t *offsets;  // null stands for 0, 1, 2, ...
   int64_t count, least, range;
 
   Table(const int64_t *from, int64_t size) : offsets(from), count(size), least(0), range(size - 1) {
@@ -80,13 +81,13 @@ void or_shifted(uint64_t *to, const uint64_t *from, int64_t words, int64_t by) {
 
 }  // namespace
 
-extern "C" int32_t numc_count_values(const float *data, const int64_t *const *tables, const int64_t *counts, float largest,
-                                     int64_t *out) {
+extern "C" int32_t numc_count_values(const float *data, const int64_t *const *tables, const int64_t *counts,
+                                     float largest, int64_t *out) {
   Table t[3] = {{tables[0], counts[0]}, {tables[1], counts[1]}, {tables[2], counts[2]}};
   for (const Table &table : t)
     if (table.count == 0) return 0;
   data += t[0].least + t[1].least + t[2].least;
-  // By ascending ranges: sets of sums are small for as long as can be.
+  // The set of reached elements is a bit map that grows table by table. Ascending ranges keep it small for longest.
   if (t[0].range > t[1].range) std::swap(t[0], t[1]);
   if (t[1].range > t[2].range) std::swap(t[1], t[2]);
   if (t[0].range > t[1].range) std::swap(t[0], t[1]);

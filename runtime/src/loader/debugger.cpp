@@ -24,7 +24,9 @@ struct jit_descriptor {
 
 __attribute__((visibility("protected"), used)) jit_descriptor __jit_debug_descriptor = {1, 0, nullptr, nullptr};
 
-__attribute__((visibility("protected"), used, noinline)) void __jit_debug_register_code() { __asm__ volatile("" ::: "memory"); }
+__attribute__((visibility("protected"), used, noinline)) void __jit_debug_register_code() {
+  __asm__ volatile("" ::: "memory");
+}
 }
 
 namespace numc {

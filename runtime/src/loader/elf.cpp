@@ -23,7 +23,7 @@ constexpr uint32_t R_X86_64_REX2_GOTPCRELX = 43;
 
 uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
 
-// How a section is protected once relocated. The order is the order in the image.
+// Sections are grouped in the image, in this order, by how their pages are protected after relocation.
 enum Group { kCode, kReadOnly, kData, kZero, kGroups };
 
 bool needs_got(uint32_t type) {
@@ -67,7 +67,8 @@ class Loader {
   }
 
  private:
-  // Finds which symbols need a GOT slot or a call stub, and whether the image must lie in the low 2 GiB.
+  // Finds which symbols need a slot in the global offset table (GOT) or a call stub, and whether the image must lie in
+  // the low 2 GiB of the address space.
   void scan_relocations(Relocatable &unit) {
     for (const auto &section : unit.sections) {
       if (section.sh_type == SHT_REL && unit.patches_loaded_code(section))
@@ -208,14 +209,14 @@ class Loader {
         symbol.address = base + unit.offsets[elf.st_shndx] + elf.st_value;
         symbol.loaded = true;
       } else if (symbol.used && type != STT_SECTION) {
-        symbol.unusable = true;  // only debug sections, which are not loaded, refer to it
+        symbol.unusable = true;  // only sections that are not loaded, such as debug information, may refer to it
       }
     } else {
       bad_object("symbol " + symbol.name + " is in section " + std::to_string(elf.st_shndx) + ", which is not there");
     }
   }
 
-  // When every definition has its address.
+  // Called when every definition has its address: fills in the symbol's stub and its slot in the GOT.
   void link(Symbol &symbol) {
     if (symbol.definition != nullptr) symbol.address = symbol.definition->address;
     if (symbol.stub) {
@@ -243,7 +244,7 @@ class Loader {
       const auto base = reinterpret_cast<uint64_t>(base_);
       const uint64_t s = symbol.address, a = static_cast<uint64_t>(entry.r_addend);
       const uint64_t got = base + got_, g = base + symbol.got_offset;
-      // Where a displacement to an external function points: its stub, as the function may be further than 2 GiB.
+      // A 32-bit displacement cannot reach an external function that is further than 2 GiB away: it goes to the stub.
       const uint64_t near = symbol.stub ? base + symbol.stub_offset : s;
       const uint64_t at = entry.r_offset, p = base + unit.offsets[rela.sh_info] + at;
       uint64_t value = 0;
@@ -294,7 +295,7 @@ class Loader {
     });
   }
 
-  // Tells the profiler and the debugger, where they want to know, what has been loaded and where.
+  // Tells perf and gdb, if the environment asks for it, which functions were loaded and where.
   void tell(const Tools &tools) {
     if (tools.perf != Tools::kNoPerf) tell_perf(tools.perf, functions());
     if (!tools.gdb) return;

@@ -114,7 +114,8 @@ struct Dump {
     try {
       file = open_file(path, O_RDWR | O_TRUNC);
       std::string header;
-      append(header, DumpHeader{kMagic, kVersion, sizeof(DumpHeader), EM_X86_64, 0, static_cast<uint32_t>(pid), now(), 0});
+      const auto process = static_cast<uint32_t>(pid);
+      append(header, DumpHeader{kMagic, kVersion, sizeof(DumpHeader), EM_X86_64, 0, process, now(), 0});
       write_all(file, header, path);
       // perf finds the file by this mapping in what it records; nobody reads or runs it.
       const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));

@@ -37,14 +37,16 @@ std::vector<Relocatable> members(const uint8_t *bytes, size_t size) {
 }
 
 void read_headers(Relocatable &object) {
-  if (object.size < sizeof(Elf64_Ehdr) || std::memcmp(object.bytes, ELFMAG, SELFMAG) != 0) bad_object("not an ELF file");
+  if (object.size < sizeof(Elf64_Ehdr) || std::memcmp(object.bytes, ELFMAG, SELFMAG) != 0)
+    bad_object("not an ELF file");
   const auto header = object.read<Elf64_Ehdr>(0);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
       header.e_machine != EM_X86_64)
     bad_object("not for x86-64 (machine " + std::to_string(header.e_machine) + ")");
   if (header.e_type != ET_REL) bad_object("not a relocatable object (type " + std::to_string(header.e_type) + ")");
   if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) bad_object("no section table");
-  if (!inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), object.size)) bad_object("truncated section table");
+  if (!inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), object.size))
+    bad_object("truncated section table");
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     auto section = object.read<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
     if (section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL &&

@@ -1,5 +1,6 @@
-// The external symbols generated code may refer to. No transcendental functions: numc generates its own, so that
-// results are the same bits on every machine. Everything here is exact or only moves memory.
+// The table of external symbols that generated code may refer to. All of these functions are exact or only move memory.
+// There are no transcendental functions: numc generates code for them, so that their bits are the same on every
+// machine.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -11,13 +12,14 @@
 namespace numc {
 namespace {
 
-// MLIR's unranked memref: {rank, pointer to {allocated, aligned, offset, sizes[rank], strides[rank]}}.
+// An unranked memref of MLIR. `words` are {allocated, aligned, offset, sizes[rank], strides[rank]}.
 struct Unranked {
   int64_t rank;
   int64_t *words;
 };
 
-// What finalize-memref-to-llvm calls for a memref.copy with a layout it cannot express as memcpy.
+// The pass finalize-memref-to-llvm makes a call of this for every memref.copy between layouts for which memcpy will not
+// do.
 void memref_copy(int64_t item, Unranked *source, Unranked *target) {
   const int64_t rank = source->rank;
   const int64_t *sizes = source->words + 3;
@@ -44,7 +46,7 @@ void memref_copy(int64_t item, Unranked *source, Unranked *target) {
   }
 }
 
-// Generated code does not look at the result of an allocation.
+// Generated code does not check the result of an allocation, so running out of memory ends the run here.
 void *alloc_or_fail(size_t size) {
   void *memory = numc_alloc(size);
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
@@ -52,7 +54,7 @@ void *alloc_or_fail(size_t size) {
 }
 
 void *aligned_alloc_or_fail(size_t alignment, size_t size) {
-  if (alignment > 64) numc_fail(-1);  // numc_alloc aligns to 64
+  if (alignment > 64) numc_fail(-1);  // numc_alloc aligns to 64 bytes
   return alloc_or_fail(size);
 }
 

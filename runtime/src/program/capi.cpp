@@ -1,4 +1,4 @@
-// The object half of the C interface, and what both halves share.
+// The C functions for single objects (numc_object_...), and error texts, which the functions for programs use as well.
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -16,7 +16,7 @@ namespace numc {
 void set_error(char **error, const std::string &text) noexcept {
   if (error == nullptr) return;
   *error = strdup(text.c_str());
-  // One line, whatever names a damaged file holds.
+  // The text stays on one line even if names in a damaged file hold control characters.
   for (char *c = *error; c != nullptr && *c != '\0'; ++c)
     if (static_cast<unsigned char>(*c) < ' ' || *c == 127) *c = '?';
 }
@@ -52,7 +52,8 @@ int32_t numc_object_call(const numc_object *, void *function, void **args, int32
     numc::Run run;
     run.threads = numc::resolve_threads(threads);
     const int32_t code = numc::call_protected(reinterpret_cast<void (*)(void **)>(function), args, run);
-    // What a function hands over through its arguments is its caller's; only a failed call is cleaned up after.
+    // Memory that the function hands over through its arguments belongs to the caller. Only a failed call is freed
+    // here.
     code == 0 ? numc::release_all(run) : numc::free_run(run);
     if (code != 0) numc::set_error(error, numc::describe_failure(code));
     return code;

@@ -1,4 +1,4 @@
-// What the files behind the C interface share.
+// What the implementations of the C functions share.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace numc {
 
-// One line for a code that call_protected returned.
+// One line of text for a code that call_protected returned.
 std::string describe_failure(int32_t code);
 
-// Runs `body`; an exception becomes the text in *error and the value `failed`.
+// Returns what `body` returns. If it throws, stores the text of the exception in *error and returns `failed`.
 template <typename T, typename Body>
 T guarded(char **error, T failed, Body body) noexcept {
   try {

@@ -23,7 +23,7 @@ constexpr int32_t kDtypeCount = sizeof kDtypes / sizeof *kDtypes;
 
 [[noreturn]] void damaged(const std::string &what) { throw Error("damaged program file (" + what + ")"); }
 
-// Reads numbers and strings off a span and never past its end.
+// Reads numbers and strings from a span one after the other. Throws Error instead of reading beyond its end.
 class Cursor {
  public:
   Cursor(Span span, const char *what) : span_(span), what_(what) {}
@@ -70,7 +70,7 @@ const std::array<std::array<uint32_t, 256>, 8> &crc_tables() {
   return tables;
 }
 
-// Returns what is wrong with it, or NULL.
+// Returns what is wrong with the record, or null.
 const char *read_storage(Cursor &cursor, Storage &s) {
   s.kind = static_cast<Storage::Kind>(cursor.number<uint8_t>());
   if (s.kind > Storage::kInt) return "is packed in an encoding that this runtime does not know";

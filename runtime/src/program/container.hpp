@@ -2,7 +2,7 @@
 //
 //   header (64 bytes): magic "NUMC\r\n\x1a\n", u32 version, u32 section count, u64 file size,
 //                      u32 crc32 of header (this field 0) and table, zeros
-//   table (48 bytes each): name[24], u64 offset, u64 size, u32 crc32, u32 1 if the crc32 counts (weights: 0)
+//   table (48 bytes each): name[24], u64 offset, u64 size, u32 crc32, u32 1 if the crc32 is checked (weights: 0)
 //   sections: abi (what this file describes), code (ELF object), weights (page-aligned, each weight 64-byte aligned),
 //             manifest (JSON) and ir (zlib), which only Python reads
 //
@@ -27,10 +27,10 @@ namespace numc {
 struct Value {
   bool weight = false;
   int32_t dtype = 0;
-  std::vector<int64_t> dims;  // -1: free
+  std::vector<int64_t> dims;  // -1: the caller chooses the size
   std::string name;
-  uint64_t offset = 0, bytes = 0;  // of a weight in its section
-  std::optional<Storage> storage;  // of a weight that is to be expanded
+  uint64_t offset = 0, bytes = 0;  // of a weight: where it lies in the weights section
+  std::optional<Storage> storage;  // of a weight in the bytes of its number format
 };
 
 struct Abi {
@@ -49,7 +49,7 @@ struct Container {
   Span abi, code, weights;
 };
 
-// All throw Error on anything that is not whole. The spans point into `bytes`.
+// All of these throw Error if the bytes are damaged or incomplete. The spans point into `bytes`.
 Container read_container(Span bytes);
 Abi read_abi(Span bytes);
 Storage read_storage(Span bytes);

@@ -12,7 +12,7 @@
 namespace numc {
 namespace {
 
-// Products of sizes out of a damaged file; a flag instead of a wrapped number.
+// A product or sum of sizes from a file that may be damaged. `good` is false if it overflowed.
 struct Size {
   uint64_t value;
   bool good = true;
@@ -30,7 +30,7 @@ struct Size {
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
-// Where the values of one operand go: the same as passes/kernels/packing/layout.py's Layout.
+// The layout of a packed operand in memory, as class Layout in passes/kernels/packing/layout.py defines it.
 struct Panels {
   uint64_t extent, step_words, panels;
   Size panel_words, batch_words;
@@ -42,7 +42,7 @@ struct Panels {
         panel_words(steps(s) * Size{step_words}),
         batch_words(Size{panels} * panel_words) {}
 
-  // Steps of a block of k of lanes: with pairs, the units of groups are behind the values.
+  // Vectors along k in one block of an operand of the lanes. With pairs, the units of groups follow the values.
   static uint64_t block_steps(const Storage &s, uint64_t depth) {
     return depth + depth % 2 + (s.pairs && s.group != 0 ? ceil_div(depth, s.group) : 0);
   }
@@ -54,12 +54,12 @@ struct Panels {
   }
 };
 
-// Fields of whole bits, each from its least significant bit up.
+// Reads fields of any number of bits from bytes. Fields begin with their least significant bit.
 class Fields {
  public:
   Fields(const uint8_t *bytes, uint64_t size) : bytes_(bytes), size_(size) {}
 
-  // The `width` bits, at most 32, from `bit` on.
+  // The field of `width` bits, at most 32, that begins at bit number `bit`.
   uint32_t operator()(uint64_t bit, int width) const {
     const uint64_t byte = bit / 8;
     uint64_t word = 0;
@@ -74,7 +74,8 @@ class Fields {
 
 constexpr uint32_t kInf = 0x7f800000, kNan = 0x7fc00000;
 
-// The bits of the float32 that a code of a format means, as Format.decode in compiler/arithmetic/formats.py.
+// Decodes one code of a floating-point format to the bits of a float32, as Format.decode in
+// compiler/arithmetic/formats.py does.
 class Decoder {
  public:
   explicit Decoder(const Storage &s)
@@ -88,7 +89,7 @@ class Decoder {
         finite_(s.finite) {}
 
   uint32_t operator()(uint32_t code) const {
-    if (is_wide_) return code << widen_;  // a float32 with fewer significand bits
+    if (is_wide_) return code << widen_;  // the format is float32 with fewer significand bits
     const uint32_t sign = code >> sign_ << 31, magnitude = code & ((1u << sign_) - 1);
     const uint32_t field = magnitude >> m_, fraction = magnitude & ((1u << m_) - 1);
     if (field == 0) return sign | (subnormals_ ? subnormal(fraction) : 0);
@@ -97,7 +98,7 @@ class Decoder {
   }
 
  private:
-  // fraction * 2^(1 - bias - m): with fewer than 8 exponent bits a normal float32.
+  // fraction * 2^(1 - bias - m), which is a normal number of float32 if the format has fewer than 8 exponent bits.
   uint32_t subnormal(uint32_t fraction) const {
     if (fraction == 0) return 0;
     const int high = 31 - __builtin_clz(fraction), exponent = 1 - bias_ - m_ + high;
@@ -139,8 +140,8 @@ uint64_t group_bits(const Storage &s, uint64_t size) {
   return static_cast<uint64_t>(chunks(s)) * (static_cast<uint64_t>(s.exponent_bits) + size * (1 + kChunk));
 }
 
-// Cuts a value of `magnitude` times 2^exponent into parts of two magnitude bits each, the most significant first; the
-// signs of zeros come out as subtractions leave them.
+// Cuts a value, whose magnitude is `magnitude` times 2^exponent, into parts of two bits of the magnitude each, the most
+// significant part first. A part that is zero has the sign that the subtractions give it.
 void cut(const Storage &s, float value, uint32_t magnitude, int exponent, uint32_t *parts) {
   float rest = value;
   for (int n = 1; n < s.parts; ++n) {
@@ -153,12 +154,13 @@ void cut(const Storage &s, float value, uint32_t magnitude, int exponent, uint32
   parts[s.parts - 1] = as_bits(rest);
 }
 
-// What the values of a group are multiples of.
+// The unit of a group: all of its values are integer multiples of this.
 float unit_of(int exponent, bool is_nan) {
   return is_nan ? as_float(kNan) : static_cast<float>(std::ldexp(1.0, exponent < -149 ? -149 : exponent));
 }
 
-// Block floating point: chunks of two magnitude bits, each with the exponent and all signs.
+// Reads one group of block floating point. Its magnitudes are stored in chunks of two bits, each chunk with the
+// exponent and all signs.
 void read_bfp(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *words, float &unit) {
   const uint32_t window = (1u << s.exponent_bits) - 1, code = fields(bit, s.exponent_bits);
   const auto parts = static_cast<uint64_t>(s.parts);
@@ -185,7 +187,8 @@ void read_bfp(const Storage &s, const Fields &fields, uint64_t bit, uint64_t siz
   }
 }
 
-// Microscaling: a power of two, then elements, which have neither infinities nor NaN where numc.pack wrote them.
+// Reads one microscaling group: a scale, which is a power of two, then the elements. numc.pack writes no infinities and
+// no NaNs as elements.
 void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size, uint32_t *words, float &unit) {
   const uint32_t code = fields(bit, kScaleBits);
   bit += kScaleBits;
@@ -209,7 +212,7 @@ void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size
   }
 }
 
-// The values of one row, every part as kernels take it, and the units of its groups.
+// Reads one row or lane: its values, in parts as kernels use them, and the units of its groups.
 void read_row(const Storage &s, const Fields &fields, const Decoder &decode, uint64_t row, uint32_t *words,
               float *units) {
   uint64_t bit = row * s.row_bits;
@@ -234,10 +237,10 @@ void read_row(const Storage &s, const Fields &fields, const Decoder &decode, uin
   for (uint64_t i = 0; i < s.depth * parts; ++i, bit += step) words[i] = decode(fields(bit, width));
   if (parts == 1) return;
   for (uint32_t *word = words; word != words + s.depth * parts; word += parts)
-    if (!is_finite(word[0])) std::fill(word + 1, word + parts, word[0]);  // an infinity is in every part
+    if (!is_finite(word[0])) std::fill(word + 1, word + parts, word[0]);  // every part of an infinity or a NaN is that
 }
 
-// The value that parts of bf16xN are.
+// The value of a number in parts (bf16xN): their sum.
 uint32_t sum(const uint32_t *parts, uint64_t count) {
   if (count == 1 || !is_finite(parts[0]) || parts[0] << 1 == 0) return parts[0];
   double total = 0;
@@ -265,7 +268,7 @@ void place(const Storage &s, const Panels &p, const uint32_t *words, uint64_t in
   }
 }
 
-// The bits of a row, or 0 where no format has such sizes.
+// The bits that one row or lane takes in the file, or 0 if no format has such sizes.
 Size bits_of_row(const Storage &s) {
   const int e = s.exponent_bits, m = s.significand_bits;
   const bool is_bf16 = e == 8 && m == 7 && s.subnormals && !s.finite;
@@ -280,11 +283,11 @@ Size bits_of_row(const Storage &s) {
   if (s.kind == Storage::kInt) return Size{m < 2 || m > 16 ? 0 : s.depth} * Size{static_cast<uint64_t>(m)};
   if (s.kind == Storage::kMx && (e > 8 || m > 15)) return {0};
   if (s.kind == Storage::kBfp && (e < 1 || e > 8 || m < 1 || m > 23 || s.top < -1023 || s.top > 1023)) return {0};
-  const uint64_t rest = s.depth % s.group;  // both factors are small: no overflow in group_bits
+  const uint64_t rest = s.depth % s.group;  // smaller than a group, so group_bits does not overflow
   return Size{s.depth / s.group} * Size{group_bits(s, s.group)} + Size{rest == 0 ? 0 : group_bits(s, rest)};
 }
 
-// A panel of pairs: 16-bit integers, and where there are groups their units.
+// Places one row or lane in a panel of pairs: two 16-bit integers in a word, and the units of groups if there are any.
 void place_pairs(const Storage &s, const Panels &p, const uint32_t *words, const float *units, uint64_t index,
                  uint32_t *batch) {
   const uint64_t width = s.width, inside = index % p.extent;
@@ -312,7 +315,7 @@ void place_pairs(const Storage &s, const Panels &p, const uint32_t *words, const
   }
 }
 
-// The default floating-point environment, whatever the caller's is: sums of parts may be subnormal.
+// While it lives, this thread has the default floating-point environment: sums of parts may be subnormal.
 class Environment {
  public:
   Environment() : saved_(_mm_getcsr()) { _mm_setcsr(kDefaultMxcsr); }
@@ -332,9 +335,9 @@ const char *Storage::check() {
   const Size bits = Size{batches} * Size{size} * row;
   Size in_memory = values;
   if (side != kDense) {
-    constexpr uint32_t kMost = 64;  // a small file shall not become a huge weight
+    constexpr uint32_t kMost = 64;  // bounds the padding: a small file must not become a huge weight
     if (width == 0 || count == 0 || k_block == 0 || width > kMost || count > kMost) return "is packed in no panels";
-    // A vector has room for half as many pairs and as many units; a block of lanes has whole groups.
+    // A vector of pairs has room for as many units as pairs, and a block of an operand of the lanes holds whole groups.
     const bool fits = kind != kFloat && parts == 1 && width % 2 == 0 && k_block % 2 == 0 &&
                       (group == 0 || (k_block % group == 0 && (group > 1 || side == kLanes)));
     if (pairs && !fits) return "is packed in no panels";
