@@ -53,9 +53,11 @@ FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
 
 
 def lower_math(op: Any, pass_: object = None) -> None:
-    """Replace every operation of FUNCTIONS under `op` (scalars and 1-D vectors of f16, bf16, f32, f64).
+    """Replace math functions that would be calls of a libm by code that gives the same bits on every machine.
 
-    Works on a module or function, or as a Python pass (``PassManager.add(lower_math)``).
+    They are the operations of FUNCTIONS under `op`, on scalars and 1-D vectors of f16, bf16, f32, f64.
+
+    `op` is a module or a function; it is also a Python pass (``PassManager.add(lower_math)``).
     Raises CompilerBug for tensors and other shapes: elementwise tensor operations become linalg bodies earlier.
     """
     found: list[ir.Operation] = []

@@ -33,7 +33,7 @@ _STREAM_TEXT = f"func.func private @{STREAM}(i64) -> i64"
 
 
 def lower_numc(module: ir.Operation) -> None:
-    """Replace every ``numc.round`` and ``numc.fma`` of `module` in place by the exact scalar sequence."""
+    """Replace the roundings and multiply-adds that are left by calls of functions with their exact scalar sequences."""
     with module.context, ir.Location.unknown():
         symbols: dict[str, str] = {}
         for op in linalg.operations(module):

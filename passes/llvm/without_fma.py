@@ -16,8 +16,10 @@ from numc.passes.kernels.datapaths.chain import emit_add_to_odd
 from numc.passes.kernels.values.math_functions import Lanes
 
 
-def without_fma(module: ir.Operation) -> None:
-    """Replace every f32 ``math.fma`` (scalar or 1-D vector) of `module` in place."""
+def without_fma(module: ir.Operation, has_fma: bool) -> None:
+    """Make every f32 FMA, a scalar or a 1-D vector, binary64 arithmetic, unless the processor has the instruction."""
+    if has_fma:
+        return
     bodies: dict[tuple[str, ...], ir.Module] = {}
     functions: dict[str, tuple[Kernel, ...]] = {"math.fma": (_fused,)}
     for op in linalg.operations(module, "math.fma"):
