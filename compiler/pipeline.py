@@ -27,6 +27,7 @@ from numc.passes.buffers.parallel_loops import parallel_loops
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
 from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.llvm.checks_to_failures import checks_to_failures
+from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import packed_entry
 from numc.passes.llvm.without_fma import without_fma
 from numc.passes.plan.contractions import Contraction, contractions_to_kernels
@@ -124,6 +125,24 @@ def _merge_equal(module: ir.Module, state: State) -> None:
         _cse(module, state)
 
 
+_TO_LLVM = upstream(
+    "",
+    "func.func(expand-strided-metadata)",
+    "lower-affine",
+    "func.func(refback-expand-ops-for-llvm,arith-expand)",
+    "canonicalize,cse",
+    "convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,convert-index-to-llvm,"
+    "convert-arith-to-llvm,convert-cf-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm",
+    "canonicalize,cse",
+    "reconcile-unrealized-casts",
+)
+
+
+def _lower(module: ir.Module, state: State) -> None:
+    locate_arguments(module.operation)  # else a dumped file would be lowered to other locations
+    _TO_LLVM(module, state)
+
+
 def _contractions(module: ir.Module, state: State) -> None:
     fast = state.fast and state.target.has_fma
     contractions, packings, unused = contractions_to_kernels(
@@ -213,17 +232,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         ),
         "packed-entry": ours(packed_entry),  # on memrefs still: their static sizes stay known
         "without-fma": ours(without_fma, "target.has_fma"),
-        "lower": upstream(
-            "Convert everything to the dialect of LLVM.",
-            "func.func(expand-strided-metadata)",
-            "lower-affine",
-            "func.func(refback-expand-ops-for-llvm,arith-expand)",
-            "canonicalize,cse",
-            "convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,convert-index-to-llvm,"
-            "convert-arith-to-llvm,convert-cf-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm",
-            "canonicalize,cse",
-            "reconcile-unrealized-casts",
-        ),
+        "lower": Pass("Convert everything to the dialect of LLVM.", _lower, text=_TO_LLVM.text),
     },
 }
 

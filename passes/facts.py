@@ -1,7 +1,7 @@
-"""Facts about a module as attributes whose names begin with ``numc.``: known at import, or found by one pass for later ones.
+"""Facts about a module, as attributes whose names begin with ``numc.``: known at import, or found by a pass for others.
 
-They are part of the text of the IR, so a dumped file can be resumed without anything beside it. Attributes of the module
-and of the arguments of @main survive every pass; those of an operation survive until a pass replaces the operation.
+They are a part of the text of the IR, so a dumped file can be resumed without anything beside it. Attributes of the
+module and of the arguments of @main survive every pass; those of an operation, until a pass replaces the operation.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ _KEPT = "numc.arguments"  # on the entry that takes the place of @main: the attr
 
 
 def attribute(data: Any) -> ir.Attribute:
-    """Write None, a bool, an int, a float, a string, or a list or dict (keys are strings) of these as an attribute.
+    """Write None, a bool, an int, a float, a string, or a list or dict of these (keys are strings) as an attribute.
 
-    Needs a context and a location (``with module.context, ir.Location.unknown()``). None becomes ``unit``, an int an i64, a float an f64.
+    Needs a context and a location: ``with module.context, ir.Location.unknown()``. None becomes ``unit``, an int an
+    i64, a float an f64.
     """
     if data is None:
         return ir.UnitAttr.get()

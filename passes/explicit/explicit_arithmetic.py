@@ -32,8 +32,8 @@ FP32 = "fp32"
 def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
     """Write the FMA operators and the roundings that the policy chooses into the bodies of all linalg.generic.
 
-    The decisions stay in the IR: `numc.layer` on operations, and on the module the table `numc.layers`. Raises NumcError
-    for a policy that does not fit the model.
+    The decisions stay in the IR: `numc.layer` on operations, and on the module the table `numc.layers`.
+    Raises NumcError for a policy that does not fit the model.
     """
     decisions = decide(module, policy)
     facts.put(module, "numc.layers", rows(decision for _, decision in decisions))
@@ -203,7 +203,10 @@ def _is_rounded(value: ir.Value, ops: Conversion) -> bool:
 
 
 def check_arithmetic(module: ir.Operation) -> None:
-    """Prove that no multiply-add escaped its operator. Raises AssertionError naming the first that did."""
+    """Prove that no multiply-add escaped its operator.
+
+    Raises AssertionError naming the first that did.
+    """
     if left := escaped(module):
         raise AssertionError(f"a multiply-add has no operator: {left[0]}")
 
