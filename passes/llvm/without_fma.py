@@ -12,6 +12,7 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.buffers.lower_math import Kernel, replace
+from numc.passes.kernels.builder import Value
 from numc.passes.kernels.datapaths.chain import emit_add_to_odd
 from numc.passes.kernels.values.math_functions import Lanes
 
@@ -27,5 +28,5 @@ def without_fma(module: ir.Operation, has_fma: bool) -> None:
             replace(op, functions, bodies)
 
 
-def _fused(m: Lanes, a: str, b: str, c: str) -> str:
+def _fused(m: Lanes, a: Value, b: Value, c: Value) -> Value:
     return emit_add_to_odd(m.code, m.mul(a, b), c)
