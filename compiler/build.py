@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -21,22 +20,21 @@ from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arithmetic.policy.policy import Policy
-from numc.compiler.arithmetic.policy.table import rows
+from numc.compiler.arithmetic.policy.table import COLUMNS
 from numc.compiler.arithmetic.policy.text import load_policy
 from numc.compiler.codegen import object_code
 from numc.compiler.options import Options
+from numc.compiler.pipeline import State
 from numc.compiler.stored_weights import narrow
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.compiler.support.versions import version_of
-from numc.compiler.targets import resolve
 from numc.frontends import mlir
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.onnx import load
-from numc.passes import dialect
+from numc.passes import dialect, facts
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
-from numc.runtime.library import cpu_features
 from numc.runtime.program import Program
 
 DTYPES = {
@@ -123,7 +121,7 @@ def lower(
     if to not in pipeline.STAGES:
         raise NumcError(f"unknown stage {to!r}{did_you_mean(to, pipeline.STAGES)}: one of {', '.join(pipeline.STAGES)}")
     imported = source if isinstance(source, Imported) else load_source(source, shapes)
-    return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)[0]
+    return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)
 
 
 def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
@@ -131,18 +129,28 @@ def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
     return None if policy is None else load_policy(policy)
 
 
-def lowered(
-    imported: Imported, options: Options, to: str, dump_dir: Path | None = None
-) -> tuple[ir.Module, pipeline.State]:
-    """Return the IR of a model after stage `to`, and what the passes found out. Raises NumcError for bad input."""
-    policy, target = options.resolved()
-    module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
-    state = pipeline.State(policy, target, options.fast, frozenset(imported.weights), fold=_runs_here())
-    state.nodes, state.roles, state.updates = imported.nodes, imported.roles, imported.updates
-    state.statistics = options.statistics
-    state.calibration = {number: (rows, lanes) for number, rows, lanes in options.calibration}
+def lowered(imported: Imported, options: Options, to: str, dump_dir: Path | None = None) -> ir.Module:
+    """Return the IR of a model after stage `to`. Raises NumcError for bad input."""
+    state = State.of(options)
+    module = module_of(imported)
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
-    return module, state
+    return module
+
+
+def module_of(imported: Imported) -> ir.Module:
+    """Return the module of a model, with what is known about it as attributes (passes/facts.py). Raises NumcError.
+
+    On arguments of @main: `numc.weight`, a weight's name; `numc.updates`, the number of the result that may take the
+    memory. On the module: `numc.nodes` and `numc.roles`, from names of operations to what they are in the model.
+    """
+    module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
+    facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})
+    facts.put_arguments(module.operation, "numc.updates", {n: result for result, n in imported.updates.items()})
+    for name, known in (("numc.nodes", imported.nodes), ("numc.roles", imported.roles)):
+        facts.drop(module.operation, name)
+        if known:
+            facts.put(module.operation, name, {key: value for key, value in known.items() if key})
+    return module
 
 
 def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str] | None = None) -> Contents:
@@ -152,8 +160,12 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     """
     inputs, outputs = signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
-    module, state = lowered(imported, options, "llvm", dump)
-    weights = _weights(imported, state, options)
+    state = State.of(options)
+    module = module_of(imported)
+    pipeline.run(module, state, to="numc", dump_dir=dump)
+    numc_ir = pipeline.text(module)
+    pipeline.run(module, state, after="numc", dump_dir=dump)
+    weights = _weights(imported, module.operation, state, options)
     abi = Abi(
         ENTRY,
         (*inputs, *(described for described, _ in weights)),
@@ -163,49 +175,40 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         imported.updates,
     )
     fma, ops = state.policy.default
+    conversions = facts.of_arguments(module.operation, "numc.conversion")
     manifest = {
         "fma": str(fma),
         "ops": str(ops),
         "policy": str(state.policy),
-        "layers": rows(state.decisions.values()),
+        "layers": [{column: row[column] for column in COLUMNS} for row in facts.get(module.operation, "numc.layers")],
         "target": state.target.name,
         "statistics": options.statistics,
         "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
         "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
         "contractions": [asdict(c) for c in state.contractions],
-        "converted_weights": {imported.weights[p][0]: c for p, c in state.weight_conversions.items()},
-        "failures": {str(code): text for code, text in state.failures.items()},
+        "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
+        "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
         "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
     }
-    return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, state.numc_ir)
+    return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, numc_ir)
 
 
-def _runs_here() -> bool:
-    try:
-        return bool(resolve("host", cpu_features()))
-    except NumcError:
-        return False
-
-
-def _weights(imported: Imported, state: pipeline.State, options: Options) -> list[tuple[Weight, np.ndarray]]:
+def _weights(
+    imported: Imported, module: ir.Operation, state: State, options: Options
+) -> list[tuple[Weight, np.ndarray]]:
     """The arguments of the entry that the program holds, in order, as the program holds them.
 
     The model's weights come first, then what was computed from them, then those packed for a contraction.
     """
-    weights = {}
+    weights = {n: (name, value) for n, (name, value) in imported.weights.items()}
     stored: dict[int, tuple[Format | GroupFormat, tuple[int, ...], Layout | None]] = {}
-    for position, (name, value) in imported.weights.items():
-        conversion = state.weight_conversions.get(position)
-        weights[position] = name, value if conversion is None else _converted(value, conversion)
-        if conversion is not None:
-            stored[position] = parse_conversion(conversion).format, value.shape, None
-    if state.folded is not None:
-        values = _run(state.folded.module, [weights[p][1] for p in state.folded.arguments], options)
-        taken = {name for name, _ in weights.values()}
-        fresh = (name for name in map("folded_{}".format, itertools.count()) if name not in taken)
-        weights |= zip(state.folded.results, zip(fresh, values, strict=False), strict=True)
+    for position, conversion in facts.of_arguments(module, "numc.conversion").items():
+        name, value = weights[position]
+        weights[position] = name, _converted(value, conversion)
+        stored[position] = parse_conversion(conversion).format, value.shape, None
+    weights |= _folded(module, weights, options)
     for position, packing in state.packings.items():
         name, value = weights[packing.weight]
         if packing.conversion:
@@ -223,12 +226,24 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
     return result
 
 
+def _folded(
+    module: ir.Operation, weights: Mapping[int, tuple[str, np.ndarray]], options: Options
+) -> dict[int, tuple[str, np.ndarray]]:
+    """The arguments that fold-constants made, by their numbers: computed by a program for this machine."""
+    constants = facts.get(module, "numc.constants")
+    if constants is None:
+        return {}
+    inputs = [weights[n][1] for n in constants["arguments"]]
+    values = _run(parse_module("\n".join(constants["module"]), "<constants>"), inputs, options)
+    names = facts.of_arguments(module, "numc.weight")
+    return {n: (names[n], values[result]) for n, result in facts.of_arguments(module, "numc.folded").items()}
+
+
 def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[np.ndarray]:
     """The results of ``@main`` of a module of the numc stage on this machine."""
     described, results = _signature_of(module, "<constants>")
     policy, target = replace(options, target="host").resolved()
-    state = pipeline.State(policy, target, options.fast)
-    pipeline.run(module, state, after="numc")
+    pipeline.run(module, State(policy, target, options.fast), after="numc")
     abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
     program = Program(Contents(abi, object_code(module, target), (), {}))
     named = dict(zip((spec.name for spec in described), inputs, strict=True))

@@ -13,6 +13,7 @@ from numc.compiler.build import chosen, load_source, lowered, pytorch
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
+from numc.passes.explicit.layers_of import decide
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,10 @@ class PolicyTable:
 
 def table(imported: Imported, options: Options) -> PolicyTable:
     """Return the arithmetic of every operation of a model. Raises NumcError for bad input."""
-    state = lowered(imported, options, "numc")[1]
-    decisions = tuple(state.decisions.values())
-    return PolicyTable(state.policy, rows(decisions), decisions)
+    policy, _ = options.resolved()
+    module = lowered(imported, options, "linalg")
+    decisions = tuple(decision for _, decision in decide(module.operation, policy))
+    return PolicyTable(policy, rows(decisions), decisions)
 
 
 def explain(

@@ -114,7 +114,11 @@ def generic_like(
     arguments: list[ir.Type],
     results: list[ir.Type],
 ) -> tuple[ir.Operation, ir.Block]:
-    """A linalg.generic before `old` with its loops but other operands, and its body: empty, with these arguments."""
+    """A linalg.generic before `old` with its loops and its layer but other operands.
+
+    Returns it with its body, which is empty and has these arguments.
+    """
+    kept = {name: old.attributes[name] for name in ("iterator_types", "numc.layer") if name in old.attributes}
     with ir.InsertionPoint(old), old.location:
         new = ir.Operation.create(
             "linalg.generic",
@@ -122,8 +126,8 @@ def generic_like(
             operands=operands,
             attributes={
                 "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-                "iterator_types": old.attributes["iterator_types"],
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands) - len(results), len(results)]),
+                **kept,
             },
             regions=1,
         )
@@ -170,10 +174,14 @@ def main(module: ir.Operation) -> ir.Operation:
 
 
 def retype(function: ir.Operation) -> None:
-    """Make the inputs in a func.func's type those that its body takes."""
+    """Make the inputs in a func.func's type those that its body takes; new ones come after those that it had."""
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     inputs = [a.type for a in function.regions[0].blocks[0].arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+    if "arg_attrs" in function.attributes:
+        known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+        missing = [ir.DictAttr.get({})] * (len(inputs) - len(known))
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([*known, *missing])
 
 
 def name_of(op: ir.Operation) -> str:

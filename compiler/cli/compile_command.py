@@ -83,7 +83,7 @@ def compile_command(
         from numc.compiler.build import load_source, lowered
 
         with output.busy(f"lowering {model}"):
-            text = pipeline.text(lowered(load_source(model, fixed), options, emit, dump)[0])
+            text = pipeline.text(lowered(load_source(model, fixed), options, emit, dump))
         output.write_text(out, text)
         return
     from numc.compiler import compile as compiling

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -100,21 +99,10 @@ def _passes() -> Rows:
     from numc.compiler.pipeline import STAGES
 
     return [
-        {"pass": name, "stage": stage, "what": _about(function)}
+        {"pass": name, "stage": stage, "what": f"{each.about} Upstream: {each.text}" if each.text else each.about}
         for stage, passes in STAGES.items()
-        for name, function in passes.items()
+        for name, each in passes.items()
     ]
-
-
-def _about(function: Callable[..., Any]) -> str:
-    """The first line of the pass's docstring, or of the function it calls; for a bundle, its upstream passes."""
-    if function.__doc__:
-        return function.__doc__.strip().splitlines()[0]
-    seen = inspect.getclosurevars(function)
-    if isinstance(bundle := seen.nonlocals.get("pipeline"), str):
-        return bundle
-    called = (inspect.getdoc(value) for value in seen.globals.values() if inspect.isfunction(value))
-    return next((text.splitlines()[0] for text in called if text), "")
 
 
 def _targets() -> Rows:

@@ -56,7 +56,7 @@ class _Loop:
 
 
 def parallel_loops(module: ir.Operation) -> None:
-    """Rewrite `module` in place: calls of ``@loops_N`` in place of each linalg.generic whose maps are linear."""
+    """Make every linalg.generic with linear maps loops over memory, ``@loops_N``, split over threads if it is worth it."""
     known: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         for generic in linalg.operations(module, "linalg.generic"):

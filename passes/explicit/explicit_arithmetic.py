@@ -12,7 +12,7 @@ the contraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 
 from torch_mlir import ir
@@ -20,27 +20,47 @@ from torch_mlir import ir
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes import linalg
+from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.compiler.arithmetic.policy.table import rows
+from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp, RoundOp, draws
+from numc.passes.explicit.layers_of import decide
 
 FP32 = "fp32"
 
 
-def explicit_arithmetic(module: ir.Operation, choose: Callable[[ir.Operation], tuple[Fma, Conversion]]) -> None:
-    """Rewrite all linalg.generic bodies of `module` in place, each in the operator and the format that it is given."""
+def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
+    """Write the FMA operators and the roundings that the policy chooses into the bodies of all linalg.generic.
+
+    The decisions stay in the IR: `numc.layer` on operations, and on the module the table `numc.layers`.
+    Raises NumcError for a policy that does not fit the model.
+    """
+    decisions = decide(module, policy)
+    facts.put(module, "numc.layers", rows(decision for _, decision in decisions))
+    for name in ("numc.nodes", "numc.roles"):
+        facts.drop(module, name)
     with module.context, ir.Location.unknown():
         numbers = count()
         for op in linalg.operations(module):
             if op.name in ("numc.round", "numc.fma"):  # written by hand
                 _number(op, next(numbers))
-        for generic in linalg.operations(module, "linalg.generic"):
-            fma, ops = choose(generic)
+        for generic, decision in decisions:
+            fma, ops = decision.fma, decision.ops
+            if decision.layer.computes:
+                facts.put(generic, "numc.layer", _about(decision))
             for add in list(linalg.body(generic).operations):
                 if add.operation.name == "arith.addf" and linalg.is_f32(add.operation.results[0]):
                     _contract(generic, add.operation, fma, numbers)
             if not _is_identity(ops):
                 for op in list(linalg.body(generic).operations):
                     _round_around(op.operation, ops, numbers)
+
+
+def _about(decision: Decision) -> dict[str, object]:
+    """What `numc.layer` says: the name of an operation, its kind, its role, and its number if it is a contraction."""
+    layer = decision.layer
+    numbered = {} if layer.position is None else {"position": layer.position}
+    return {"name": layer.name, "kind": layer.kind, "role": layer.role, **numbered}
 
 
 def _number(op: ir.Operation, number: int) -> None:
@@ -180,6 +200,15 @@ def _is_rounded(value: ir.Value, ops: Conversion) -> bool:
         and owner.name == "numc.round"
         and ir.StringAttr(owner.attributes["to"]).value == str(ops)
     )
+
+
+def check_arithmetic(module: ir.Operation) -> None:
+    """Prove that no multiply-add escaped its operator.
+
+    Raises AssertionError naming the first that did.
+    """
+    if left := escaped(module):
+        raise AssertionError(f"a multiply-add has no operator: {left[0]}")
 
 
 def escaped(module: ir.Operation) -> list[str]:

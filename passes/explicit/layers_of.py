@@ -1,4 +1,4 @@
-"""The operations of a module as a policy sees them: read off linalg before any arithmetic is in it."""
+"""The operations of a module as a policy sees them, before any arithmetic is in it, and what the policy decides."""
 
 from __future__ import annotations
 
@@ -8,24 +8,36 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from numc.compiler.arithmetic.policy.layer import Layer, kinds_of, role_of
+from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.arithmetic.policy.presets import SWAPPED
-from numc.passes import linalg
+from numc.passes import facts, linalg
 
 
-def layers_of(module: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, str]) -> dict[ir.Operation, Layer]:
+def decide(module: ir.Operation, policy: Policy) -> list[tuple[ir.Operation, Decision]]:
+    """Return every linalg.generic of `module` in program order, with the arithmetic that `policy` chooses for it.
+
+    Raises NumcError for a policy that does not fit the model.
+    """
+    layers = layers_of(module)
+    decisions = policy.decide([layer for _, layer in layers])
+    return [(generic, decision) for (generic, _), decision in zip(layers, decisions, strict=True)]
+
+
+def layers_of(module: ir.Operation) -> list[tuple[ir.Operation, Layer]]:
     """Return every linalg.generic of `module` in program order, with what it is.
 
-    nodes: the operator that an operation's name has in the model. roles: what an operation of a name is for; a model
-    without any is one that is not trained.
+    The module's `numc.nodes` are the operators that names of operations have in the model. `numc.roles` say what an
+    operation of a name is for; a model without any is one that is not trained.
     """
-    found: dict[ir.Operation, Layer] = {}
+    nodes, roles = (facts.get(module, name, {}) for name in ("numc.nodes", "numc.roles"))
+    found: list[tuple[ir.Operation, Layer]] = []  # no dict: the hash of an operation changes with its attributes
     position = 0
     for generic in linalg.operations(module, "linalg.generic"):
         layer = _layer(generic, nodes, roles)
         if layer.position is not None:
             layer = replace(layer, position=position)
             position += 1
-        found[generic] = layer
+        found.append((generic, layer))
     return found
 
 

@@ -41,7 +41,7 @@ class Type:
     @property
     def is_float(self) -> bool:
         """Whether elements are floating-point numbers."""
-        return self.element in ("f32", "f64")
+        return self.element in ("f16", "bf16", "f32", "f64")
 
     @property
     def is_int(self) -> bool:
@@ -51,7 +51,8 @@ class Type:
     @property
     def bits(self) -> int:
         """Bits of an element; of a pointer and an index 64."""
-        return int(self.element[1:]) if self.element[1:].isdigit() else 64
+        digits = self.element.lstrip("bfi")
+        return int(digits) if digits.isdigit() else 64
 
 
 class Value(str):
@@ -543,13 +544,13 @@ APART = "attributes {no_inline, llvm.no_inline}"
 class Function(Code):
     """A function of pointers and numbers. Its constants stand at its top; ``f["rows"]`` is an argument."""
 
-    def __init__(self, name: str, arguments: Mapping[str, str], results: str = "") -> None:
-        """`arguments`: their names, and types; `results`: types, with commas."""
+    def __init__(self, name: str, arguments: Mapping[str, str], results: str = "", *, attributes: str = APART) -> None:
+        """`arguments`: their names, and types; `results`: types, with commas; `attributes`: none to let it be inlined."""
         super().__init__(0, text=_Text("v", top=[], depth=1))
         self.arguments = {n.lstrip("%"): Value(f"%{n.lstrip('%')}", t) for n, t in arguments.items()}
         listed = ", ".join(f"{v}: {v.type}" for v in self.arguments.values())
         self._results = results
-        self._head = f"func.func private @{name}({listed}) -> ({results}) {APART} {{"
+        self._head = f"func.func private @{name}({listed}) -> ({results}) {attributes} {{"
 
     def __getitem__(self, name: str) -> Value:
         return self.arguments[name]

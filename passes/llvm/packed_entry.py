@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 
 ENTRY = "numc_entry"
 
 
-def packed_entry(module: ir.Module) -> None:
-    """Replace ``func.func @main`` on memrefs, in place."""
+def packed_entry(module: ir.Operation) -> None:
+    """Make @main a function of one array of pointers to what its arguments describe."""
     with module.context, ir.Location.unknown():
-        main = linalg.main(module.operation)
+        main = linalg.main(module)
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         source = ir.Module.parse(_text(list(kind.inputs), list(kind.results)))
-        module.body.append(source.body.operations[0].operation.clone())
-        entry = list(module.body.operations)[-1].operation
+        module.regions[0].blocks[0].append(source.body.operations[0].operation.clone())
+        entry = list(module.regions[0].blocks[0].operations)[-1].operation
         old, new = main.regions[0].blocks[0], entry.regions[0].blocks[0]
         ops = list(new.operations)
         count, first_store = len(kind.inputs), next(n for n, op in enumerate(ops) if op.operation.name == "func.call")
@@ -35,6 +35,7 @@ def packed_entry(module: ir.Module) -> None:
         for op in body[:-1]:
             op.operation.move_before(marker)
         linalg.replace(marker, returned)
+        facts.keep_arguments(main, entry)
         main.erase()
 
 

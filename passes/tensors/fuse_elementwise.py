@@ -24,7 +24,7 @@ _MOST_CHEAP_OPS = 2
 
 
 def fuse_elementwise(module: ir.Operation) -> None:
-    """Rewrite `module`, linalg on tensors, in place."""
+    """Make chains of elementwise operations one loop, and let readers of permuting copies read the original."""
     with module.context, ir.Location.unknown():
         for generic in list(linalg.operations(module, "linalg.generic")):
             consumer = _with_numbers(generic)

@@ -34,7 +34,7 @@ class _Slice:
 
 
 def merge_products(module: ir.Operation) -> None:
-    """Rewrite `module`, linalg on tensors, in place."""
+    """Make contractions of one operand with adjacent slices of another one contraction over all of the slices."""
     groups: dict[tuple[object, ...], list[_Slice]] = {}
     with module.context:
         for generic in linalg.operations(module, "linalg.generic"):

@@ -45,7 +45,7 @@ _MINUS_ZERO = -(1 << 31)
 
 
 def skip_zeros(module: ir.Operation) -> None:
-    """Rewrite `module`, linalg on tensors with explicit arithmetic, in place."""
+    """Let contractions of operands with zeros between their elements leave out the products with those zeros."""
     with module.context, ir.Location.unknown():
         for generic in linalg.operations(module, "linalg.generic"):
             spread = find(generic)
@@ -285,7 +285,8 @@ def _zero() -> ir.Attribute:
 
 
 def _like(op: ir.Operation, operands: list[ir.Value], maps: list[ir.AffineMap]) -> ir.Value:
-    """The result of a linalg.generic with the body of `op` at the insertion point."""
+    """The result of a linalg.generic with the body, the loops and the layer of `op` at the insertion point."""
+    kept = {name: op.attributes[name] for name in ("iterator_types", "numc.layer") if name in op.attributes}
     kinds = [a.type for a in linalg.body(op).arguments]
     new = ir.Operation.create(
         "linalg.generic",
@@ -293,8 +294,8 @@ def _like(op: ir.Operation, operands: list[ir.Value], maps: list[ir.AffineMap]) 
         operands=operands,
         attributes={
             "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-            "iterator_types": op.attributes["iterator_types"],
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands) - 1, 1]),
+            **kept,
         },
         regions=1,
         loc=op.location,

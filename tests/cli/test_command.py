@@ -56,6 +56,15 @@ def test_lists_have_every_entry_in_order(numc_run, what, key, want):
     assert all(all(cell for cell in line.split("\t")) for line in lines), "an empty cell"
 
 
+def test_every_pass_says_what_it_does_itself(numc_run):
+    """A line of its own for each, also for passes that a switch can leave out, and the text of upstream passes."""
+    rows = {row["pass"]: row["what"] for row in json.loads(numc_run("list", "passes", "--json").out)}
+    assert len(set(rows.values())) == len(rows)
+    assert rows["skip-zeros"].startswith("Let contractions of operands with zeros between their elements")
+    assert rows["merge-products"].startswith("Make contractions of one operand with adjacent slices")
+    assert rows["copies"].endswith("Upstream: func.func(refback-munge-memref-copy)")
+
+
 def test_the_numbers_of_formats_and_the_chains_of_fmas(numc_run):
     formats = {row["name"]: row for row in json.loads(numc_run("list", "formats", "--json").out)}
     assert {k: formats["fp16"][k] for k in ("emin", "emax", "max", "min_normal", "min_subnormal")} == {

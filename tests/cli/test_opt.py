@@ -26,7 +26,8 @@ def _code(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("after", "to"), [("linalg", "numc"), ("numc", "vector"), ("numc", "llvm"), ("vector", "llvm")]
+    ("after", "to"),
+    [("linalg", "numc"), ("numc", "tensors"), ("tensors", "buffers"), ("numc", "llvm"), ("vector", "llvm")],
 )
 def test_a_dump_resumes_to_what_the_compiler_made(numc_run, dump, after, to):
     done = numc_run("opt", dump / f"{after}.mlir", "--from", after, "--to", to, "--fma", "bf16_1_1")
@@ -59,11 +60,14 @@ def test_upstream_pass_text_with_options(numc_run, dump):
         (["--passes", "cse,,cse"], "--passes 'cse,,cse': an empty name"),
         (["--passes", "a{b"], "--passes 'a{b': unbalanced brackets"),
         (["--passes", "cse", "--to", "llvm"], "--passes runs exactly the passes it names: leave --from and --to out"),
-        (["--from", "nmuc"], "--from 'nmuc': no such stage (did you mean 'numc'?): one of linalg, numc, vector, llvm"),
+        (
+            ["--from", "nmuc"],
+            "--from 'nmuc': no such stage (did you mean 'numc'?): one of linalg, numc, tensors, buffers, vector, llvm",
+        ),
         (["--to", "x"], "--to 'x': no such stage: one of linalg,"),
         (
             ["--from", "llvm", "--to", "numc"],
-            "--from llvm --to numc: nothing to run: the stages are linalg, numc, vector",
+            "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, vector",
         ),
         (["--from", "linalg", "--fma", "pm"], "pm"),
         (["-o", "none/x.mlir"], "none/x.mlir: cannot write: there is no folder none"),

@@ -114,11 +114,11 @@ def test_saved_program_gives_the_same_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(outputs(program, values)[0], outputs(again, values)[0])
 
 
-@pytest.mark.parametrize("stage", ["numc", "vector"])
+@pytest.mark.parametrize("stage", ["numc", "tensors", "buffers", "vector"])
 def test_resumed_stage_gives_the_same_code(stage: str, tmp_path: Path) -> None:
     source = imported(ROOT / "digits/cnn.onnx")
     numc.compile(source, fma="bf16_1_2", target="x86-64-v3", dump_dir=tmp_path)
-    state = pipeline.State(plain("bf16_1_2"), TARGETS["x86-64-v3"], weights=frozenset(source.weights))
+    state = pipeline.State(plain("bf16_1_2"), TARGETS["x86-64-v3"])
     module = parse_module((tmp_path / f"{stage}.mlir").read_text(), stage)
     pipeline.run(module, state, after=stage)
     # Without locations: they name the file the text was read from.

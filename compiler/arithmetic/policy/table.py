@@ -7,6 +7,24 @@ from typing import Any
 
 from numc.compiler.arithmetic.policy.policy import Decision, Policy, Rule
 
+COLUMNS = (
+    "layer",
+    "position",
+    "kind",
+    "role",
+    "b",
+    "m",
+    "n",
+    "k",
+    "shape",
+    "fma",
+    "ops",
+    "rule",
+    "fma_line",
+    "ops_line",
+)
+"""The columns of a row, in order."""
+
 
 def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
     """Return one row a contraction, and one for the other operations of a name that are decided alike.
