@@ -11,11 +11,11 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from machine import HERE
 from numc.compiler.arithmetic import reference
 from numc.compiler.arrays import matmul
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
+from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]
 FORMATS = ("bf16", "e6m9", "e6m9n", "fp16", "e5m2")

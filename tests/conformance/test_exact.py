@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 import arithmetic_vectorised as reference
-from machine import HERE
 from numc.compiler.arrays import matmul
+from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = {

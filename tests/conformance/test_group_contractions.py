@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import arithmetic_vectorised as vectorised
 import numc
-from machine import HERE
 from numc.compiler.arithmetic import reference
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arrays import matmul
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
+from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = (

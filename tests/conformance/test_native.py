@@ -8,9 +8,9 @@ import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from machine import HERE
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arrays import matmul
+from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]
 TRIPLES = 10_000_000

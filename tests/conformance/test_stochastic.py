@@ -11,7 +11,6 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from machine import HERE
 from numc.compiler.arithmetic import reference
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.reference.group_operators import PARTS, Source
@@ -21,6 +20,7 @@ from numc.compiler.studies.observe.verify import verify
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
 from numc.runtime.program import Program
+from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 import arithmetic_vectorised as reference
 import numc
-from machine import HERE
 from numc.frontends.imported import Argument, Imported
+from targets_here import HERE
 
 OPERATIONS = {
     "batch_matmul": ("linalg.batch_matmul", "3x5x7", "3x7x6", "3x5x6", ""),

@@ -8,9 +8,9 @@ import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from machine import HERE
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.frontends.imported import Imported
+from targets_here import HERE
 
 F32Array = npt.NDArray[np.float32]
 CHANNELS = 17
