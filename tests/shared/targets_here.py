@@ -7,6 +7,7 @@ from numc.compiler.targets import TARGETS
 from numc.runtime.library import cpu_features
 
 HERE = [name for name, target in TARGETS.items() if cpu_features().issuperset(target.features)]
+WITHOUT_GROUPS = [name for name in HERE if name != "x86-64-v4-vnni"]  # those whose code differs without groups
 
 
 def variants(fma: str) -> list[tuple[str, bool]]:
