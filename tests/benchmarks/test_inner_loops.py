@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks.cases import OPERATORS
-from benchmarks.instructions import MATRIX, machine_loop, product_loop
 
 from benchmarks import graphs
+from benchmarks.cases import OPERATORS
+from benchmarks.instructions import MATRIX, machine_loop, product_loop
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.build import load_source
 from numc.compiler.targets import TARGETS

@@ -21,7 +21,6 @@ from onnx import numpy_helper
 
 import arithmetic_vectorised as vectorised
 import numc
-from machine import HERE
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference import Draws, dot
@@ -33,6 +32,7 @@ from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
+from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = [

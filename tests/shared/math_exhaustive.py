@@ -1,6 +1,6 @@
 """Measure the largest error of a function over all binary32 inputs, in compiled code, against doubles.
 
-``python tests/math_exhaustive.py [--own] [name ...]`` prints one line per function (with the package importable).
+With the package importable, ``python tests/shared/math_exhaustive.py [--own] [name ...]`` prints one line per function.
 The doubles are the C library's (half a minute a function), or with ``--own`` those of numc's f64 functions, which are
 vectorised and themselves tested against mpmath. Either carries over 20 bits more than the result that is measured.
 """
