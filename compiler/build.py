@@ -35,6 +35,8 @@ from numc.frontends.onnx import load
 from numc.passes import dialect
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.llvm.packed_entry import ENTRY
+from numc.passes.plan.emit_kernels import contractions_of
+from numc.passes.plan.weights import empty_weights_of, packings_of
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
 from numc.runtime.library import cpu_features
 from numc.runtime.program import Program
@@ -152,8 +154,10 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     """
     inputs, outputs = signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
-    module, state = lowered(imported, options, "llvm", dump)
-    weights = _weights(imported, state, options)
+    module, state = lowered(imported, options, "vector", dump)
+    weights = _weights(imported, module.operation, state, options)
+    contractions = [asdict(c) for c in contractions_of(module.operation)]
+    pipeline.run(module, state, after="vector", dump_dir=dump)
     abi = Abi(
         ENTRY,
         (*inputs, *(described for described, _ in weights)),
@@ -173,7 +177,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
         "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
-        "contractions": [asdict(c) for c in state.contractions],
+        "contractions": contractions,
         "converted_weights": {imported.weights[p][0]: c for p, c in state.weight_conversions.items()},
         "failures": {str(code): text for code, text in state.failures.items()},
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
@@ -189,7 +193,9 @@ def _runs_here() -> bool:
         return False
 
 
-def _weights(imported: Imported, state: pipeline.State, options: Options) -> list[tuple[Weight, np.ndarray]]:
+def _weights(
+    imported: Imported, module: ir.Operation, state: pipeline.State, options: Options
+) -> list[tuple[Weight, np.ndarray]]:
     """The arguments of the entry that the program holds, in order, as the program holds them.
 
     The model's weights come first, then what was computed from them, then those packed for a contraction.
@@ -206,13 +212,13 @@ def _weights(imported: Imported, state: pipeline.State, options: Options) -> lis
         taken = {name for name, _ in weights.values()}
         fresh = (name for name in map("folded_{}".format, itertools.count()) if name not in taken)
         weights |= zip(state.folded.results, zip(fresh, values, strict=False), strict=True)
-    for position, packing in state.packings.items():
+    for position, packing in packings_of(module).items():
         name, value = weights[packing.weight]
         if packing.conversion:
             value = _converted(value, packing.conversion)
         weights[position] = f"{name} (packed)", packing(value)
         stored[position] = packing.format, packing.shape, packing.layout
-    for position in state.unused_weights:
+    for position in empty_weights_of(module):
         weights[position] = weights[position][0], np.zeros(0, np.float32)
         stored.pop(position, None)
     result = []

@@ -12,7 +12,7 @@ from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.groups import Int
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
-from numc.passes.kernels.tasks.edges import CONTEXT
+from numc.passes.kernels.tasks.interface import CONTEXT
 from numc.runtime.program import Program
 
 # Of contractions by their number: the largest magnitudes of the operands of rows and lanes, as encodings.

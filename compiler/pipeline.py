@@ -18,6 +18,7 @@ from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.switches import disabled
 from numc.compiler.targets import Target
+from numc.passes import facts
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
 from numc.passes.buffers.lower_numc import lower_numc
@@ -29,8 +30,9 @@ from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.packed_entry import packed_entry
 from numc.passes.llvm.without_fma import without_fma
-from numc.passes.plan.contractions import Contraction, contractions_to_kernels
-from numc.passes.plan.weights import Packing
+from numc.passes.plan.emit_kernels import emit_kernels
+from numc.passes.plan.plan import Machine
+from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import Folded, fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
@@ -53,10 +55,7 @@ class State:
     statistics: bool = False
     fold: bool = True  # only where this machine can run what it compiles
     calibration: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # options.py, by number
-    contractions: list[Contraction] = field(default_factory=list)
     weight_conversions: dict[int, str] = field(default_factory=dict)
-    packings: dict[int, Packing] = field(default_factory=dict)
-    unused_weights: set[int] = field(default_factory=set)
     failures: dict[int, str] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)  # what the operations of a name are in the model
     roles: Mapping[str, str] = field(default_factory=dict)  # what they are for
@@ -162,18 +161,23 @@ def _free_early(module: ir.Module, _: State) -> None:
     free_early(module.operation)
 
 
-def _contractions(module: ir.Module, state: State) -> None:
-    fast = state.fast and state.target.has_fma
-    found = contractions_to_kernels(
+def _plan_kernels(module: ir.Module, state: State) -> None:
+    if state.weights and not facts.of_arguments(module.operation, "numc.weight"):
+        facts.put_arguments(module.operation, "numc.weight", {n: f"weight_{n}" for n in state.weights})
+    plan_kernels(
         module.operation,
         state.target.tile,
-        state.weights,
-        fast=fast,
+        fast=state.fast and state.target.has_fma,
         dot=state.target.has_dot,
         statistics=state.statistics,
         calibration=state.calibration,
     )
-    state.contractions, state.packings, state.unused_weights = found
+
+
+def _emit_kernels(module: ir.Module, state: State) -> None:
+    target = state.target
+    registers = 32 if "avx512f" in target.features else 16
+    emit_kernels(module.operation, Machine(target.tile.width, registers, target.has_fma, target.has_dot))
 
 
 def _lower_numc(module: ir.Module, _: State) -> None:
@@ -221,7 +225,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "tidy-conversions": _tidy,  # after everything is explicit: only then is every use of a weight known
         "check-arithmetic": _check,
     },
-    "vector": {
+    "tensors": {
         "skip-zeros": _skip_zeros,
         "drop-unused-results": _drop_unused_results,
         "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
@@ -230,6 +234,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "read-only-arguments": _read_only_arguments,
         "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
         "update-in-place": _update_in_place,
+    },
+    "buffers": {
         "bufferize": upstream(
             "convert-shape-to-std,func.func(tm-tensor-bufferize),eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
             "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"
@@ -238,7 +244,12 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         ),
         "return-updated": _return_updated,
         "free-early": _free_early,
-        "contractions-to-kernels": _contractions,  # on buffers: kernels address memory
+    },
+    "plan": {
+        "plan-kernels": _plan_kernels,  # on buffers: kernels address memory
+    },
+    "vector": {
+        "emit-kernels": _emit_kernels,
         "lower-numc": _lower_numc,  # what is left of numc lives in elementwise bodies
         "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
         "inline": upstream("inline{default-pipeline=}"),

@@ -31,7 +31,7 @@ from numc.compiler.arithmetic.reference.value import POINT, PRODUCT_POINT, Value
 from numc.compiler.studies.observe.collect import Collector, sampled_steps
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
-from numc.passes.kernels.tasks.edges import CONTEXT
+from numc.passes.kernels.tasks.interface import CONTEXT
 from numc.runtime.program import Program
 
 F32 = npt.NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""The operands and accumulators of a running kernel, read where they are: the words of driver.CONTEXT."""
+"""The operands and accumulators of a running kernel, read where they are: the words of tasks/interface.py."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from numc.compiler.arithmetic.numpy_groups import largest_magnitude
 from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
 from numc.passes.kernels.packing.layout import Layout, pair_values
-from numc.passes.kernels.tasks.edges import CONTEXT
-from numc.passes.plan.padding import Plane
+from numc.passes.kernels.tasks.interface import CONTEXT
+from numc.passes.kernels.tasks.plane import Plane
 
 IntArray = npt.NDArray[np.int64]
 
