@@ -34,6 +34,8 @@ from numc.frontends.onnx import load
 from numc.passes import dialect, facts
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.llvm.packed_entry import ENTRY
+from numc.passes.plan.emit_kernels import contractions_of
+from numc.passes.plan.weights import empty_weights_of, packings_of
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight
 from numc.runtime.program import Program
 
@@ -164,8 +166,10 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     module = module_of(imported)
     pipeline.run(module, state, to="numc", dump_dir=dump)
     numc_ir = pipeline.text(module)
-    pipeline.run(module, state, after="numc", dump_dir=dump)
-    weights = _weights(imported, module.operation, state, options)
+    pipeline.run(module, state, after="numc", to="vector", dump_dir=dump)
+    weights = _weights(imported, module.operation, options)
+    contractions = [asdict(c) for c in contractions_of(module.operation)]
+    pipeline.run(module, state, after="vector", dump_dir=dump)
     abi = Abi(
         ENTRY,
         (*inputs, *(described for described, _ in weights)),
@@ -186,7 +190,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "calibrated": bool(options.calibration),
         "sources": list(imported.sources),
         "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
-        "contractions": [asdict(c) for c in state.contractions],
+        "contractions": contractions,
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
@@ -195,9 +199,7 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
     return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, numc_ir)
 
 
-def _weights(
-    imported: Imported, module: ir.Operation, state: State, options: Options
-) -> list[tuple[Weight, np.ndarray]]:
+def _weights(imported: Imported, module: ir.Operation, options: Options) -> list[tuple[Weight, np.ndarray]]:
     """The arguments of the entry that the program holds, in order, as the program holds them.
 
     The model's weights come first, then what was computed from them, then those packed for a contraction.
@@ -209,13 +211,13 @@ def _weights(
         weights[position] = name, _converted(value, conversion)
         stored[position] = parse_conversion(conversion).format, value.shape, None
     weights |= _folded(module, weights, options)
-    for position, packing in state.packings.items():
+    for position, packing in packings_of(module).items():
         name, value = weights[packing.weight]
         if packing.conversion:
             value = _converted(value, packing.conversion)
         weights[position] = f"{name} (packed)", packing(value)
         stored[position] = packing.format, packing.shape, packing.layout
-    for position in state.unused_weights:
+    for position in empty_weights_of(module):
         weights[position] = weights[position][0], np.zeros(0, np.float32)
         stored.pop(position, None)
     result = []

@@ -18,7 +18,6 @@ from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.switches import disabled, switched_off
 from numc.compiler.targets import Target, resolve
-from numc.passes import facts
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
 from numc.passes.buffers.lower_numc import lower_numc
@@ -30,8 +29,9 @@ from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import packed_entry
 from numc.passes.llvm.without_fma import without_fma
-from numc.passes.plan.contractions import Contraction, contractions_to_kernels
-from numc.passes.plan.weights import Packing
+from numc.passes.plan.emit_kernels import emit_kernels
+from numc.passes.plan.plan import Machine
+from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
@@ -57,9 +57,6 @@ class State:
     fold: bool = True
     # Results of one pass, which are to become attributes.
     calibration: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # options.py, by number
-    contractions: list[Contraction] = field(default_factory=list)
-    packings: dict[int, Packing] = field(default_factory=dict)
-    unused_weights: set[int] = field(default_factory=set)
 
     @staticmethod
     def of(options: Options) -> State:
@@ -143,20 +140,21 @@ def _lower(module: ir.Module, state: State) -> None:
     _TO_LLVM(module, state)
 
 
-def _contractions(module: ir.Module, state: State) -> None:
-    fast = state.fast and state.target.has_fma
-    contractions, packings, unused = contractions_to_kernels(
+def _plan_kernels(module: ir.Module, state: State) -> None:
+    plan_kernels(
         module.operation,
         state.target.tile,
-        facts.of_arguments(module.operation, "numc.weight"),
-        fast=fast,
+        fast=state.fast and state.target.has_fma,
         dot=state.target.has_dot,
         statistics=state.statistics,
         calibration=state.calibration,
     )
-    state.contractions.extend(contractions)
-    state.packings.update(packings)
-    state.unused_weights.update(unused)
+
+
+def _emit_kernels(module: ir.Module, state: State) -> None:
+    target = state.target
+    registers = 32 if "avx512f" in target.features else 16
+    emit_kernels(module.operation, Machine(target.tile.width, registers, target.has_fma, target.has_dot))
 
 
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
@@ -210,9 +208,15 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "return-updated": ours(return_updated),
         "free-early": ours(free_early),
     },
+    # What was decided about every contraction, as attributes that a person can read and edit.
+    "plan": {
+        "plan-kernels": Pass(
+            "Decide how every contraction is computed: tile, packing, prologue, epilogue.", _plan_kernels
+        ),
+    },
     # Contractions become calls of kernels, everything else loops over memory, in functions of their own.
     "vector": {
-        "contractions-to-kernels": Pass("Make contractions calls of packed, tiled kernels.", _contractions),
+        "emit-kernels": Pass("Make contractions calls of packed, tiled kernels, as their plans say.", _emit_kernels),
         "lower-numc": ours(lower_numc),  # what is left of numc is in the bodies of elementwise operations
         "lower-math": ours(lower_math),  # before loops: bodies are still easy to find
         "inline": upstream(

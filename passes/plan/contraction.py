@@ -1,4 +1,7 @@
-"""Contractions as the kernels see them: which operand supplies the rows, which one the lanes, where elements are."""
+"""Contractions as the kernels see them: which operand supplies the rows, which one the lanes, where elements are.
+
+`find` reads a contraction off a linalg.generic; `Contraction` is what of it is written into the plan.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,8 @@ class Operand:
         """The contraction's dimensions that address it."""
         return {d for coefficients, _ in self.places for d in coefficients}
 
-    def spread(self, units: set[int]) -> Operand:
-        """The same without dimensions of size one: an operand that only they address is one value for all."""
+    def without(self, units: set[int]) -> Operand:
+        """The same without the dimensions `units`, of size one: what only they address is one value for all."""
         places = [
             ({d: n for d, n in coefficients.items() if d not in units}, start) for coefficients, start in self.places
         ]
@@ -54,7 +57,10 @@ class Operand:
 
 @dataclass
 class Found:
-    """One contraction with everything that its call needs; number: of its operation, if it draws random bits."""
+    """One contraction with everything that its call needs.
+
+    number: of its operation, if it draws random bits. swap: the lanes come from the operator's a, the rows from its b.
+    """
 
     generic: ir.Operation
     fma: Fma
@@ -187,3 +193,33 @@ def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
         for n, (coefficients, start) in enumerate(operand.places)
         if list(coefficients.values()) == [1] and start == 0 and not kind.is_dynamic_dim(n)
     }
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """What a contraction is: the attribute ``numc.contraction``.
+
+    id: its number in the program, -1 for a phase of one (skip_zeros.py). layer, role: as policies name them. batch, rows,
+    lanes, k: the linalg dimensions of each kind; sizes: of all dimensions, -1 where it is not known. phases: another
+    branch computes it by phases, where nobody watches.
+    """
+
+    id: int
+    layer: str
+    operator: str
+    role: str
+    swap: bool
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    lanes: tuple[int, ...]
+    k: tuple[int, ...]
+    sizes: tuple[int, ...]
+    phases: bool
+
+
+def described(found: Found, id_: int, layer: str, role: str, *, phases: bool) -> Contraction:
+    """The description of a contraction that was found in the IR."""
+    shape, sizes = found.shape, sizes_of(found)
+    groups = (tuple(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k))
+    every = tuple(sizes.get(d, -1) for d in range(len(shape.order)))
+    return Contraction(id_, layer, str(found.fma), role, found.swap, *groups, every, phases)

@@ -17,7 +17,7 @@ from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.passes.kernels.packing.layout import Layout, pair_values
-from numc.passes.plan.padding import Plane
+from numc.passes.kernels.tasks.plane import Plane
 
 IntArray = npt.NDArray[np.int64]
 
