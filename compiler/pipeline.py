@@ -163,13 +163,13 @@ def _free_early(module: ir.Module, _: State) -> None:
 
 
 def _contractions(module: ir.Module, state: State) -> None:
-    fast = state.fast and state.target.has_fma
+    fast = state.fast and state.target.isa.fma
     found = contractions_to_kernels(
         module.operation,
-        state.target.tile,
+        state.target.isa.tile,
         state.weights,
         fast=fast,
-        dot=state.target.has_dot,
+        isa=state.target.isa,
         statistics=state.statistics,
         calibration=state.calibration,
     )
@@ -202,7 +202,7 @@ def _packed_entry(module: ir.Module, _: State) -> None:
 
 
 def _without_fma(module: ir.Module, state: State) -> None:
-    if not state.target.has_fma:
+    if not state.target.isa.fma:
         without_fma(module.operation)
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.passes.kernels.micro_kernel import AVX2, AVX512, Tile
+from numc.passes.kernels.isa.avx2 import AVX2
+from numc.passes.kernels.isa.avx512 import AVX512
+from numc.passes.kernels.isa.avx512_vnni import AVX512_VNNI
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.isa.sse42 import SSE42
 
 _V2 = ["popcnt", "sse4.1", "sse4.2"]
 _V3 = ["avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt"]
@@ -18,7 +22,7 @@ class Target:
 
     name: str
     features: tuple[str, ...]
-    tile: Tile
+    isa: InstructionSet
     cpu: str  # LLVM's name
 
     @property
@@ -35,17 +39,17 @@ class Target:
     def function_attributes(self) -> str:
         """The attributes that make LLVM generate one function for this target, whatever the host is."""
         listed = ", ".join(f'"+{f.replace("_", "")}"' for f in ("sse4.2", "cx16", *self.features))
-        width = f'["prefer-vector-width", "{32 * self.tile.width}"]'
+        width = f'["prefer-vector-width", "{32 * self.isa.width}"]'
         features = f"#llvm.target_features<[{listed}]>"
         return f'{{target_cpu = "{self.cpu}", target_features = {features}, passthrough = [{width}]}}'
 
 
 # From the least to the most: a host gets the last that it can run.
 TARGETS = {
-    "x86-64-v2": Target("x86-64-v2", tuple(_V2), Tile(width=4, vectors=2, rows=4), "x86-64-v2"),
+    "x86-64-v2": Target("x86-64-v2", tuple(_V2), SSE42, "x86-64-v2"),
     "x86-64-v3": Target("x86-64-v3", tuple(_V3), AVX2, "x86-64-v3"),
     "x86-64-v4": Target("x86-64-v4", tuple(_V4), AVX512, "x86-64-v4"),
-    "x86-64-v4-vnni": Target("x86-64-v4-vnni", (*_V4, "avx512_vnni"), AVX512, "x86-64-v4"),
+    "x86-64-v4-vnni": Target("x86-64-v4-vnni", (*_V4, "avx512_vnni"), AVX512_VNNI, "x86-64-v4"),
 }
 
 

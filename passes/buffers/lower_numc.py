@@ -16,8 +16,9 @@ from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
 from numc.passes import linalg
 from numc.passes.dialect import conversion_of, fma_of, number_of
-from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.chain import Drawn, emit_fma
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn
+from numc.passes.kernels.datapaths.table import emit_fma
 from numc.passes.kernels.values.random_bits import (
     emit_conversion_noise,
     emit_draw,
@@ -168,16 +169,20 @@ def _define(module: ir.Operation, symbols: dict[str, str], key: str, body: str) 
 
 def _round_text(to: Conversion) -> str:
     code = Code()
-    noise = "" if to.noise is None else emit_conversion_noise(code, "%stream", "%element", to.noise)
-    result = emit_round(code, "%x", to, noise=noise)
+    noise = (
+        None
+        if to.noise is None
+        else emit_conversion_noise(code, Value("%stream", "i64"), Value("%element", "i64"), to.noise)
+    )
+    result = emit_round(code, Value("%x", "f32"), to, noise=noise)
     drawn = "" if to.noise is None else ", %stream: i64, %element: i64"
     return f"func.func private @f(%x: f32{drawn}) -> f32 {{\n{code.text()}\n    return {result} : f32\n}}"
 
 
 def _fma_text(fma: Fma) -> str:
     code = Code()
-    a, b = (emit_parts(code, x, parts) for x, parts in zip(("%a", "%b"), fma.parts, strict=True))
-    result = emit_fma(code, a, b, "%c", fma, _drawn(code, fma))
+    a, b = (emit_parts(code, Value(x, "f32"), parts) for x, parts in zip(("%a", "%b"), fma.parts, strict=True))
+    result = emit_fma(code, a, b, Value("%c", "f32"), fma, _drawn(code, fma))
     drawn = ", %stream: i64, %element: i64, %k: i64" if fma.draws else ""
     arguments = f"%a: f32, %b: f32, %c: f32{drawn}"
     return f"func.func private @f({arguments}) -> f32 {{\n{code.text()}\n    return {result} : f32\n}}"
@@ -186,18 +191,19 @@ def _fma_text(fma: Fma) -> str:
 def _drawn(code: Code, fma: Fma) -> Drawn:
     """What one step draws for its product and for its accumulator."""
     if not fma.draws:
-        return "", ""
-    low = code.cast("trunci", "%stream", "i64", "i32")
-    high = code.cast("trunci", code.binary("shrui", "%stream", code.int(32, "i64"), "i64"), "i64", "i32")
-    of_element = emit_element(code, code.cast("trunci", "%element", "i64", "i32"), low)
-    k = code.cast("trunci", "%k", "i64", "i32")
+        return NOTHING
+    stream, element, k = (Value(name, "i64") for name in ("%stream", "%element", "%k"))
+    low = code.cast("trunci", stream, "i32")
+    high = code.cast("trunci", code.binary("shrui", stream, code.int(32, "i64")), "i32")
+    of_element = emit_element(code, code.cast("trunci", element, "i32"), low)
+    k = code.cast("trunci", k, "i32")
 
-    def draw(noise: Noise | None, product: bool) -> str:
+    def draw(noise: Noise | None, product: bool) -> Value | None:
         if noise is None:
-            return ""
+            return None
         run = run_of(noise)
-        group = code.binary("shrui", k, code.int(run.bit_length() - 1), "i32")
-        word = emit_mix(code, code.binary("addi", of_element, emit_group(code, group, high, product=product), "i32"))
-        return emit_draw(code, word, code.binary("andi", k, code.int(run - 1), "i32"), noise)
+        group = code.binary("shrui", k, code.int(run.bit_length() - 1))
+        word = emit_mix(code, code.binary("addi", of_element, emit_group(code, group, high, product=product)))
+        return emit_draw(code, word, code.binary("andi", k, code.int(run - 1)), noise)
 
     return draw(fma.product.noise if fma.product else None, True), draw(fma.acc.noise, False)

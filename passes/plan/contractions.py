@@ -13,12 +13,16 @@ from types import MappingProxyType
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS
 from numc.compiler.support.switches import disabled
 from numc.passes import linalg
 from numc.passes.buffers.lower_numc import stream
+from numc.passes.kernels.backend.environment import DECLARATIONS
 from numc.passes.kernels.datapaths.groups import block_of_k
-from numc.passes.kernels.micro_kernel import Kernel, Tile, kernel_text
+from numc.passes.kernels.datapaths.table import datapath_of
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
+from numc.passes.kernels.isa.portable import PORTABLE
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.micro_kernel import kernel_text
 from numc.passes.kernels.packing.convert_groups import quantize_text
 from numc.passes.kernels.packing.layout import Layout, layout, pack_dense_text, pack_text
 from numc.passes.kernels.tasks.edges import PROBE_TEXT, Driver, Stream
@@ -64,19 +68,19 @@ def contractions_to_kernels(
     weights: Iterable[int] = (),
     *,
     fast: bool = True,
-    dot: bool = False,
+    isa: InstructionSet = PORTABLE,
     statistics: bool = False,
     calibration: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> tuple[list[Contraction], dict[int, Packing], set[int]]:
     """Rewrite `module` in place; returns the contractions in program order, packed weights, and weights without a use.
 
-    dot: the target has VNNI. statistics: kernels can count their additions. calibration: of contractions by number, the largest magnitudes of rows and lanes, where they
+    isa: the instructions of the target. statistics: kernels can count their additions. calibration: of contractions by number, the largest magnitudes of rows and lanes, where they
     are not found anew in every execution. weights: the arguments of main whose values are known. Packed weights are new arguments of main, by their numbers;
     the arguments that nothing uses any more are empty.
     """
     with module.context, ir.Location.unknown():
         found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
-        lowering = _Lowering(module, tile, fast and not disabled("fast"), dot, statistics, set(weights), calibration)
+        lowering = _Lowering(module, tile, fast and not disabled("fast"), isa, statistics, set(weights), calibration)
         # Paddings first: they change what the operations before them write.
         for each, kernel, padding in [(each, *lowering.prepared(each)) for each in found]:
             lowering.lower(each, kernel, padding)
@@ -92,13 +96,13 @@ class _Lowering:
         module: ir.Operation,
         tile: Tile,
         fast: bool,
-        dot: bool,
+        isa: InstructionSet,
         statistics: bool,
         weights: set[int],
         calibration: Mapping[int, tuple[int, int]],
     ) -> None:
         self._calibration = calibration
-        self.module, self.tile, self.fast, self.dot, self.statistics = module, tile, fast, dot, statistics
+        self.module, self.tile, self.fast, self.isa, self.statistics = module, tile, fast, isa, statistics
         self._weights = {linalg.main(module).regions[0].blocks[0].arguments[n]: n for n in weights}
         self._packed: dict[tuple[object, ...], ir.Value] = {}
         self.table: list[Contraction] = []
@@ -113,7 +117,7 @@ class _Lowering:
         tile = _tile(self.tile, found)
         tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
         partial, narrow = _partial(tile, found), _narrow(tile, found)
-        kernel = Kernel(found.fma, tile, found.swap, self.fast, partial, self.dot, narrow, self.statistics)
+        kernel = Kernel(found.fma, tile, found.swap, self.fast, partial, self.isa, narrow, self.statistics)
         staged = _few_steps(kernel, found) and not disabled("stage-padding")
         return kernel, unpadded(found) if staged else None
 
@@ -206,7 +210,7 @@ class _Lowering:
         self._drop_unused_weights()
         if not self._kernels:
             return
-        parts = [_EXTERNALS, PROBE_TEXT]
+        parts = [_EXTERNALS, DECLARATIONS, PROBE_TEXT]
         for text, name in self._drivers.items():
             parts.append(text.replace("@driver", f"@{name}"))
         for text, name in self._calls.items():
@@ -285,9 +289,13 @@ def _partial(tile: Tile, found: Found) -> tuple[int, ...]:
 
 def _narrow(tile: Tile, found: Found) -> bool:
     """Whether the last lanes are a vector or less of several: for a whole tile of them, half of the work is wasted."""
-    fma, lanes = found.fma, size_of(found, found.shape.lanes)
-    plain = not fma.draws and not fma.groups and fma.chunk is None and fma.datapath in SOFTWARE_DATAPATHS
-    return plain and tile.vectors > 1 and lanes is not None and 0 < lanes % tile.lanes <= tile.width
+    lanes = size_of(found, found.shape.lanes)
+    return (
+        datapath_of(found.fma).in_place
+        and tile.vectors > 1
+        and lanes is not None
+        and 0 < lanes % tile.lanes <= tile.width
+    )
 
 
 def _moved(operand: tuple[ir.Value, ir.AffineMap], neighbour: Neighbour, found: Found) -> Operand:
@@ -321,10 +329,6 @@ def _name(generic: ir.Operation) -> str:
 
 
 _EXTERNALS = """
-func.func private @numc_ftz_begin() -> i32
-func.func private @numc_ftz_end(i32)
-func.func private @numc_underflow_begin() -> i32
-func.func private @numc_underflow_end(i32) -> i32
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)

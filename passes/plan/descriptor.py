@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.groups import Bfp, shares_tensor
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.micro_kernel import Kernel
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.tasks.edges import CHANNELS, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.padding import Plane

@@ -18,7 +18,8 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.micro_kernel import Kernel, magnitude_range
+from numc.passes.kernels.guard import magnitude_range
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.kernels.values.rounding import emit_round
 from numc.passes.plan.contraction import Found, Operand, size_of, sizes_of

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from numc.passes.kernels.builder import APART, Code, Function
-from numc.passes.kernels.micro_kernel import Kernel
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.plan.padding import Plane
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numc.passes.kernels.builder import Function
-from numc.passes.kernels.micro_kernel import k_step
+from numc.passes.kernels.builder import Function, Value
+from numc.passes.kernels.datapaths.datapath import Micro, one_step
 from numc.passes.kernels.tasks.edges import WHOLE_ARGUMENTS, Driver, Stream, lines_at, load
 
 
@@ -37,10 +37,10 @@ def whole_text(driver: Driver) -> str:
                 values = [load(code, s, a, "") for s, a in zip(driver.first_inputs, at, strict=False)]
                 start[f"%acc{r}_{v}"] = driver.first(code, values)
     watch(list(start.values()), 0)
-    with f.carrying(f"%i = {f.number(0)} to %kc step {f.number(1)}", start, vec) as results:
-        body, after = k_step(kernel, t.rows, list(start), fast=False)
-        f.line(body)
-        f.line(f"scf.yield {', '.join(after)} : {', '.join([vec] * len(after))}")
+    m = Micro(kernel.name, f, kernel, kernel.datapath, t.rows, t.vectors, fast=False)
+    with f.carry(0, f["kc"], 1, [Value(v, vec) for v in start.values()]) as loop:
+        loop.next = one_step(m, loop.index, loop.values)
+    results = loop.results
     watch(results, t.rows * t.lanes)
     for n, result in enumerate(results):
         r, v = divmod(n, t.vectors)

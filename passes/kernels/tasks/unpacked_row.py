@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 
-from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.chain import emit_fma
-from numc.passes.kernels.datapaths.guarded import Guard, emit_fast_fma
-from numc.passes.kernels.micro_kernel import Kernel, magnitude_range
+from numc.passes.kernels.builder import Code, Function, Value
+from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
+from numc.passes.kernels.guard import magnitude_range
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import Read, by_segments, lanes_below
 from numc.passes.kernels.tasks.edges import CONTEXT, DIRECT_ARGUMENTS, Driver, Stream, context, lines_at, load
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
@@ -169,7 +169,12 @@ def _step(code: Code, kernel: Kernel, lanes: str, rows: list[str], acc: str, *, 
     """One step of k on converted lanes."""
     parts = emit_parts(code, lanes, kernel.parts("lanes"))
     a, b = (parts, rows) if kernel.swap else (rows, parts)
-    return emit_fast_fma(code, a, b, acc, kernel.fma) if fast else emit_fma(code, a, b, acc, kernel.fma)
+    datapath, fma = kernel.datapath, kernel.fma
+    acc = Value(acc, code.ty("f32"))
+    if not fast:
+        return datapath.step(code, fma, a, b, acc, NOTHING)
+    assert datapath.cheap is not None
+    return datapath.cheap(code, fma, kernel.instructions, a, b, acc, NOTHING, None)
 
 
 def _row(code: Code, kernel: Kernel, k: str) -> list[str]:
