@@ -23,7 +23,6 @@ from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.table import rows
 from numc.compiler.arithmetic.policy.text import load_policy
-from numc.compiler.codegen import object_code
 from numc.compiler.options import Options
 from numc.compiler.stored_weights import narrow
 from numc.compiler.support.errors import NumcError, did_you_mean
@@ -179,7 +178,13 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
         "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
     }
-    return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, state.numc_ir)
+    return Contents(
+        abi,
+        state.target.backend.object_code(module, state.target, ENTRY),
+        tuple(w for _, w in weights),
+        manifest,
+        state.numc_ir,
+    )
 
 
 def _runs_here() -> bool:
@@ -230,7 +235,7 @@ def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[
     state = pipeline.State(policy, target, options.fast)
     pipeline.run(module, state, after="numc")
     abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
-    program = Program(Contents(abi, object_code(module, target), (), {}))
+    program = Program(Contents(abi, target.backend.object_code(module, target, ENTRY), (), {}))
     named = dict(zip((spec.name for spec in described), inputs, strict=True))
     return list(program.by_name(named, threads=1).values())
 
