@@ -22,7 +22,6 @@ from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.table import COLUMNS
 from numc.compiler.arithmetic.policy.text import load_policy
-from numc.compiler.codegen import object_code
 from numc.compiler.options import Options
 from numc.compiler.pipeline import State
 from numc.compiler.stored_weights import narrow
@@ -196,7 +195,8 @@ def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str]
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
         "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
     }
-    return Contents(abi, object_code(module, state.target), tuple(w for _, w in weights), manifest, numc_ir)
+    code = state.target.backend.object_code(module, state.target, ENTRY)
+    return Contents(abi, code, tuple(w for _, w in weights), manifest, numc_ir)
 
 
 def _weights(imported: Imported, module: ir.Operation, options: Options) -> list[tuple[Weight, np.ndarray]]:
@@ -247,7 +247,7 @@ def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[
     policy, target = replace(options, target="host").resolved()
     pipeline.run(module, State(policy, target, options.fast), after="numc")
     abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
-    program = Program(Contents(abi, object_code(module, target), (), {}))
+    program = Program(Contents(abi, target.backend.object_code(module, target, ENTRY), (), {}))
     named = dict(zip((spec.name for spec in described), inputs, strict=True))
     return list(program.by_name(named, threads=1).values())
 

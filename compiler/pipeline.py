@@ -30,7 +30,6 @@ from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import packed_entry
 from numc.passes.llvm.without_fma import without_fma
 from numc.passes.plan.emit_kernels import emit_kernels
-from numc.passes.plan.plan import Machine
 from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
@@ -92,7 +91,7 @@ class Pass:
 
 
 def ours(function: Callable[..., object], *asked: str, switch: str = "") -> Pass:
-    """A function of the module's operation, and of these fields of what the user asked for (``target.has_fma``)."""
+    """A function of the module's operation, and of these fields of what the user asked for (``target.isa.fma``)."""
     fields = [attrgetter(name) for name in asked]
 
     def run(module: ir.Module, state: State) -> object:
@@ -143,18 +142,15 @@ def _lower(module: ir.Module, state: State) -> None:
 def _plan_kernels(module: ir.Module, state: State) -> None:
     plan_kernels(
         module.operation,
-        state.target.tile,
-        fast=state.fast and state.target.has_fma,
-        dot=state.target.has_dot,
+        state.target.isa,
+        fast=state.fast,
         statistics=state.statistics,
         calibration=state.calibration,
     )
 
 
 def _emit_kernels(module: ir.Module, state: State) -> None:
-    target = state.target
-    registers = 32 if "avx512f" in target.features else 16
-    emit_kernels(module.operation, Machine(target.tile.width, registers, target.has_fma, target.has_dot))
+    emit_kernels(module.operation, state.target.isa)
 
 
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
@@ -235,7 +231,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             "func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)",
         ),
         "packed-entry": ours(packed_entry),  # on memrefs still: their static sizes stay known
-        "without-fma": ours(without_fma, "target.has_fma"),
+        "without-fma": ours(without_fma, "target.isa.fma"),
         "lower": Pass("Convert everything to the dialect of LLVM.", _lower, text=_TO_LLVM.text),
     },
 }

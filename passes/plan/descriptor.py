@@ -12,7 +12,7 @@ from torch_mlir import ir
 from numc.compiler.arithmetic.groups import Bfp, shares_tensor
 from numc.passes.kernels.abi import CHANNELS, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import PTR, Function, Value
-from numc.passes.kernels.micro_kernel import Kernel
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.tasks.interface import SELF, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand, sizes_of

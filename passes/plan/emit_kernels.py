@@ -14,7 +14,10 @@ from torch_mlir import ir
 from numc.compiler.support.errors import NumcError
 from numc.passes import facts, linalg
 from numc.passes.buffers.lower_numc import stream
-from numc.passes.kernels.micro_kernel import Kernel, kernel_text
+from numc.passes.kernels.backend.environment import DECLARATIONS
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.micro_kernel import kernel_text
 from numc.passes.kernels.packing.convert_groups import quantize_text
 from numc.passes.kernels.packing.layout import Layout, layout, pack_dense_text, pack_text
 from numc.passes.kernels.tasks.interface import Stream, Task
@@ -27,7 +30,7 @@ from numc.passes.plan.descriptor import call_text
 from numc.passes.plan.functions import Functions
 from numc.passes.plan.fusion import VIEWS, Elementwise, epilogue_of, prologue_of, root
 from numc.passes.plan.padding import Padded
-from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN, REGISTERS, UNPACKED_ROW, Machine
+from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN, REGISTERS, UNPACKED_ROW
 from numc.passes.plan.region import Region, regions_of
 from numc.passes.plan.weights import PackedWeights, Packing, packing_of, weights_of
 
@@ -56,11 +59,11 @@ class ContractionRow:
     phases: bool = False
 
 
-def emit_kernels(module: ir.Operation, machine: Machine) -> None:
+def emit_kernels(module: ir.Operation, isa: InstructionSet) -> None:
     """Emit the code of every planned contraction of `module`, in place. Raises NumcError for an impossible plan."""
     with module.context, ir.Location.unknown():
         emitter = _Emitter(module)
-        for region in regions_of(module, machine):
+        for region in regions_of(module, isa):
             emitter.emit(region)
         emitter.finish()
 
@@ -145,7 +148,7 @@ class _Emitter:
         """Add the functions to the module, and what was learnt about its contractions."""
         self._packed.finish()
         _empty_unused(self.module, self._weights)
-        self._functions.finish([_EXTERNALS, probe_text()] if self._kernels else [])
+        self._functions.finish([_EXTERNALS, DECLARATIONS, probe_text()] if self._kernels else [])
         rows = sorted((row for row in self._rows if row.id >= 0), key=lambda row: row.id)
         facts.put(self.module, CONTRACTIONS, records.data_of(tuple(rows)))
 
@@ -228,10 +231,6 @@ def _erase_dead_views(value: ir.Value) -> None:
 
 
 _EXTERNALS = """
-func.func private @numc_ftz_begin() -> i32
-func.func private @numc_ftz_end(i32)
-func.func private @numc_underflow_begin() -> i32
-func.func private @numc_underflow_end(i32) -> i32
 llvm.func @numc_alloc(i64) -> !llvm.ptr
 llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)

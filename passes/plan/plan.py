@@ -6,12 +6,13 @@ No decision changes a result. A plan may be edited by hand; `check` refuses what
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS, Fma
+from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.passes.kernels.datapaths import counting
-from numc.passes.kernels.micro_kernel import Kernel, Tile
+from numc.passes.kernels.datapaths.table import datapath_of
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
+from numc.passes.kernels.kernel import Kernel
 
 #: The attributes of a region: what it computes, how, and the largest magnitudes of its operands where they are given.
 CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibration"
@@ -76,44 +77,32 @@ class Plan:
     tasks: str
     why: str
 
-    def kernel(self, fma: Fma, *, swap: bool) -> Kernel:
-        """The micro-kernels that the plan asks for."""
+    def kernel(self, fma: Fma, isa: InstructionSet, *, swap: bool) -> Kernel:
+        """The micro-kernels that the plan asks for, of the instructions `isa`."""
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
-        return Kernel(fma, tile, swap, self.guarded, t.partial, self.pairs, t.narrow, self.counts > 0)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What a plan may use of the target: its vector registers, and how many lanes they have.
-
-    guards: cheap sequences are worth their while (there is an FMA). dot: there are dot products of pairs.
-    """
-
-    width: int
-    registers: int
-    guards: bool
-    dot: bool
+        used = isa if self.pairs else replace(isa, dot_pairs=None)
+        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0)
 
 
 def takes_narrow(fma: Fma) -> bool:
     """Whether the micro-kernels of an operator can have a form for one vector."""
-    return not fma.draws and not fma.groups and fma.chunk is None and fma.datapath in SOFTWARE_DATAPATHS
+    return datapath_of(fma).in_place
 
 
-def check(plan: Plan, kernel: Kernel, depth: int | None, machine: Machine, layer: str) -> None:
-    """Raise NumcError if no kernel for `machine` follows `plan`; depth: the steps of k, None if they are not known."""
-    for complaints in (_tile(plan.tile, kernel.fma, machine), _ways(plan, kernel, depth), _code(plan, kernel, machine)):
+def check(plan: Plan, kernel: Kernel, depth: int | None, isa: InstructionSet, layer: str) -> None:
+    """Raise NumcError if no kernel of the instructions `isa` follows `plan`; depth: the steps of k, None if they are not known."""
+    for complaints in (_tile(plan.tile, kernel.fma, isa), _ways(plan, kernel, depth), _code(plan, kernel, isa)):
         for complaint in complaints:
             raise NumcError(f"layer '{layer}': numc.plan: {complaint}")
 
 
-def _tile(t: TilePlan, fma: Fma, machine: Machine) -> list[str]:
+def _tile(t: TilePlan, fma: Fma, isa: InstructionSet) -> list[str]:
     found = []
-    if t.width != machine.width:
-        found.append(f"tile.width = {t.width}: the target's vectors have {machine.width} lanes")
-    if t.rows < 1 or t.vectors < 1 or t.rows * t.vectors > machine.registers:
-        registers = f"rows x vectors from 1 to {machine.registers}, the target's vector registers"
+    if t.width != isa.width:
+        found.append(f"tile.width = {t.width}: the target's vectors have {isa.width} lanes")
+    if t.rows < 1 or t.vectors < 1 or t.rows * t.vectors > isa.registers:
+        registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
         found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
     group = None if fma.group is None else fma.group.group
     unit = _STEPS if group is None else math.lcm(group, t.width)
@@ -156,13 +145,13 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
     return found
 
 
-def _code(plan: Plan, kernel: Kernel, machine: Machine) -> list[str]:
+def _code(plan: Plan, kernel: Kernel, isa: InstructionSet) -> list[str]:
     found = []
-    if plan.guarded and not machine.guards:
+    if plan.guarded and not isa.fma:
         found.append("guarded = true: the target has no FMA: cheap sequences need one")
-    if plan.pairs and not (machine.dot and kernel.pairs):
+    if plan.pairs and not (isa.dot_pairs is not None and kernel.pairs):
         found.append(f"pairs = true: the target or operator '{kernel.fma}' with this tile has no dot products of pairs")
-    additions = counting.additions(kernel.fma)
+    additions = datapath_of(kernel.fma).additions(kernel.fma)
     if plan.counts not in (0, additions):
         wanted = "0" if not additions else f"0 or {additions}"
         found.append(f"counts = {plan.counts}: operator '{kernel.fma}' can count {wanted}")

@@ -16,7 +16,8 @@ from torch_mlir import ir
 
 from numc.compiler.support.switches import disabled
 from numc.passes import facts, linalg
-from numc.passes.kernels.micro_kernel import Kernel, Tile
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, described, find
@@ -45,21 +46,19 @@ from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
 
 def plan_kernels(
     module: ir.Operation,
-    tile: Tile,
+    isa: InstructionSet,
     *,
     fast: bool = True,
-    dot: bool = False,
     statistics: bool = False,
     calibration: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> None:
     """Plan every contraction of `module`, linalg on memrefs, in place.
 
-    tile: the target's. fast: cheap rounding sequences may be used. dot: the target has dot products of pairs of 16-bit
-    integers. statistics: kernels count their additions. calibration: the largest magnitudes of rows and lanes, of
+    isa: the target's instructions. fast: cheap rounding sequences may be used. statistics: kernels count their additions. calibration: the largest magnitudes of rows and lanes, of
     contractions by their number, where they are not found anew in every execution.
     """
     with module.context, ir.Location.unknown():
-        planner = _Planner(module, tile, fast and not disabled("fast"), dot, statistics, calibration)
+        planner = _Planner(module, isa, fast and isa.fma and not disabled("fast"), statistics, calibration)
         found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
         # Paddings first: they change what the operations before them write.
         for prepared in [planner.prepared(each) for each in found]:
@@ -82,22 +81,21 @@ class _Planner:
     def __init__(
         self,
         module: ir.Operation,
-        tile: Tile,
+        isa: InstructionSet,
         fast: bool,
-        dot: bool,
         statistics: bool,
         calibration: Mapping[int, tuple[int, int]],
     ) -> None:
-        self._tile, self._fast, self._dot, self._statistics = tile, fast, dot, statistics
+        self._isa, self._fast, self._statistics = isa, fast, statistics
         self._calibration = calibration
         self._weights = {} if disabled("pack-weights") else weights_of(module)
         self._count = 0
 
     def prepared(self, found: Found) -> _Prepared:
         """Choose the tile of a contraction, and find out how its lanes are padded."""
-        tile, why = tile_for(self._tile, found)
+        tile, why = tile_for(self._isa.tile, found)
         partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
-        kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._dot, narrow, self._statistics)
+        kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
         in_place = few_steps(kernel, found) and not disabled("stage-padding")
         return _Prepared(found, kernel, why, unpadded(found) if in_place else None)
 

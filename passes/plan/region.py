@@ -8,12 +8,13 @@ from torch_mlir import ir
 
 from numc.compiler.support.errors import NumcError
 from numc.passes import facts, linalg
-from numc.passes.kernels.micro_kernel import Kernel
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Contraction, Found, described, find, size_of
 from numc.passes.plan.fusion import Elementwise, consumer, producer, text_of
 from numc.passes.plan.padding import Padded, padded_in_region
-from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, Machine, Plan, check
+from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, Plan, check
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Region:
         return f"layer '{self.contraction.layer}': "
 
 
-def regions_of(module: ir.Operation, machine: Machine) -> list[Region]:
+def regions_of(module: ir.Operation, isa: InstructionSet) -> list[Region]:
     """The planned contractions of a module, in its order. Raises NumcError for a plan that no kernel can follow."""
     planned = [op for op in linalg.operations(module, "scf.execute_region") if PLAN in op.attributes]
-    regions = [_read(op, machine) for op in planned]
+    regions = [_read(op, isa) for op in planned]
     taken: dict[int, str] = {}
     for region in regions:
         number, layer = region.contraction.id, region.contraction.layer
@@ -55,14 +56,14 @@ def regions_of(module: ir.Operation, machine: Machine) -> list[Region]:
     return regions
 
 
-def _read(op: ir.Operation, machine: Machine) -> Region:
+def _read(op: ir.Operation, isa: InstructionSet) -> Region:
     stated = records.get(Contraction, op, CONTRACTION, f"{op.location}: ")
     where = f"layer '{stated.layer}': "
     plan = records.get(Plan, op, PLAN, where)
     found = _found(op, where)
     _agree(stated, described(found, stated.id, stated.layer, stated.role, phases=stated.phases), where)
-    kernel = plan.kernel(found.fma, swap=found.swap)
-    check(plan, kernel, size_of(found, found.shape.k), machine, stated.layer)
+    kernel = plan.kernel(found.fma, isa, swap=found.swap)
+    check(plan, kernel, size_of(found, found.shape.k), isa, stated.layer)
     inside = padded_in_region(found)
     padding, outside = (inside, None) if plan.packing.lanes == PADDED_PLANE else (None, inside)
     if plan.packing.lanes == PADDED_PLANE and padding is None:

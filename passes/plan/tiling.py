@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numc.passes.kernels.datapaths.groups import block_of_k
-from numc.passes.kernels.micro_kernel import Kernel, Tile
+from numc.passes.kernels.isa.instruction_set import Tile
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, size_of
 from numc.passes.plan.plan import takes_narrow
 

@@ -25,7 +25,7 @@ def test_vector_operations_per_multiply_add(tmp_path: Path, request: pytest.Fixt
     found = {}
     for fma in OPERATORS:
         for name, target in TARGETS.items():
-            if target.has_dot and parse_fma(fma).groups is None:
+            if target.isa.dot_pairs is not None and parse_fma(fma).groups is None:
                 continue  # nothing else has a use for dot products of integers
             loop = product_loop(product, fma, name)
             found[f"{fma}, {name}"] = {"fmas": loop.fmas, "others": loop.others}

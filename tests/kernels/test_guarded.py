@@ -10,13 +10,19 @@ import arithmetic_vectorised as reference
 from math_harness import V3_ONLY, V4, Compiled, apply
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.guarded import Guard, emit_fast_fma, guard
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
+from numc.passes.kernels.datapaths.guarded import cheap_step
+from numc.passes.kernels.isa.avx2 import AVX2
+from numc.passes.kernels.isa.avx512 import AVX512
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.values.rounding import emit_parts
 from numc.runtime.library import cpu_features
 
 F32 = npt.NDArray[np.float32]
 FEATURES = {8: (V3_ONLY, "x86-64-v3"), 16: (V4, "x86-64-v4")}
+SETS = {8: AVX2, 16: AVX512}
 WIDTHS = [
     pytest.param(8, marks=pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")),
     pytest.param(16, marks=pytest.mark.skipif("avx512dq" not in cpu_features(), reason="needs AVX-512")),
@@ -57,10 +63,15 @@ EXACT = [
 ]
 
 
+def limits_of(fma: Fma, isa: InstructionSet) -> Guard | None:
+    return Kernel(fma, isa.tile, isa=isa).limits
+
+
 def compiled(fma: Fma, width: int) -> Compiled:
     code = Code(width, "s")
-    a, b = (emit_parts(code, x, to.format.parts) for x, to in (("%x", fma.a), ("%y", fma.b)))
-    result = emit_fast_fma(code, a, b, "%z", fma)
+    x, y, z = (Value(name, code.ty("f32")) for name in ("%x", "%y", "%z"))
+    a, b = (emit_parts(code, v, to.format.parts) for v, to in ((x, fma.a), (y, fma.b)))
+    result = cheap_step(code, fma, SETS[width], a, b, z, NOTHING)
     kind, lanes = "memref<?xf32>", f"vector<{width}xf32>"
     loads = "\n".join(f"    %{v} = vector.load %{m}[%i] : {kind}, {lanes}" for m, v in zip("abc", "xyz", strict=True))
     return Compiled(
@@ -126,7 +137,7 @@ def admitted(fma: Fma, limits: Guard, n: int, seed: int) -> tuple[F32, F32, F32]
 
 def check(text: str, width: int, seeds: range) -> None:
     fma = parse_fma(text)
-    limits = guard(fma, width)
+    limits = limits_of(fma, SETS[width])
     assert limits is not None
     run = compiled(fma, width)
     for seed in seeds:
@@ -160,4 +171,4 @@ def test_more_triples_inside_of_the_guard(text: str, width: int) -> None:
 )
 def test_where_there_is_no_cheap_sequence(text: str) -> None:
     """Several products, or one of more than 24 bits, have no error that one binary32 number holds."""
-    assert guard(parse_fma(text), 16) is None
+    assert limits_of(parse_fma(text), AVX512) is None

@@ -13,7 +13,7 @@ from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.compile import compile
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
-from numc.passes.kernels.micro_kernel import Tile
+from numc.passes.kernels.isa.instruction_set import Tile
 
 
 def matmul(a: str = "?x?", b: str = "?x?", c: str = "?x?") -> str:
@@ -41,7 +41,7 @@ def test_tiles(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     want = reference.matmul(a, b, c, fma)
     v3 = TARGETS["x86-64-v3"]
     for tile in TILES[:: 5 if fma != "bf16_1_1" else 1]:
-        monkeypatch.setattr(targets, "TARGETS", {"x86-64-v3": replace(v3, tile=tile)})
+        monkeypatch.setattr(targets, "TARGETS", {"x86-64-v3": replace(v3, isa=replace(v3.isa, tile=tile))})
         got = compile(Imported(mlir=matmul()), fma=fma, target="x86-64-v3")(a, b, c)
         assert (found := reference.first_mismatch(got, want)) is None, f"{tile}: {found}"
 

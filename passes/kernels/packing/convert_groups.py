@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from numc.compiler.arithmetic.groups import Bfp, GroupConversion, Int
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.micro_kernel import Kernel
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import Layout, layout
 from numc.passes.kernels.values.group_values import (
     Scaling,

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.numpy_groups import Operand
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.micro_kernel import Kernel, magnitude_range
+from numc.passes.kernels.guard import magnitude_range
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 

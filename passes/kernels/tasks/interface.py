@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from numc.passes.kernels.abi import STREAM, TASK_CONTEXT
 from numc.passes.kernels.builder import PTR, Code, Function, Type, Value
-from numc.passes.kernels.micro_kernel import Kernel
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.tasks.plane import Plane
 
 #: The name of the task function in its text.

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.passes.kernels.builder import PTR, Function, Value
-from numc.passes.kernels.micro_kernel import Kernel, magnitude_range
+from numc.passes.kernels.guard import magnitude_range
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.kernels.values.rounding import emit_round
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numc.passes.kernels.builder import PTR, Function, Value
-from numc.passes.kernels.micro_kernel import k_step
+from numc.passes.kernels.datapaths.datapath import Micro, one_step
 from numc.passes.kernels.tasks.interface import SELF, Task, load, stream_places
 
 REGISTER_TILE = f"{SELF}_register_tile"
@@ -44,14 +44,11 @@ def register_tile_text(task: Task) -> str:
             values = [load(code, s, a) for s, a in zip(task.prologue_streams, at, strict=False)]
             start.append(task.prologue(code, values))
     watch(start, 0)
-    named = {f"%acc{n}": value for n, value in enumerate(start)}
-    vec = str(code.ty("f32"))
-    with f.carrying(f"%i = {f.number(0)} to {f['kc']} step {f.number(1)}", named, vec) as results:
-        body, after = k_step(kernel, t.rows, list(named), fast=False)
-        f.line(body)
-        f.line(f"scf.yield {', '.join(after)} : {', '.join([vec] * len(after))}")
-    watch(results, t.rows * t.lanes)
-    for n, result in enumerate(results):
+    micro = Micro(kernel.name, f, kernel, kernel.datapath, t.rows, t.vectors, fast=False)
+    with f.carry(0, f["kc"], 1, start) as loop:
+        loop.next = one_step(micro, loop.index, loop.values)
+    watch(loop.results, t.rows * t.lanes)
+    for n, result in enumerate(loop.results):
         r, v = divmod(n, t.vectors)
         at = [f.at(a, v * t.width) if s.along else a for s, a in zip(task.streams, lines[r], strict=True)]
         values = [load(code, s, a) for s, a in zip(task.epilogue_streams, at[inputs:], strict=False)]

@@ -11,9 +11,9 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from numc.passes.kernels.builder import PTR, Code, Function, Value
-from numc.passes.kernels.datapaths.chain import emit_fma
-from numc.passes.kernels.datapaths.guarded import Guard, emit_fast_fma
-from numc.passes.kernels.micro_kernel import Kernel, magnitude_range
+from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
+from numc.passes.kernels.guard import magnitude_range
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import Read, by_segments, lanes_below
 from numc.passes.kernels.tasks.interface import SELF, Task, context, load, stream_places
 from numc.passes.kernels.tasks.plane import offset_of
@@ -173,7 +173,11 @@ def _step(code: Code, kernel: Kernel, lanes: Value, rows: Sequence[Value], acc: 
     """One step of k on converted lanes."""
     parts = emit_parts(code, lanes, kernel.parts("lanes"))
     a, b = (parts, rows) if kernel.swap else (rows, parts)
-    return emit_fast_fma(code, a, b, acc, kernel.fma) if fast else emit_fma(code, a, b, acc, kernel.fma)
+    datapath, fma = kernel.datapath, kernel.fma
+    if not fast:
+        return datapath.step(code, fma, a, b, acc, NOTHING)
+    assert datapath.cheap is not None
+    return datapath.cheap(code, fma, kernel.instructions, a, b, acc, NOTHING, None)
 
 
 def _row(code: Code, kernel: Kernel, data: Value, k: Value) -> list[Value]:

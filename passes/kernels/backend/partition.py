@@ -12,8 +12,6 @@ from io import BytesIO
 
 from torch_mlir import ir
 
-from numc.passes import linalg
-
 # A part is worth its fixed cost (a context, an engine) from about this many operations on; more parts than this make
 # no machine faster that people have on their desk.
 _OPERATIONS = 1000
@@ -34,6 +32,17 @@ class Part:
     opt_level: int = 2
 
 
+def _operations(root: ir.Operation) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit, ir.WalkOrder.POST_ORDER)
+    return found
+
+
 class _Symbol:
     """A function or global of the module."""
 
@@ -45,7 +54,7 @@ class _Symbol:
         self.is_constant = op.name == "llvm.mlir.global" and "constant" in op.attributes
         self.size = 0
         self.references: set[str] = set()
-        for inner in linalg.operations(op):
+        for inner in _operations(op):
             self.size += 1
             attribute = _REFERENCES.get(inner.name)
             if attribute is not None and attribute in inner.attributes:

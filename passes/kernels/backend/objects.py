@@ -1,4 +1,4 @@
-"""From the llvm dialect to object code for the chosen target, the parts of a module in parallel."""
+"""From the llvm dialect to object code by LLVM, the parts of a module in parallel."""
 
 from __future__ import annotations
 
@@ -11,36 +11,20 @@ from pathlib import Path
 
 from torch_mlir import _mlir_libs, ir
 
-from numc.compiler.partition import Part, partition
-from numc.compiler.targets import Target
-from numc.passes.llvm.packed_entry import ENTRY
+from numc.passes.kernels.backend.partition import Part, partition
 from numc.runtime.archive import archive
 from numc.runtime.library import default_threads
 
 
-def object_code(module: ir.Module, target: Target) -> bytes:
-    """Return an llvm-dialect module as position independent x86-64 code for the runtime's loader.
+def compiled(module: ir.Module, entry: str) -> bytes:
+    """Return the code of an llvm-dialect module whose functions name their processor; `entry` alone is visible.
 
-    The code is an ELF relocatable object, or an ``ar`` archive of several that refer to each other.
+    It is an object in the format of the machine that this runs on, or an ``ar`` archive of several.
     """
-    with module.context, ir.Location.unknown():
-        attributes = ir.DictAttr(ir.Attribute.parse(target.function_attributes))
-        for op in module.body.operations:
-            if op.operation.name == "llvm.func" and op.operation.regions[0].blocks:
-                _for_target(op.operation, attributes)
-    parts = partition(module, ENTRY)
+    parts = partition(module, entry)
     with ThreadPoolExecutor(min(default_threads(), len(parts))) as pool:
-        objects = list(pool.map(_compiled, parts))
+        objects = list(pool.map(compile_part, parts))
     return objects[0] if len(objects) == 1 else archive(objects)
-
-
-def _for_target(function: ir.Operation, attributes: ir.DictAttr) -> None:
-    for named in attributes:
-        if named.name == "passthrough" and "passthrough" in function.attributes:
-            existing = list(ir.ArrayAttr(function.attributes["passthrough"]))
-            function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, *ir.ArrayAttr(named.attr)])
-        else:
-            function.attributes[named.name] = named.attr
 
 
 class _String(ctypes.Structure):
@@ -76,7 +60,7 @@ def _mlir() -> ctypes.CDLL:
     return mlir
 
 
-def _compiled(part: Part) -> bytes:
+def compile_part(part: Part) -> bytes:
     """Return the object of a part. Runs on several threads at once, so the part gets a context of its own."""
     mlir = _mlir()
     with ir.Context() as context:
