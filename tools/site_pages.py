@@ -42,8 +42,7 @@ TABLES = {
     "formats": "`numc.formats`, a mapping from a name to a `Format`: the [formats that have names](tables.md#formats).",
     "group_formats": "`numc.group_formats`, a mapping from a name to a format whose values share scales in groups: "
     "[the same table](tables.md#formats), from `lowbfp` on.",
-    "fmas": "`numc.fmas`, a mapping from a name to an `Fma`: the [named operators](tables.md#fma-operators). "
-    "Subscripting it with any operator's text, as in `numc.fmas['fma(a=bf16, acc=e6m9)']`, parses the text.",
+    "fmas": "`numc.fmas`, a mapping from a name to an `Fma`: the [named operators](tables.md#fma-operators).",
     "presets": "`numc.presets`, a mapping from a name to a recipe of training: the [presets](tables.md#presets).",
 }
 
