@@ -10,6 +10,7 @@ import html
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 
 import click
@@ -48,6 +49,8 @@ TABLES = {
 
 #: The first line of a block of code: its language, and marks that are for the tests.
 MARKS = re.compile(r"^(```[a-z]+) .*$", re.MULTILINE)
+#: Lines of fields with tabs between them, which commands print where there is no terminal.
+FIELDS = re.compile(r"(?:^.*\t.*\n)+", re.MULTILINE)
 LINK = re.compile(r"(\]\(|src=\")([^)\s\"#]+)")
 
 
@@ -70,14 +73,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links at the pages of the site, and leave the marks of blocks out."""
+    """Point links at the pages of the site, leave the marks of blocks out, and align printed tables."""
     here = page.file.src_uri
 
     def moved(link: re.Match[str]) -> str:
         found = in_repository(here, link[2])
         return link[1] + (posixpath.relpath(in_site(found), posixpath.dirname(here)) if found else link[2])
 
-    return MARKS.sub(r"\1", LINK.sub(moved, markdown))
+    return FIELDS.sub(aligned, MARKS.sub(r"\1", LINK.sub(moved, markdown)))
+
+
+def aligned(lines: re.Match[str]) -> str:
+    """Return lines of fields as columns."""
+    rows = [line.split("\t") for line in lines[0].splitlines()]
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
 
 
 def in_repository(page: str, link: str) -> str | None:
