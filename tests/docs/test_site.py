@@ -18,8 +18,6 @@ from numc.compiler.pipeline import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.all
-
 
 class Links(HTMLParser):
     """What a page loads, what it links, and the places in it that can be linked."""
