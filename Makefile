@@ -42,6 +42,12 @@ bench: $(RUN)/python
 	$(RUN)/python -m benchmarks run
 	$(RUN)/python -m benchmarks render
 
+# The documentation as a site in site/: read site/index.html, or `python -m http.server -d site` to search it, too.
+.PHONY: docs
+docs: $(RUN)/python
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict
+
 # Every float32 input of every conversion and function: hours.
 exhaustive: install-test
 	$(RUN)/python -m pytest -q -m slow

@@ -51,7 +51,7 @@ def threads(rows: Rows) -> Table:
         )
         for r in rows
     ]
-    return Table(("operator", "1 thread", "2 threads", "speed-up", "at least", "the machine's"), tuple(body))
+    return Table(("operator", "1 thread", "2 threads", "speed-up", "at least", "speed-up of the machine"), tuple(body))
 
 
 def skinny(rows: Rows) -> Table:
@@ -121,13 +121,28 @@ def emulators(rows: Rows) -> Table:
         )
         for r in rows
     ]
-    head = ("emulator", "arithmetic", "rounds", "measured at", "ns / FMA", "1024x1024x1024", "numc", "emulator / numc")
+    head = (
+        "emulator",
+        "arithmetic",
+        "rounds",
+        "measured size",
+        "ns / FMA",
+        "1024x1024x1024",
+        "numc",
+        "emulator / numc",
+    )
     return Table(head, tuple(body), 3)
 
 
 def compile(rows: Rows) -> Table:
     """Wall time of numc compile."""
-    return pivot(rows, ("model",), "cache", lambda r: _seconds(r), lambda name: f"{name} (s)")
+    return pivot(
+        rows,
+        ("model",),
+        "cache",
+        lambda r: _seconds(r),
+        lambda name: {"cold": "empty cache (s)", "again": "second time (s)"}[name],
+    )
 
 
 def _seconds(row: Row) -> str:
@@ -182,11 +197,11 @@ def switch(rows: Rows) -> Table:
     (row,) = [r for r in rows if "other_seconds" in r]
     missed = " ✗" if row["other_seconds"] - row["same_seconds"] > row["switch_must"] else ""
     body = (
-        ("as it is", duration(row["plain_seconds"])),
-        ("in a block, in the arithmetic of the call before", duration(row["same_seconds"])),
-        ("in a block, in another one", duration(row["other_seconds"]) + missed),
+        ("without a block", duration(row["plain_seconds"])),
+        ("in a block with the arithmetic of the previous call", duration(row["same_seconds"])),
+        ("in a block with another arithmetic", duration(row["other_seconds"]) + missed),
     )
-    return Table(("a call of a compiled layer of 4x4 weights", "time"), body)
+    return Table(("call of a compiled layer with 4x4 weights", "time"), body)
 
 
 def first_step(rows: Rows) -> Table:
@@ -204,7 +219,15 @@ def first_step(rows: Rows) -> Table:
         )
         for r in rows
     ]
-    head = ("model", "arithmetic", "first step (s)", "from the cache (s)", "numc (MiB)", "eager torch (MiB)", "ratio")
+    head = (
+        "model",
+        "arithmetic",
+        "first step, empty cache (s)",
+        "first step, full cache (s)",
+        "numc (MiB)",
+        "eager torch (MiB)",
+        "ratio",
+    )
     return Table((*head, "ratio when compiling"), tuple(body), 2)
 
 
@@ -230,7 +253,7 @@ def instructions(rows: Rows) -> Table:
 def executed(rows: Rows) -> Table:
     """Instructions of a whole run."""
     millions = [(r["case"], short(r["operator"]), number(r["executed"] / 1e6)) for r in rows if r.get("executed")]
-    return Table(("model", "operator", "million instructions (AVX2)"), tuple(millions), 2)
+    return Table(("model", "operator", "instructions (millions, AVX2)"), tuple(millions), 2)
 
 
 #: Section -> what is compared with "must", and what names a row.
@@ -262,7 +285,7 @@ def bars(sections: Mapping[str, Row]) -> Table:
         worst = max(share, key=lambda n: share[n])
         what = [short(rows[worst][key]) if key == "operator" else _named(key, rows[worst][key]) for key in keys]
         body.append((name, str(len(rows)), str(met), ", ".join(what), number(share[worst])))
-    return Table(("section", "bars", "met", "furthest", "of its bar"), tuple(body))
+    return Table(("section", "bars", "met", "furthest from its bar", "value / bar"), tuple(body))
 
 
 def _named(key: str, value: object) -> str:
