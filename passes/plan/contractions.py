@@ -20,7 +20,8 @@ from numc.passes.buffers.lower_numc import stream
 from numc.passes.kernels.datapaths.groups import block_of_k
 from numc.passes.kernels.micro_kernel import Kernel, Tile, kernel_text
 from numc.passes.kernels.packing.convert_groups import quantize_text
-from numc.passes.kernels.packing.layout import Layout, layout, pack_dense_text, pack_text
+from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.pack_code import pack_dense_text, pack_text
 from numc.passes.kernels.tasks.edges import PROBE_TEXT, Driver, Stream
 from numc.passes.kernels.tasks.register_tile import whole_text
 from numc.passes.kernels.tasks.task import task_text

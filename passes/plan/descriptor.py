@@ -7,7 +7,6 @@ import math
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.groups import Bfp, shares_tensor
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.micro_kernel import Kernel
 from numc.passes.kernels.tasks.edges import CHANNELS, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
@@ -131,7 +130,7 @@ def _in_plane(source: _About | None, plane: Plane, found: Found) -> _About:
 
 def _largest(f: Function, kernel: Kernel, side: str, about: _About) -> int | str:
     """The largest magnitude of an operand, if its conversion depends on that."""
-    if kernel.groups is None or not shares_tensor(kernel.groups_of(side).format):
+    if kernel.groups is None or not kernel.groups_of(side).format.shares_tensor:
         return 0
     pointer, start, sizes, strides = about
     data = f.at(f.op(f"llvm.inttoptr {pointer} : i64 to !llvm.ptr"), start)
@@ -139,7 +138,7 @@ def _largest(f: Function, kernel: Kernel, side: str, about: _About) -> int | str
     place = f.op(f"llvm.alloca {f.number(max(1, len(words)))} x i64 : (i64) -> !llvm.ptr")
     for n, word in enumerate(words):
         f.line(f"llvm.store {word}, {f.at(place, n, 'i64')} : i64, !llvm.ptr")
-    finite = f.int(int(isinstance(kernel.groups_of(side).format, Bfp)))
+    finite = f.int(int(kernel.groups_of(side).format.finite_only))
     (found,) = f.call(
         "numc_largest", data, f.number(len(sizes)), place, finite,
         types="!llvm.ptr, i64, !llvm.ptr, i32", results="i32", dialect="llvm",

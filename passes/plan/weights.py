@@ -14,7 +14,8 @@ from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
 from numc.passes.kernels.micro_kernel import Kernel
-from numc.passes.kernels.packing.layout import Layout, layout, packed, packed_groups
+from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.pack_arrays import packed, packed_groups
 from numc.passes.plan.contraction import Found, Operand, static_sizes
 
 Directions = tuple[tuple[int, int], ...]

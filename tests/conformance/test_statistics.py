@@ -22,12 +22,12 @@ from onnx import numpy_helper
 import arithmetic_vectorised as vectorised
 import numc
 from machine import HERE
+from numc.compiler.arithmetic.exact.rounding import rounder
+from numc.compiler.arithmetic.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference import Draws, dot
 from numc.compiler.arithmetic.reference.operators import _f32_fma, _f32_mul, _operands
-from numc.compiler.arithmetic.reference.rounding import rounder
-from numc.compiler.arithmetic.reference.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
 from numc.compiler.studies.observe.collect import Collector, sampled_steps
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported

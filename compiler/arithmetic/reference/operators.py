@@ -10,14 +10,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.groups import Bfp, GroupConversion
-from numc.compiler.arithmetic.operators import FP32, Fma
-from numc.compiler.arithmetic.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
-from numc.compiler.arithmetic.reference.random import PRODUCT, accumulator_draws, conversion_draws, stream
-from numc.compiler.arithmetic.reference.rounding import Rounder, parts_of, rounder, to_multiple
-from numc.compiler.arithmetic.reference.value import (
+from numc.compiler.arithmetic.exact.rounding import Rounder, parts_of, rounder, to_multiple
+from numc.compiler.arithmetic.exact.value import (
     ONE,
     POINT,
     PRODUCT_POINT,
@@ -29,6 +23,12 @@ from numc.compiler.arithmetic.reference.value import (
     to_array,
     to_float,
 )
+from numc.compiler.arithmetic.formats import Conversion
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.operators import FP32, Fma
+from numc.compiler.arithmetic.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
+from numc.compiler.arithmetic.reference.random import PRODUCT, accumulator_draws, conversion_draws, stream
 
 Parts = tuple[Value, ...]
 Step = Callable[[Parts, Parts, Value, int, int], Value]
@@ -127,7 +127,7 @@ def vector(
     source: for a conversion that draws. quantized: `x` has been converted; of intN, to integers.
     """
     (most,) = (from_bits(b) for b in bits_of(largest).reshape(1).tolist())
-    if type(most) is float and not isinstance(to.format, Bfp):
+    if type(most) is float and not to.format.finite_only:
         most = float("nan")
     return Vector([from_bits(b) for b in bits_of(x).tolist()], to, most, quantized, source)
 

@@ -15,7 +15,8 @@ from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import largest_magnitude
 from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
-from numc.passes.kernels.packing.layout import Layout, pair_values
+from numc.passes.kernels.packing.layout import Layout
+from numc.passes.kernels.packing.pack_arrays import pair_values
 from numc.passes.kernels.tasks.edges import CONTEXT
 from numc.passes.plan.padding import Plane
 

@@ -14,7 +14,6 @@ reduction is met again and again.
 
 from __future__ import annotations
 
-from numc.compiler.arithmetic.groups import Int
 from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS, Fma
 from numc.passes.kernels.builder import APART, Code
 from numc.passes.kernels.datapaths.chain import NOTHING, Drawn
@@ -45,8 +44,8 @@ def carries(fma: Fma, accumulators: int) -> int:
 
 def additions(fma: Fma) -> int:
     """How many additions p + c of one FMA are counted, or of one group of them; of intN and hardware operators none."""
-    if fma.groups is not None:
-        return 0 if isinstance(fma.group, Int) else 1
+    if fma.group is not None:
+        return 0 if fma.group.sums_integers else 1
     if fma.datapath not in SOFTWARE_DATAPATHS:
         return 0
     return len(fma.terms) if fma.datapath == "fp32" else 1

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
-from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Int, Mx
+from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.builder import PTR, Code, Function
 from numc.passes.kernels.datapaths.counting import group_text
 from numc.passes.kernels.datapaths.guarded import Guard
-from numc.passes.kernels.values.group_values import emit_scale, unit_exponent
+from numc.passes.kernels.values.kinds import code_of
 
 _F32_BITS, _F32_LARGEST, _F32_LEAST = 24, 127, -149
 
@@ -50,19 +49,20 @@ class Groups:
     @property
     def is_integer(self) -> bool:
         """Whether sums are kept as integers until the reduction ends."""
-        return isinstance(self.fma.group, Int)
+        return self.fma.group is not None and self.fma.group.sums_integers
 
     @property
     def bits(self) -> int:
         """Significant bits that the exact sum of a group may take."""
         assert self.fma.groups is not None
-        a, b = (_most_units(c.format) for c in self.fma.groups)
+        a, b = (c.format.most_units for c in self.fma.groups)
         return (self.size * a * b).bit_length()
 
     @property
     def rounds(self) -> bool:
         """Whether the steps of a group round: those of mx do, to 24 bits, where there are more."""
-        return isinstance(self.fma.group, Mx) and self.bits > _F32_BITS
+        assert self.fma.group is not None
+        return not self.fma.group.sums_exactly and self.bits > _F32_BITS
 
     @property
     def guard(self) -> Guard | None:
@@ -129,11 +129,11 @@ class Groups:
         """Whether elements are 16-bit integers whose sums over a group are 32-bit integers."""
         assert self.fma.groups is not None
         a, b = (c.format for c in self.fma.groups)
-        if self.fma.passes > 1 or self.rounds or not max(_most_units(a), _most_units(b)) < 1 << 15:
+        if self.fma.passes > 1 or self.rounds or not max(a.most_units, b.most_units) < 1 << 15:
             return False
         # Units lie beside a row in whole vectors, or several in one; pairs do not reach into the next group.
         places = self.size % 2 == 0 and (self.width % self.size == 0 or self.size % self.width == 0)
-        return places and self.size * _most_units(a) * _most_units(b) < 1 << 31
+        return places and self.size * a.most_units * b.most_units < 1 << 31
 
     def pair_loop(self, pitch: int, rows: int, vectors: int, *, exact: bool) -> str:
         """The loops over the groups of a block and over pairs of k; the panels have `pitch` rows.
@@ -252,42 +252,26 @@ class Groups:
 
         Its arguments: the tile and the largest magnitudes of rows and lanes, or where those of its channels are.
         """
-        kinds = {f"%{n}": "!llvm.ptr" if to.channel else "i32" for n, to in (("rows", rows), ("lanes", lanes))}
-        assert isinstance(rows.format, Int)
-        assert isinstance(lanes.format, Int)
-        f = Function(name, {"%tile": "!llvm.ptr", **kinds})
+        kinds = {n: PTR if to.channel else "i32" for n, to in (("rows", rows), ("lanes", lanes))}
+        f = Function(name, {"tile": PTR, **kinds})
         pitch = vectors * self.width
         with f.loop(0, self.tile, pitch) as start:
-            code = Code(0, "r")
-            row = f.fetch("%rows", f.i64("divui", start, pitch), "i32") if rows.channel else "%rows"
-            row_scale = emit_scale(code, row, rows.format)
-            f.lines += code.lines
+            row = f.fetch(f["rows"], f.i64("divui", start, pitch), "i32") if rows.channel else f["rows"]
+            (row_scale,) = code_of(rows).scaling(f.scalar, row, None).up
             with f.loop(0, pitch, self.width) as v:
-                code = Code(self.width, "c")
+                code = f.lanes(self.width)
                 if lanes.channel:
-                    place = f.at("%lanes", v, "i32")
-                    lane = code.op(f"llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {code.ty('i32')}")
+                    lane = code.load(f.at(f["lanes"], v, "i32"), element="i32")
                 else:
-                    lane = code.op(f"vector.broadcast %lanes : i32 to {code.ty('i32')}")
-                spread = code.op(f"vector.broadcast {row_scale} : f32 to {code.ty('f32')}")
-                factor = code.binary("mulf", spread, emit_scale(code, lane, lanes.format))
+                    lane = code.broadcast(f["lanes"])
+                (lane_scale,) = code_of(lanes).scaling(code, lane, None).up
+                factor = code.binary("mulf", code.broadcast(row_scale), lane_scale)
                 i = f.i64("addi", start, v)
-                at, sums = (
-                    code.address("%tile", i),
-                    code.address("%tile", f.i64("addi", f.i64("addi", i, i), self.tile)),
-                )
-                number = code.op(f"llvm.load {sums} {{alignment = 4 : i64}} : !llvm.ptr -> {code.ty('i64')}")
-                code.store(code.fma(code.cast("sitofp", number, "i64", "f32"), factor, code.load(at)), at)
-                f.lines += code.lines
+                at = code.address(f["tile"], i)
+                sums = code.address(f["tile"], f.i64("addi", f.i64("addi", i, i), self.tile))
+                number = code.load(sums, element="i64")
+                code.store(code.fma(code.cast("sitofp", number, "f32"), factor, code.load(at)), at)
         return f.function()
-
-
-def _most_units(fmt: GroupFormat) -> int:
-    """The largest magnitude of an element, in units."""
-    if isinstance(fmt, Mx):
-        exponent = unit_exponent(fmt) or -fmt.significand_bits
-        return int(fmt.largest / Fraction(2) ** exponent)
-    return fmt.largest
 
 
 def _load_words(code: Code, address: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.micro_kernel import Kernel
-from numc.passes.kernels.packing.convert_groups import DRAWN
 from numc.passes.kernels.packing.layout import layout
+from numc.passes.kernels.packing.panel_draws import DRAWN
 from numc.passes.kernels.tasks.edges import SCATTERED, Driver, context
 
 
