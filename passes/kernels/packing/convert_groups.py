@@ -1,9 +1,9 @@
 """Conversion of packed panels to formats with groups: groups lie along k, which is a direction of every panel.
 
 A panel is packed as it is (pack_code.py), then converted in the cache, group after group. Then it holds the
-values of formats whose groups have scales, which are binary32 numbers, or the integers of formats that sum integers. For
-dot products of pairs it holds 16-bit integers, two of one row or lane together, and beside them the units of the groups
-(`Layout`).
+values of formats whose groups have scales, which are binary32 numbers, or the integers of formats that sum integers.
+For dot products of pairs it holds 16-bit integers, two of one row or lane together, and beside them the units of the
+groups (`Layout`).
 """
 
 from __future__ import annotations
