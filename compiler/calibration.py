@@ -9,7 +9,6 @@ from typing import Any
 import numpy.typing as npt
 
 from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.groups import Int
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
 from numc.passes.kernels.abi import TASK_CONTEXT
@@ -23,7 +22,7 @@ _WORDS = [8 * TASK_CONTEXT.word(name) for name in ("a_largest", "b_largest")]
 
 def check_calibrated(*fmas: Fma) -> None:
     """Raise NumcError if no operator has something to calibrate."""
-    if not any(isinstance(fma.group, Int) for fma in fmas):
+    if not any(_has_scales(fma) for fma in fmas):
         used = ", ".join(f"'{fma}'" for fma in fmas)
         raise NumcError(f"calibration: {used} has no scales to calibrate, only intN has: leave the data out")
 
@@ -36,7 +35,7 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     found: dict[int, tuple[int, int]] = {}
     operators = [(c["id"], parse_fma(c["fma"]), c["swap"]) for c in program.manifest["contractions"]]
     check_calibrated(*dict.fromkeys(fma for _, fma, _ in operators))
-    channels = {number: _channels(fma, swap) for number, fma, swap in operators if isinstance(fma.group, Int)}
+    channels = {number: _channels(fma, swap) for number, fma, swap in operators if _has_scales(fma)}
 
     def observe(kernel: int, operands: int, phase: int) -> None:
         if phase == 0 and kernel in channels:
@@ -55,6 +54,11 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     if any(word >= _INFINITY for words in found.values() for word in words):
         raise NumcError("calibration data: an operand has an infinity or a NaN, which gives no scale: use finite data")
     return tuple((kernel, *words) for kernel, words in sorted(found.items()))
+
+
+def _has_scales(fma: Fma) -> bool:
+    """Whether an operand has a scale for the whole tensor, which data can fix."""
+    return fma.group is not None and fma.group.sums_integers
 
 
 def _channels(fma: Fma, swap: bool) -> tuple[bool, bool]:

@@ -17,7 +17,8 @@ from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.switches import disabled, switched_off
-from numc.compiler.targets import Target, resolve
+from numc.compiler.targets import resolve
+from numc.passes.kernels.backend import Target
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
 from numc.passes.buffers.lower_numc import lower_numc

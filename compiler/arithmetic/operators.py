@@ -1,4 +1,4 @@
-"""FMA operators: one frozen literal each (arithmetic.md section 3). What they compute is defined in `reference.py`."""
+"""FMA operators: one frozen literal each (arithmetic.md section 3). What they compute is defined in `reference/`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from numc.compiler.arithmetic.formats import FORMATS, Conversion
-from numc.compiler.arithmetic.groups import Bfp, GroupConversion, GroupFormat
+from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
+from numc.compiler.arithmetic.kinds import KINDS
 from numc.compiler.support.errors import NumcError
 
 SOFTWARE_DATAPATHS = ("fp32", "exact")
 HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
-GROUP_DATAPATHS = ("fp32", "fmac2")  # fmac2: FAST's fMAC, which multiplies two magnitude bits by two at a time
-DATAPATHS = (*SOFTWARE_DATAPATHS, *HARDWARE_DATAPATHS, "fmac2")
+DATAPATHS = (*SOFTWARE_DATAPATHS, *HARDWARE_DATAPATHS, "fmac2")  # fmac2: FAST's fMAC, two magnitude bits by two
 
 MAX_CHUNK = 2**31 - 1
 MAX_GROUP = 4096
@@ -87,15 +87,16 @@ class Fma:
         if not isinstance(a, GroupConversion) or not isinstance(b, GroupConversion):
             raise NumcError(f"{what}: one operand has groups, the other has none: give a and b formats of one kind")
         if type(a.format) is not type(b.format):
-            raise NumcError(f"{what}: bfp, mx and intN do not mix: give a and b formats of one kind")
+            *names, last = (kind.name for kind in KINDS)
+            raise NumcError(f"{what}: {', '.join(names)} and {last} do not mix: give a and b formats of one kind")
         if a.format.group != b.format.group:
             raise NumcError(
                 f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
             )
         if self.acc.format != FP32.format or self.acc.noise is not None:
             raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
-        if self.datapath not in GROUP_DATAPATHS or (self.datapath == "fmac2" and not isinstance(a.format, Bfp)):
-            allowed = "only fp32" if not isinstance(a.format, Bfp) else " or ".join(GROUP_DATAPATHS)
+        if self.datapath not in a.format.datapaths:
+            allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
             raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
         if self.products != math.prod(self.parts):
             raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
@@ -103,8 +104,8 @@ class Fma:
             raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
         if a.format.group is not None and a.format.group > MAX_GROUP:
             raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
-        sizes = (f.largest for f in (a.format, b.format) if isinstance(f, Bfp))
-        if isinstance(a.format, Bfp) and math.prod((a.format.group, *sizes)) >= 1 << _EXACT_BITS:
+        units = a.format.most_units * b.format.most_units
+        if a.format.group is not None and a.format.sums_exactly and a.format.group * units >= 1 << _EXACT_BITS:
             raise NumcError(
                 f"{what}: the dot product of a group takes more than {_EXACT_BITS} bits, "
                 "use shorter groups or fewer magnitude bits"
@@ -189,9 +190,7 @@ class Fma:
 
 def parts_of(to: Conversion | GroupConversion, datapath: str) -> int:
     """Return how many parts a value of an operand has."""
-    if isinstance(to, Conversion):
-        return to.format.parts
-    return to.format.chunks if isinstance(to.format, Bfp) and datapath == "fmac2" else 1
+    return to.format.parts if isinstance(to, Conversion) else to.format.parts(datapath)
 
 
 def allowed_products(a_parts: int, b_parts: int) -> tuple[int, ...]:

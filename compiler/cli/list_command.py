@@ -35,7 +35,7 @@ class _Average(Fraction):
 
 def _formats() -> Rows:
     from numc.compiler.arithmetic.formats import FORMATS
-    from numc.compiler.arithmetic.groups import GROUP_FORMATS
+    from numc.compiler.arithmetic.kinds import GROUP_FORMATS
 
     values: Rows = [
         {
@@ -66,11 +66,11 @@ def _formats() -> Rows:
 
 def _fmas() -> Rows:
     from numc.compiler.arithmetic.grammar import parse_fma
-    from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp
+    from numc.compiler.arithmetic.kinds import GROUP_FORMATS
     from numc.compiler.arithmetic.operators import FMAS
     from numc.compiler.studies.cost import area, iso_area
 
-    serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if isinstance(f, Bfp)]
+    serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if "fmac2" in f.datapaths]
     texts = [*GROUP_FORMATS, *serial]
     return [
         {

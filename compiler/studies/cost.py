@@ -11,7 +11,8 @@ from typing import Any
 
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.groups import CHUNK, Bfp, GroupFormat
+from numc.compiler.arithmetic.groups import GroupFormat
+from numc.compiler.arithmetic.kinds.bfp import CHUNK
 from numc.compiler.arithmetic.operators import BF16, Fma
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
@@ -26,7 +27,9 @@ def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
 
     None for anything but block floating point.
     """
-    return a.chunks * b.chunks if isinstance(a, Bfp) and isinstance(b, Bfp) else None
+    if isinstance(a, Format) or isinstance(b, Format) or "fmac2" not in a.datapaths or "fmac2" not in b.datapaths:
+        return None
+    return a.parts("fmac2") * b.parts("fmac2")
 
 
 def area(fma: Fma) -> int:
@@ -39,7 +42,7 @@ def area(fma: Fma) -> int:
     found = passes(a, b)
     if found is not None:
         return found * CHUNK * CHUNK
-    return (1 if isinstance(a, Bfp) else fma.products) * a.precision * b.precision
+    return fma.products * a.precision * b.precision
 
 
 def iso_area(fma: Fma) -> Fraction:

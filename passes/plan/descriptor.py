@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.groups import Bfp, shares_tensor
 from numc.passes.kernels.abi import CHANNELS, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import PTR, Function, Value
 from numc.passes.kernels.kernel import Kernel
@@ -157,11 +156,11 @@ def _largest(f: Function, kernel: Kernel, side: str, memory: _Memory, calibrated
         return CHANNELS
     if calibrated is not None:
         return calibrated
-    if kernel.groups is None or not shares_tensor(kernel.groups_of(side).format):
+    if kernel.groups is None or not kernel.groups_of(side).format.shares_tensor:
         return 0
     data = f.at(f.op(f"llvm.inttoptr {memory.pointer} : i64 to {PTR}", PTR), memory.start)
     place = _stored(f, [*memory.sizes, *memory.strides])
-    finite = f.int(int(isinstance(kernel.groups_of(side).format, Bfp)))
+    finite = f.int(int(kernel.groups_of(side).format.finite_only))
     (found,) = f.call("numc_largest", data, f.number(len(memory.sizes)), place, finite, results="i32", dialect="llvm")
     return f.cast("extui", found, "i64")
 

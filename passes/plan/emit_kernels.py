@@ -19,7 +19,8 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.micro_kernel import kernel_text
 from numc.passes.kernels.packing.convert_groups import quantize_text
-from numc.passes.kernels.packing.layout import Layout, layout, pack_dense_text, pack_text
+from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.pack_code import pack_dense_text, pack_text
 from numc.passes.kernels.tasks.interface import Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.kernels.tasks.probe import probe_text

@@ -20,7 +20,8 @@ from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arithmetic.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
 from numc.passes import facts, linalg
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.kernels.packing.layout import Layout, layout, packed, packed_groups
+from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.pack_arrays import packed, packed_groups
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, static_sizes
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numc.compiler.arithmetic import reference as reference
     from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
-    from numc.compiler.arithmetic.groups import GROUP_FORMATS as group_formats  # noqa: F401, N811
+    from numc.compiler.arithmetic.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
     from numc.compiler.arithmetic.operators import FMAS as fmas  # noqa: F401, N811
     from numc.compiler.arithmetic.policy.presets import PRESETS as presets  # noqa: F401, N811
     from numc.compiler.arrays import fma as fma
@@ -77,7 +77,7 @@ _PUBLIC = {
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.arithmetic.operators", "FMAS"),
     "formats": ("numc.compiler.arithmetic.formats", "FORMATS"),
-    "group_formats": ("numc.compiler.arithmetic.groups", "GROUP_FORMATS"),
+    "group_formats": ("numc.compiler.arithmetic.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
     "lower": ("numc.compiler.build", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),

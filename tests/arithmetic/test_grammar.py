@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma
-from numc.compiler.arithmetic.groups import GROUP_FORMATS
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS
 from numc.compiler.arithmetic.operators import FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
 from numc.compiler.support.errors import NumcError
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import numc
 from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
-from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupConversion, Int, Mx
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS, Bfp, Int, Mx
 from numc.compiler.support.errors import NumcError
 
 FORMATS_WITH_GROUPS = st.one_of(

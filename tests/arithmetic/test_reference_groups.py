@@ -18,7 +18,7 @@ import arithmetic_vectorised as vectorised
 import numc
 from numc.compiler.arithmetic import reference
 from numc.compiler.arithmetic.formats import ROUNDINGS
-from numc.compiler.arithmetic.groups import GROUP_FORMATS, Mx
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS, Mx
 
 F32 = npt.NDArray[np.float32]
 

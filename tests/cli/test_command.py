@@ -12,7 +12,7 @@ import pytest
 
 import numc
 from numc.compiler.arithmetic.formats import FORMATS
-from numc.compiler.arithmetic.groups import GROUP_FORMATS
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.presets import PRESETS
 from numc.compiler.cli import cli

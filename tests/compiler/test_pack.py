@@ -13,7 +13,7 @@ import arithmetic_vectorised as vectorised
 import numc
 from numc.compiler.arithmetic.formats import FORMATS
 from numc.compiler.arithmetic.grammar import parse_conversion
-from numc.compiler.arithmetic.groups import GROUP_FORMATS
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS
 
 
 def bits(packed: numc.Packed) -> str:

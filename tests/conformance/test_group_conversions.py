@@ -13,7 +13,8 @@ import arithmetic_vectorised as vectorised
 import numc
 from numc.compiler.arithmetic import reference
 from numc.compiler.arithmetic.formats import ROUNDINGS
-from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupConversion, Int
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS, Bfp, Int
 
 F32 = npt.NDArray[np.float32]
 

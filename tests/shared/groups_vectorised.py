@@ -10,7 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.groups import Bfp, GroupConversion, Int, Mx
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.kinds import Bfp, Int, Mx
 from numc.compiler.arithmetic.operators import Fma
 
 F32 = npt.NDArray[np.float32]

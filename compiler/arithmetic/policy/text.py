@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from numc.compiler.arithmetic.formats import FORMATS
 from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.groups import GROUP_FORMATS
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS
 from numc.compiler.arithmetic.operators import ALIASES, DATAPATHS, FMAS
 from numc.compiler.arithmetic.policy.layer import SIZES
 from numc.compiler.arithmetic.policy.policy import (

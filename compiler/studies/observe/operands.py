@@ -16,7 +16,8 @@ from numc.compiler.arithmetic.numpy_groups import largest_magnitude
 from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
 from numc.passes.kernels.abi import TASK_CONTEXT
-from numc.passes.kernels.packing.layout import Layout, pair_values
+from numc.passes.kernels.packing.layout import Layout
+from numc.passes.kernels.packing.pack_arrays import pair_values
 from numc.passes.kernels.tasks.plane import Plane
 
 IntArray = npt.NDArray[np.int64]

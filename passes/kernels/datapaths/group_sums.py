@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.compiler.arithmetic.groups import Int
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import PTR, Function, Value
 from numc.passes.kernels.datapaths.chain import fp32_step
 from numc.passes.kernels.datapaths.counting import count_sums
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment, Setting, panels
 from numc.passes.kernels.datapaths.groups import Groups
-from numc.passes.kernels.values.group_values import emit_scale
+from numc.passes.kernels.values.kinds import code_of
 
 _F32_BITS = 24  # of a significand
 
@@ -36,7 +35,7 @@ def groups_of(s: Setting) -> Groups:
 
 def additions(fma: Fma) -> int:
     """How many additions to an accumulator can be counted for each group: of integers none."""
-    return 0 if isinstance(fma.group, Int) else 1
+    return 0 if fma.group is None or fma.group.sums_integers else 1
 
 
 def in_pairs(s: Setting) -> bool:
@@ -194,17 +193,16 @@ def finish(s: Setting, name: str) -> str:
         return ""
     t, (rows, lanes) = s.tile, (s.groups_of(side) for side in ("rows", "lanes"))
     kinds = {n: PTR if to.channel else "i32" for n, to in (("rows", rows), ("lanes", lanes))}
-    assert isinstance(rows.format, Int)
-    assert isinstance(lanes.format, Int)
     f = Function(name, {"tile": PTR, **kinds})
     with f.loop(0, s.accumulators, t.lanes) as start:
         row = f.fetch(f["rows"], f.i64("divui", start, t.lanes), "i32") if rows.channel else f["rows"]
-        row_scale = emit_scale(f.scalar, row, rows.format)
+        (row_scale,) = code_of(rows).scaling(f.scalar, row, None).up
         with f.loop(0, t.lanes, t.width) as v:
             code = f.lanes(t.width)
             channel = lanes.channel
             lane = code.load(f.at(f["lanes"], v, "i32"), element="i32") if channel else code.broadcast(f["lanes"])
-            factor = code.binary("mulf", code.broadcast(row_scale), emit_scale(code, lane, lanes.format))
+            (lane_scale,) = code_of(lanes).scaling(code, lane, None).up
+            factor = code.binary("mulf", code.broadcast(row_scale), lane_scale)
             i = f.i64("addi", start, v)
             at = code.address(f["tile"], i)
             sums = code.address(f["tile"], f.i64("addi", f.i64("addi", i, i), s.accumulators))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
-from numc.compiler.arithmetic.groups import GroupFormat, Int, Mx
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code, Value
 from numc.passes.kernels.datapaths.datapath import Guard
-from numc.passes.kernels.values.group_values import unit_exponent
 
 _F32_BITS, _F32_LARGEST, _F32_LEAST = 24, 127, -149
 
@@ -36,19 +33,20 @@ class Groups:
     @property
     def is_integer(self) -> bool:
         """Whether sums are kept as integers until the reduction ends."""
-        return isinstance(self.fma.group, Int)
+        return self.fma.group is not None and self.fma.group.sums_integers
 
     @property
     def bits(self) -> int:
         """Significant bits that the exact sum of a group may take."""
         assert self.fma.groups is not None
-        a, b = (_most_units(c.format) for c in self.fma.groups)
+        a, b = (c.format.most_units for c in self.fma.groups)
         return (self.size * a * b).bit_length()
 
     @property
     def rounds(self) -> bool:
-        """Whether the steps of a group round: those of mx do, to 24 bits, where there are more."""
-        return isinstance(self.fma.group, Mx) and self.bits > _F32_BITS
+        """Whether the steps of a group round: to 24 bits, where there are more and the kind does not sum exactly."""
+        assert self.fma.group is not None
+        return not self.fma.group.sums_exactly and self.bits > _F32_BITS
 
     @property
     def guard(self) -> Guard | None:
@@ -72,19 +70,11 @@ class Groups:
         """Whether elements are 16-bit integers whose sums over a group are 32-bit integers."""
         assert self.fma.groups is not None
         a, b = (c.format for c in self.fma.groups)
-        if self.fma.passes > 1 or self.rounds or not max(_most_units(a), _most_units(b)) < 1 << 15:
+        if self.fma.passes > 1 or self.rounds or not max(a.most_units, b.most_units) < 1 << 15:
             return False
         # Units lie beside a row in whole vectors, or several in one; pairs do not reach into the next group.
         places = self.size % 2 == 0 and (self.width % self.size == 0 or self.size % self.width == 0)
-        return places and self.size * _most_units(a) * _most_units(b) < 1 << 31
-
-
-def _most_units(fmt: GroupFormat) -> int:
-    """The largest magnitude of an element, in units."""
-    if isinstance(fmt, Mx):
-        exponent = unit_exponent(fmt) or -fmt.significand_bits
-        return int(fmt.largest / Fraction(2) ** exponent)
-    return fmt.largest
+        return places and self.size * a.most_units * b.most_units < 1 << 31
 
 
 def _to_24_bits(code: Code, x: Value) -> Value:
