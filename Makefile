@@ -25,6 +25,7 @@ lint: install-test
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy src/numc
+	PYTHONPATH=src $(RUN)/lint-imports --no-cache
 
 test: lint
 	$(RUN)/python -m pytest -q -m 'not slow' -n 2 --dist loadfile

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import numc
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.switches import switched_off
-from numc.compiler.support.versions import version_of
+from numc.compiler.support.versions import own_folder, version_of
 from numc.frontends.imported import Imported
 from numc.runtime.container import VERSION, Contents, read_program, write_program
 
@@ -139,7 +138,7 @@ def entry(
 def own_sources() -> str:
     """A hash of numc's own Python files: an edited pass makes another compiler."""
     hashed = hashlib.sha256()
-    root = os.path.dirname(os.path.abspath(numc.__file__))
+    root = own_folder()
     for where, folders, names in os.walk(root, followlinks=True):
         folders.sort()
         for name in sorted(names):

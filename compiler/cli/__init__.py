@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-import numc
 from numc.compiler.cli.bisect_command import bisect_command
 from numc.compiler.cli.cache_command import cache_command
 from numc.compiler.cli.compare_command import compare_command
@@ -24,6 +23,7 @@ from numc.compiler.cli.opt_command import opt_command
 from numc.compiler.cli.run_command import run_command
 from numc.compiler.cli.verify_command import verify_command
 from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
+from numc.compiler.support.versions import own_version
 
 _EPILOG = """\b
 Examples:
@@ -38,7 +38,7 @@ Examples:
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"numc {numc.__version__}")
+        click.echo(f"numc {own_version()}")
         context.exit()
 
 

@@ -153,7 +153,7 @@ def split_list(option: str, text: str) -> list[str]:
 
 def _check_places(report: str | None, plots: str | None, results: str | None) -> None:
     """Raise NumcError for what could not be written after all the work."""
-    from numc.compiler.studies.report import check_installed
+    from numc.compiler.studies.report.write import check_installed
 
     if report is not None:
         check_installed("jinja2")
@@ -228,7 +228,7 @@ def _show(found: Comparison) -> None:
     output.table(columns, rows)
     peer = found.onnxruntime
     if peer is not None:
-        from numc.compiler.studies.comparison import AGREES
+        from numc.compiler.studies.results import AGREES
 
         text = f"relative error {peer.error:.1e}, allowed {AGREES:g}; largest difference {peer.largest:.1e}"
         said = peer.note or f"fp32 against onnxruntime {peer.version}: {text}"

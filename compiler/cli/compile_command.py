@@ -80,10 +80,11 @@ def compile_command(
     start = time.perf_counter()
     if emit is not None:
         from numc.compiler import pipeline
-        from numc.compiler.build import load_source, lowered
+        from numc.compiler.build import lowered
+        from numc.frontends.load import load_file
 
         with output.busy(f"lowering {model}"):
-            text = pipeline.text(lowered(load_source(model, fixed), options, emit, dump)[0])
+            text = pipeline.text(lowered(load_file(model, fixed), options, emit, dump)[0])
         output.write_text(out, text)
         return
     from numc.compiler import compile as compiling

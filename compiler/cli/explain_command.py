@@ -37,11 +37,11 @@ def explain_command(
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
     from numc.compiler.arithmetic.policy.table import decided
-    from numc.compiler.build import load_source
-    from numc.compiler.explain import table
+    from numc.compiler.policy_table import policy_table
+    from numc.frontends.load import load_file
 
     with output.busy(f"reading {model}"):
-        found = table(load_source(model, fixed), options)
+        found = policy_table(load_file(model, fixed), options)
     if want_json:
         output.as_json({"policy": str(found.policy), "layers": found.layers})
         return

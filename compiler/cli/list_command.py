@@ -149,7 +149,8 @@ def _machines() -> Rows:
 
 
 def _presets() -> Rows:
-    from numc.compiler.arithmetic.policy.presets import PRESETS, arithmetic
+    from numc.compiler.arithmetic.policy.load import arithmetic
+    from numc.compiler.arithmetic.policy.presets import PRESETS
 
     return [{"preset": name, "policy": "; ".join(str(arithmetic(name).policy()).splitlines())} for name in PRESETS]
 

@@ -36,7 +36,7 @@ class Arithmetic:
 
     def options(self) -> Options:
         """Return them as the compiler takes them, checked. Raises NumcError for unknown names."""
-        from numc.compiler.arithmetic.policy.text import load_policy
+        from numc.compiler.arithmetic.policy.load import load_policy
         from numc.compiler.options import Options
 
         if self.policy is not None and (self.fma or self.ops):

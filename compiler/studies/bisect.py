@@ -12,15 +12,16 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.text import parse_policy
-from numc.compiler.build import chosen, load_source, signature
+from numc.compiler.build import chosen, signature
 from numc.compiler.compile import contents
-from numc.compiler.explain import table
 from numc.compiler.options import Options
+from numc.compiler.policy_table import policy_table
 from numc.compiler.studies.data import BATCH, check_batch, check_data
 from numc.compiler.studies.ddmin import ddmin
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Imported
+from numc.frontends.load import load_file
 from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
@@ -122,13 +123,13 @@ def bisect(
         raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
-    imported = model if isinstance(model, Imported) else load_source(model, shapes)
+    imported = model if isinstance(model, Imported) else load_file(model, shapes)
     inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
     checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
     if metric == "top1":
         check_metrics((metric,), checked.labels, of_model[0])
-    rows = [row for row in table(imported, options).layers if row["position"] is not None]
+    rows = [row for row in policy_table(imported, options).layers if row["position"] is not None]
     candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
 
     def outputs(how: Options) -> Iterator[list[Array]]:

@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import numc
+from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.table import decided
-from numc.compiler.arithmetic.policy.text import load_policy
-from numc.compiler.build import load_module, load_source, signature
+from numc.compiler.build import signature
 from numc.compiler.cache import own_sources
 from numc.compiler.compile import contents
-from numc.compiler.explain import PolicyTable, table
 from numc.compiler.options import Options
+from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.compiler.statistics import Statistics, counting, sampling
-from numc.compiler.studies.comparison import Comparison, LayerError, Result
+from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.cost import FP32_AREA, report
 from numc.compiler.studies.data import BATCH, Data, check_batch, check_data
 from numc.compiler.studies.diff import layers_of_both, side_by_side
@@ -34,10 +33,12 @@ from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics, che
 from numc.compiler.studies.observe.collect import Collector
 from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
 from numc.compiler.studies.peer import Peer
+from numc.compiler.studies.results import LayerError, Result
 from numc.compiler.studies.store import Store
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.compiler.support.versions import version_of
+from numc.compiler.support.versions import own_version, version_of
 from numc.frontends.imported import Imported
+from numc.frontends.load import load
 from numc.runtime.container import Contents, TensorSpec, Weight
 from numc.runtime.program import Program
 
@@ -118,7 +119,7 @@ def compare(
     store = Store(Path(results) if results is not None else None, name, digest)
     work = _Work(imported, checked, names, chosen, threads, fraction, columns, tables)
     peer = Peer.find(model, imported.sources, threads)
-    about = [checked.sha256(), names, chosen.name, threads, str(fraction), numc.__version__, own_sources()]
+    about = [checked.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
     found = [store.get(key) for key in keys]
     for number, key in enumerate(keys):
@@ -154,7 +155,7 @@ class Column:
     def check(self, imported: Imported) -> PolicyTable:
         """Return what computes in what. Raises NumcError if the model is not one for it."""
         try:
-            return table(imported, self.options)
+            return policy_table(imported, self.options)
         except NumcError as error:
             text = str(error)
             raise NumcError(text if self.name in text else f"{self.name}: {text}") from None
@@ -297,14 +298,10 @@ def _weights(made: Contents) -> tuple[int, int]:
 
 def _imported(model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any) -> tuple[str, Imported]:
     """The name of a model, and the model. Raises NumcError."""
+    imported = load(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compare")
     if isinstance(model, Imported):
-        return (model.sources or ("model",))[0], model
-    if isinstance(model, (str, os.PathLike)):
-        if example_inputs is not None or dynamic_shapes is not None:
-            raise NumcError(f"{model}: example_inputs and dynamic_shapes are for PyTorch modules: leave them out")
-        return os.fspath(model), load_source(model, shapes)
-    loaded = load_module(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compare")
-    return type(model).__name__, loaded
+        return (model.sources or ("model",))[0], imported
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__, imported
 
 
 def _output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
@@ -333,7 +330,7 @@ def _key(digest: str, policy: str, about: Sequence[object]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"numc": numc.__version__}
+    found = {"numc": own_version()}
     for package in ("torch-mlir", "onnxruntime", "numpy"):
         if (version := version_of(package)) is not None:
             found[package] = version

@@ -16,6 +16,7 @@ from numc.compiler.arithmetic.operators import BF16, Fma
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.studies.cost_machines import Machine, Unit, load_machine
+from numc.compiler.studies.explain import explain
 from numc.compiler.support.errors import NumcError
 
 FP32_AREA = 24 * 24
@@ -145,8 +146,6 @@ def cost(
     model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, or a file. batch:
     the size of what the model leaves free. Raises NumcError for bad input.
     """
-    from numc.compiler.explain import explain
-
     known = load_machine(machine) if isinstance(machine, str) else machine
     return report(explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions, known, free=batch)
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.studies.comparison import Agreement
 from numc.compiler.studies.metrics import SquaredError
+from numc.compiler.studies.results import Agreement
 
 Array = npt.NDArray[Any]
 

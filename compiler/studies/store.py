@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.studies.comparison import Result
+from numc.compiler.studies.results import Result
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 

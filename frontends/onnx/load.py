@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import numc
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.versions import own_folder
 from numc.frontends.imported import Argument, Imported
 
 
@@ -61,7 +61,7 @@ def load(
 
 def _run(request: Mapping[str, Any], time_limit: float) -> int | None:
     """Run the worker; return its exit status, or None when it ran out of time."""
-    root = str(Path(numc.__file__).parent.parent)
+    root = str(own_folder().parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", "numc.frontends.onnx.worker"]

@@ -19,7 +19,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
-from numc.compiler.arithmetic.policy.presets import SWAPPED
+from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.frontends.lowering import (
     TO_LINALG,
     ConversionError,

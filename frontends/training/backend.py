@@ -17,22 +17,18 @@ from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
-from numc.compiler.arithmetic.policy.presets import arithmetic as choose
-from numc.compiler.explain import PolicyTable, table
 from numc.compiler.options import Options
+from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.decompositions import rnn, training_table
-from numc.frontends.training.entry import numc
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
-
-if "numc" not in registry._COMPILER_FNS:
-    registry.register_backend(numc, name="numc")
 
 
 class Backend:
@@ -152,6 +148,23 @@ def backend(name: str | Arithmetic = "fp32", /, **given: Given) -> Backend:
     return Backend(choose(name, **given))
 
 
+def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None) -> Callable[..., Any]:
+    """Compile a graph for ``torch.compile(..., backend="numc")``.
+
+    options: the keywords of `backend`, and `arithmetic`, the name of a preset or an FMA operator, "fp32" by default.
+    Raises NumcError for unknown names.
+    """
+    given = dict(options or {})
+    return backend(given.pop("arithmetic", "fp32"), **given)(graph_module, example_inputs)
+
+
+# For a numc that is not installed: an installed one has an entry point, which PyTorch finds by itself (entry.py).
+if "numc" not in registry._COMPILER_FNS:
+    registry.register_backend(numc, name="numc")
+# PyTorch leaves recurrent networks out of its graphs otherwise.
+torch._dynamo.config.allow_rnn = True
+
+
 def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> contextlib.AbstractContextManager[None]:
     """Run what torch.compile compiled with numc in another arithmetic while a ``with`` block lasts, in every thread.
 
@@ -219,5 +232,5 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         reasons.append(where + found.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
     policy = replace(options.resolved()[0], strict=False)  # no graph has every layer
-    tables = [table(region.imported, Options(policy=policy)) for region in used.regions]
+    tables = [policy_table(region.imported, Options(policy=policy)) for region in used.regions]
     return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(tables))

@@ -17,6 +17,7 @@ from torch.fx.passes.split_module import split_module
 
 from numc.compiler import compile as compiling
 from numc.compiler.arithmetic.policy.presets import Arithmetic
+from numc.compiler.options import Options
 from numc.compiler.statistics import counting
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
@@ -80,7 +81,7 @@ class Region:
         found = self.programs.get(key)
         if found is None:
             COUNTERS.programs += 1
-            contents, cached = compiling.contents(self.imported, replace(chosen.options(), statistics=key[1]))
+            contents, cached = compiling.contents(self.imported, Options(policy=chosen.policy(), statistics=key[1]))
             COUNTERS.compilations += not cached
             if not cached:
                 _give_back()

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import round as round
     from numc.compiler.build import lower as lower
     from numc.compiler.compile import compile as compile
-    from numc.compiler.explain import explain as explain
     from numc.compiler.pack import Packed as Packed
     from numc.compiler.pack import pack as pack
     from numc.compiler.pack import unpack as unpack
@@ -36,15 +35,16 @@ if TYPE_CHECKING:
     from numc.compiler.studies.comparison import Comparison as Comparison
     from numc.compiler.studies.cost import cost as cost
     from numc.compiler.studies.diff import diff as diff
+    from numc.compiler.studies.explain import explain as explain
     from numc.compiler.studies.observe.collect import collect_stats as collect_stats
     from numc.compiler.studies.observe.verify import verify as verify
+    from numc.compiler.studies.observe.verify_training import verify_training as verify_training
     from numc.compiler.support.errors import CompilerBug as CompilerBug
     from numc.compiler.support.errors import NumcError as NumcError
     from numc.frontends.training.backend import arithmetic as arithmetic
     from numc.frontends.training.backend import backend as backend
     from numc.frontends.training.backend import counters as counters
-    from numc.frontends.training.watch import DynamicLossScale as DynamicLossScale
-    from numc.frontends.training.watch import verify_training as verify_training
+    from numc.frontends.training.loss_scale import DynamicLossScale as DynamicLossScale
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
 
@@ -63,9 +63,9 @@ _PUBLIC = {
     "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
     "backend": ("numc.frontends.training.backend", "backend"),
     "counters": ("numc.frontends.training.backend", "counters"),
-    "DynamicLossScale": ("numc.frontends.training.watch", "DynamicLossScale"),
-    "verify_training": ("numc.frontends.training.watch", "verify_training"),
-    "explain": ("numc.compiler.explain", "explain"),
+    "DynamicLossScale": ("numc.frontends.training.loss_scale", "DynamicLossScale"),
+    "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
+    "explain": ("numc.compiler.studies.explain", "explain"),
     "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
     "Program": ("numc.runtime.program", "Program"),
     "bisect": ("numc.compiler.studies.bisect", "bisect"),
@@ -88,7 +88,7 @@ _PUBLIC = {
     "verify": ("numc.compiler.studies.observe.verify", "verify"),
 }
 
-_OF_TORCH = ("numc.frontends.training.backend", "numc.frontends.training.watch")
+_OF_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
 
 __all__ = [*_PUBLIC, "__version__"]
 
@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
         value: Any = _version()
     elif name in _PUBLIC:
         module, attribute = _PUBLIC[name]
-        if module in _OF_TORCH:
+        if name in _OF_TORCH:
             _need_torch(name)
         value = import_module(module)
         if attribute:

@@ -15,13 +15,14 @@ from numc.compiler import pipeline
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.layer import Layer, kinds_of
+from numc.compiler.arithmetic.policy.load import arithmetic, load_policy
 from numc.compiler.arithmetic.policy.policy import Policy, plain
-from numc.compiler.arithmetic.policy.presets import PRESETS, arithmetic
-from numc.compiler.arithmetic.policy.text import load_policy, parse_policy
-from numc.compiler.build import load_source
+from numc.compiler.arithmetic.policy.presets import PRESETS
+from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
 from numc.frontends.imported import Argument, Imported
+from numc.frontends.load import load_file
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
 MIXED = """\
@@ -417,7 +418,7 @@ def test_equal_policies_share_a_cached_program_and_others_do_not(
 ) -> None:
     monkeypatch.setenv("NUMC_CACHE_DIR", str(tmp_path))
     (tmp_path / "two.mlir").write_text(TWO_PRODUCTS)
-    source = load_source(tmp_path / "two.mlir")
+    source = load_file(tmp_path / "two.mlir")
 
     def cached(text: str) -> bool:
         return compiling.contents(source, Options(policy=load_policy(text)))[1]

@@ -15,10 +15,11 @@ import pytest
 
 from comparisons import FMAS, LAYERS, made_up
 from numc.compiler.statistics import Statistics
-from numc.compiler.studies.comparison import Comparison, Result
+from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.report import charts
 from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
 from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, aside, place_texts, spread
+from numc.compiler.studies.results import Result
 from numc.compiler.support.errors import NumcError
 
 pytest.importorskip("jinja2")
@@ -235,7 +236,7 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(NumcError, match=r"x\.html: cannot write: No such file or directory"):
         made_up().write_report(tmp_path / "none" / "x.html")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
-    monkeypatch.setattr("numc.compiler.studies.report.find_spec", lambda name: None)
+    monkeypatch.setattr("numc.compiler.studies.report.write.find_spec", lambda name: None)
     with pytest.raises(NumcError) as error:
         made_up().write_report(tmp_path / "x.html")
     assert str(error.value) == "a report needs jinja2, which is not installed: pip install 'numc[report]'"

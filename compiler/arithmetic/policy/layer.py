@@ -23,6 +23,15 @@ _FAMILIES = (
 )
 KINDS = ("matmul", "conv", *(name for name, _ in _FAMILIES))
 """The words that mean the same in ONNX and PyTorch."""
+ROLES = ("forward", "dgrad", "wgrad", "update", "norm", "softmax")
+"""What an operation is for.
+
+forward: the forward pass. dgrad: gradients of activations. wgrad: gradients of parameters. update: the optimizer. norm
+and softmax: normalisation and softmax, in both directions. In contractions of dgrad and wgrad, the operator's A is the
+gradient and its B the weight or the activation, in whatever order the graph has them.
+"""
+SWAPPED = ":ba"
+"""The suffix of a role that says that the gradient is the contraction's second operand."""
 _NORMS = frozenset(name for name, _ in _FAMILIES if name.endswith("_norm"))
 
 

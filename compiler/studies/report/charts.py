@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
 from numc.compiler.statistics import FRACTIONS, TensorStatistics
-from numc.compiler.studies.comparison import BREAKS, Comparison, Result
 from numc.compiler.studies.metrics import METRICS
 from numc.compiler.studies.report.colours import CATEGORICAL
+from numc.compiler.studies.results import BREAKS, ComparisonData, Result
 
 Point = tuple[float, float]
 Ticks = tuple[tuple[float, str], ...]
@@ -113,7 +113,7 @@ class Exponents:
     open: bool = False
 
 
-def colour_of(comparison: Comparison, result: Result) -> tuple[str, int]:
+def colour_of(comparison: ComparisonData, result: Result) -> tuple[str, int]:
     """The colour and the shape of the marker of an arithmetic."""
     number = comparison.results.index(result)
     if number == 0:
@@ -121,7 +121,7 @@ def colour_of(comparison: Comparison, result: Result) -> tuple[str, int]:
     return f"c{(number - 1) % COLOURS}", 1 + (number - 1) % 5 + (number - 1) // COLOURS
 
 
-def accuracy(comparison: Comparison) -> Chart:
+def accuracy(comparison: ComparisonData) -> Chart:
     """The first metric over area."""
     name = comparison.metrics[0]
     metric = METRICS[name]
@@ -133,7 +133,7 @@ def accuracy(comparison: Comparison) -> Chart:
     return _over_area(comparison, "accuracy", f"{name} over area", axis, values, told, metric.best == "max")
 
 
-def error(comparison: Comparison) -> Chart:
+def error(comparison: ComparisonData) -> Chart:
     """Relative error of the outputs over area."""
     values = [r.error for r in comparison.results]
     axis = _decades("relative error against fp32", values, better="low")
@@ -142,7 +142,7 @@ def error(comparison: Comparison) -> Chart:
 
 
 def _over_area(
-    comparison: Comparison,
+    comparison: ComparisonData,
     name: str,
     title: str,
     y: Axis,
@@ -180,12 +180,12 @@ def _steps(front: Sequence[Point]) -> Iterable[Point]:
         yield point
 
 
-def layer_names(comparison: Comparison) -> list[str]:
+def layer_names(comparison: ComparisonData) -> list[str]:
     """The contractions in program order."""
     return [layer.name or f"contraction {layer.position}" for layer in comparison.results[0].layers]
 
 
-def layers(comparison: Comparison) -> Chart | None:
+def layers(comparison: ComparisonData) -> Chart | None:
     """The error of every layer, a line for an arithmetic; None where nothing is beside fp32."""
     others = [result for result in comparison.results[1:] if result.layers]
     if not others:
@@ -208,7 +208,7 @@ def layers(comparison: Comparison) -> Chart | None:
     return Chart("layers", "error by layer", x, y, tuple(series), rules)
 
 
-def swamping(comparison: Comparison) -> tuple[Chart, ...]:
+def swamping(comparison: ComparisonData) -> tuple[Chart, ...]:
     """Percent of FMAs without swamping over significand bits, a chart for an arithmetic, a line for a layer."""
     found = []
     for result in comparison.results:
@@ -243,7 +243,7 @@ def accumulator_bits(fma: str) -> int:
     return min(24, getattr(fmt, "parts", 1) * fmt.precision - 1)  # parts follow each other without a gap, at least
 
 
-def exponents(comparison: Comparison) -> tuple[Exponents, ...]:
+def exponents(comparison: ComparisonData) -> tuple[Exponents, ...]:
     """Exponent histograms by layer, for every arithmetic that has them."""
     found = []
     for result in comparison.results:
@@ -290,7 +290,7 @@ def _histogram(tensor: TensorStatistics | None) -> Histogram | None:
     return Histogram(counts.low, fractions, tensor.format, inside, below, f"{tensor.format}: {', '.join(told)}")
 
 
-def all_charts(comparison: Comparison) -> list[Chart | Exponents]:
+def all_charts(comparison: ComparisonData) -> list[Chart | Exponents]:
     """Every chart that there is something for."""
     found: list[Chart | Exponents] = [accuracy(comparison)]
     if len(comparison.results) > 1:

@@ -10,12 +10,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from numc.compiler.studies.comparison import AGREES, BREAKS, Comparison, Result
 from numc.compiler.studies.metrics import METRICS
 from numc.compiler.studies.report import charts
 from numc.compiler.studies.report.charts import Chart, Exponents, Series
 from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
 from numc.compiler.studies.report.place import aside, place_texts, short, spread
+from numc.compiler.studies.results import AGREES, BREAKS, ComparisonData, Result
 
 HEIGHT = 300.0
 WIDTHS = (230.0, 420.0, 860.0)  # of the drawing area, from a phone to a wide window
@@ -25,7 +25,7 @@ KEEPS = 0.005
 """How much worse than fp32 the first metric may be to be called kept."""
 
 
-def render(comparison: Comparison) -> str:
+def render(comparison: ComparisonData) -> str:
     """Return the whole page. It refers to nothing outside of itself."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -98,7 +98,7 @@ class Finding:
     bad: bool = False
 
 
-def keeps(comparison: Comparison, result: Result) -> bool:
+def keeps(comparison: ComparisonData, result: Result) -> bool:
     """Whether the first metric of an arithmetic is that of fp32, but for KEEPS."""
     metric = METRICS[comparison.metrics[0]]
     mine, fp32 = result.metrics[metric.name], comparison.results[0].metrics[metric.name]
@@ -108,7 +108,7 @@ def keeps(comparison: Comparison, result: Result) -> bool:
     return worse <= KEEPS * (1.0 if metric.percent or metric.name == "cosine" else abs(fp32))
 
 
-def findings(comparison: Comparison) -> list[Finding]:
+def findings(comparison: ComparisonData) -> list[Finding]:
     """What to know first."""
     name, others = comparison.metrics[0], comparison.results[1:]
     metric = METRICS[name]
@@ -149,11 +149,11 @@ def findings(comparison: Comparison) -> list[Finding]:
     return found
 
 
-def _look(comparison: Comparison, result: Result) -> tuple[str, int]:
+def _look(comparison: ComparisonData, result: Result) -> tuple[str, int]:
     return charts.colour_of(comparison, result)
 
 
-def _scatters(comparison: Comparison) -> list[Chart]:
+def _scatters(comparison: ComparisonData) -> list[Chart]:
     found = [charts.accuracy(comparison)]
     if len(comparison.results) > 1:
         found.append(charts.error(comparison))
@@ -283,7 +283,7 @@ def ridge(chart: Exponents) -> dict[str, Any]:
     }
 
 
-def _layer_rows(comparison: Comparison) -> list[dict[str, Any]]:
+def _layer_rows(comparison: ComparisonData) -> list[dict[str, Any]]:
     found = []
     for n, name in enumerate(charts.layer_names(comparison)):
         cells = []
@@ -299,7 +299,7 @@ def _layer_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return found
 
 
-def _notes(comparison: Comparison) -> list[str]:
+def _notes(comparison: ComparisonData) -> list[str]:
     """Why statistics of some layers are missing."""
     found: list[str] = []
     for result in comparison.results:
@@ -313,7 +313,7 @@ def _notes(comparison: Comparison) -> list[str]:
     return found
 
 
-def _tables(comparison: Comparison) -> dict[str, Any]:
+def _tables(comparison: ComparisonData) -> dict[str, Any]:
     """The contractions, and what each computes in under the policies that are not one operator for all of them."""
     rows = [{**row, "fmas": math.prod(row[size] or 1 for size in "bmnk")} for row in comparison.results[0].table]
     total = sum(row["fmas"] for row in rows) or 1

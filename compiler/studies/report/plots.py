@@ -10,10 +10,10 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.report.charts import Axis, Chart, Exponents, Series, all_charts
 from numc.compiler.studies.report.colours import INK, colour
 from numc.compiler.studies.report.place import place_texts, spread
+from numc.compiler.studies.results import ComparisonData
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 
@@ -38,7 +38,7 @@ _STYLE: Any = {
 _WIDE, _HIGH = 6.4, 3.8
 
 
-def draw(comparison: Comparison, folder: Path) -> list[Path]:
+def draw(comparison: ComparisonData, folder: Path) -> list[Path]:
     """Write every chart as NAME.png and NAME.svg into `folder`, which is made; return the files. Raises NumcError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
