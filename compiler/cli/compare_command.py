@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy.typing as npt
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import data_option, read_data, read_labels
@@ -20,9 +19,12 @@ from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from numc.compiler.studies.comparison import Comparison
 
-Array = npt.NDArray[Any]
+    Array = npt.NDArray[Any]
+
 
 _EPILOG = """\b
 fp32 is always compared, as the first. FILE:ARRAY is one array of an .npz file; without

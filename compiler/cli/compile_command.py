@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +15,9 @@ from numc.compiler.cli.inputs import read_named
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.compiler.support.files import check_writable
-from numc.runtime.container import Contents, write_program
+
+if TYPE_CHECKING:
+    from numc.runtime.container import Contents
 
 _EPILOG = """\b
 Examples:
@@ -88,6 +91,7 @@ def compile_command(
         output.write_text(out, text)
         return
     from numc.compiler import compile as compiling
+    from numc.runtime.container import write_program
 
     with output.busy(f"compiling {model}"):
         if calibrate is not None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import numpy as np
-import numpy.typing as npt
 
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.runtime.program import Program
+
+if TYPE_CHECKING:  # numpy is imported where it is used: `--help` answers without it
+    import numpy as np
+    import numpy.typing as npt
+
+    from numc.runtime.program import Program
+
+    Array = npt.NDArray[Any]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Array = npt.NDArray[Any]
 
 
 def input_options(function: F) -> F:
@@ -71,6 +75,8 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
     if missing and seed is None:
         wanted = ", ".join(f"'{spec.name}' ({spec})" for spec in missing)
         raise NumcError(f"no value for {wanted}: give --input NAME=FILE.npy, or --random-input SEED")
+    import numpy as np
+
     rng = np.random.default_rng(seed)
     for spec in missing:
         given[spec.name] = _random(rng, spec.dtype, tuple(batch if d is None else d for d in spec.shape))
@@ -146,6 +152,8 @@ def _read_array(text: str) -> Array | dict[str, Array]:
 
 def read_file(file: str) -> Array | dict[str, Array]:
     """Return the array of an .npy file, or those of an .npz file by name. Raises NumcError."""
+    import numpy as np
+
     try:
         content = np.load(file, allow_pickle=False)
         return dict(content) if isinstance(content, np.lib.npyio.NpzFile) else np.asarray(content)
@@ -156,6 +164,8 @@ def read_file(file: str) -> Array | dict[str, Array]:
 
 
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:
+    import numpy as np
+
     kind = np.dtype(dtype).kind
     if kind == "f":
         return np.asarray(rng.standard_normal(shape)).astype(dtype)

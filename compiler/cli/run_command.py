@@ -6,11 +6,9 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
-import numpy as np
-import numpy.typing as npt
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
@@ -20,9 +18,14 @@ from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import check_writable, write_whole
-from numc.runtime.program import Program, seed_number
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from numc.runtime.program import Program
+
+    Array = npt.NDArray[Any]
+
 _EPILOG = """\b
 Running a program executes the machine code in it: run only files you trust.
 
@@ -62,6 +65,8 @@ def run_command(
     want_json: bool,
 ) -> None:
     """Run a program, or a model compiled on the spot; print statistics of its outputs, or write them to a file."""
+    from numc.runtime.program import seed_number
+
     if out is not None:
         if Path(out).suffix not in (".npy", ".npz"):
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
@@ -133,6 +138,8 @@ def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None,
 
 
 def _save(path: Path, results: dict[str, Array]) -> None:
+    import numpy as np
+
     def write(file: IO[bytes]) -> None:
         if path.suffix == ".npy":
             np.save(file, next(iter(results.values())), allow_pickle=False)
@@ -148,6 +155,8 @@ def _save(path: Path, results: dict[str, Array]) -> None:
 
 def _statistics(value: Array) -> tuple[float | int | bool | None, ...]:
     """Return minimum, mean and maximum; None where there are no elements. NaN shows as NaN."""
+    import numpy as np
+
     if value.size == 0:
         return None, None, None
     with np.errstate(all="ignore"):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from numc.compiler.support.errors import NumcError
-from numc.runtime.program import Program, load
 
 if TYPE_CHECKING:
     from numc.compiler.options import Options
+    from numc.runtime.program import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODELS = (".onnx", ".mlir", ".pt2")
@@ -108,6 +108,8 @@ def check_model(model: str) -> None:
 
 def program_from(path: str, arithmetic: Arithmetic, *, statistics: bool = False) -> Program:
     """Load a program, or compile a model in memory, one that counts for `statistics` if asked to. Raises NumcError."""
+    from numc.runtime.program import Program, load
+
     if Path(path).suffix in MODELS:
         check_model(path)
         shapes, options = parse_shapes(arithmetic.shapes), replace(arithmetic.options(), statistics=statistics)

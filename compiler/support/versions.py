@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from pathlib import Path
 
 UNKNOWN = "unknown"
@@ -12,6 +11,8 @@ UNKNOWN = "unknown"
 
 def version_of(package: str) -> str | None:
     """Return the version of an installed package, or None if it is not installed."""
+    from importlib import metadata  # takes longer to import than most commands' help takes to print
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -4,15 +4,13 @@
     y = program(x)
     program.save("model.numc")
 
-The public names are loaded at first use: running a saved program imports neither MLIR nor ONNX.
+`__all__` lists the public names; each is described where it is defined. A name is imported when it is first used, so
+that running a saved program imports neither MLIR nor ONNX, and only the names for training import PyTorch.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from numc.compiler.arithmetic import reference as reference
     from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
     from numc.compiler.arithmetic.groups import GROUP_FORMATS as group_formats  # noqa: F401, N811
@@ -50,30 +48,28 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Public name -> the module that has it, and what it is called there ("" is the module itself).
+# Public name -> the module that defines it and the name it has there; "" stands for the module itself.
 _PUBLIC = {
     "Comparison": ("numc.compiler.studies.comparison", "Comparison"),
     "CompilerBug": ("numc.compiler.support.errors", "CompilerBug"),
-    "NumcError": ("numc.compiler.support.errors", "NumcError"),
-    "Packed": ("numc.compiler.pack", "Packed"),
+    "DynamicLossScale": ("numc.frontends.training.loss_scale", "DynamicLossScale"),
     "Histogram": ("numc.compiler.statistics", "Histogram"),
     "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
+    "NumcError": ("numc.compiler.support.errors", "NumcError"),
+    "Packed": ("numc.compiler.pack", "Packed"),
+    "Program": ("numc.runtime.program", "Program"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
     "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
     "backend": ("numc.frontends.training.backend", "backend"),
-    "counters": ("numc.frontends.training.backend", "counters"),
-    "DynamicLossScale": ("numc.frontends.training.loss_scale", "DynamicLossScale"),
-    "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
-    "explain": ("numc.compiler.studies.explain", "explain"),
-    "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
-    "Program": ("numc.runtime.program", "Program"),
     "bisect": ("numc.compiler.studies.bisect", "bisect"),
     "collect_stats": ("numc.compiler.studies.observe.collect", "collect_stats"),
     "compare": ("numc.compiler.studies.compare", "compare"),
     "compile": ("numc.compiler.compile", "compile"),
     "cost": ("numc.compiler.studies.cost", "cost"),
+    "counters": ("numc.frontends.training.backend", "counters"),
     "diff": ("numc.compiler.studies.diff", "diff"),
+    "explain": ("numc.compiler.studies.explain", "explain"),
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.arithmetic.operators", "FMAS"),
     "formats": ("numc.compiler.arithmetic.formats", "FORMATS"),
@@ -82,24 +78,30 @@ _PUBLIC = {
     "lower": ("numc.compiler.build", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),
     "pack": ("numc.compiler.pack", "pack"),
+    "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
     "reference": ("numc.compiler.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
     "unpack": ("numc.compiler.pack", "unpack"),
     "verify": ("numc.compiler.studies.observe.verify", "verify"),
+    "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
 }
+_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
 
-_OF_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
-
-__all__ = [*_PUBLIC, "__version__"]
+__all__ = sorted([*_PUBLIC, "__version__"])
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use. Raises NumcError for a name that needs PyTorch where that is missing."""
+    from importlib import import_module
+
     if name == "__version__":
-        value: Any = _version()
+        from numc.compiler.support.versions import own_version
+
+        value: object = own_version()
     elif name in _PUBLIC:
         module, attribute = _PUBLIC[name]
-        if name in _OF_TORCH:
-            _need_torch(name)
+        if name in _NEED_TORCH:
+            _check_torch(name)
         value = import_module(module)
         if attribute:
             value = getattr(value, attribute)
@@ -109,7 +111,7 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _need_torch(name: str) -> None:
+def _check_torch(name: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
@@ -119,13 +121,5 @@ def _need_torch(name: str) -> None:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("numc")
-    except PackageNotFoundError:
-        return "unknown"  # run from a source tree that is not installed
+    """Return the public names only, and not the submodules that happen to be imported."""
+    return list(__all__)

@@ -90,6 +90,9 @@ def test_operands_alone_keep_the_rest_of_the_operator() -> None:
     assert decided("default bf16_2_2\ndefault a = bf16", one)[0][0] == "fma(a=bf16,b=bf16x2,acc=bf16x2)"
     assert parse_fma(decided("default bf16_2_2\ndefault a = bf16", one)[0][0]).products == 2
     assert decided("default bf16_1_1\nrole forward acc = fp32", one)[0][0] == "mp"
+    serial = "fma(a=bfp(16,3,4),b=bfp(16,3,{}),acc=fp32,datapath=fmac2)"
+    (fewer, _), *_ = decided(f"default {serial.format(4)}\ndefault b = bfp(16,3,2)", one)
+    assert (fewer, parse_fma(fewer).products) == (serial.format(2), 2)
     with pytest.raises(
         NumcError, match=r"^policy:2: 'mac\(fp16\)' rounds to one format: a, b and acc cannot be rep.*'a'"
     ):

@@ -11,7 +11,7 @@ import fnmatch
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
@@ -336,14 +336,9 @@ def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:
 def _with_operands(fma: Fma, operands: Mapping[str, Conversion | GroupConversion], where: str) -> Fma:
     if fma.product is not None:
         raise NumcError(f"'{fma}' rounds to one format: a, b and acc cannot be replaced in it, write fma(...){where}")
-    a, b, acc = (operands.get(key, getattr(fma, key)) for key in ("a", "b", "acc"))
-    if fma.products == _parts(fma.a) * _parts(fma.b):  # all of them stay all of them
-        return replace(fma, name="", a=a, b=b, acc=acc, products=_parts(a) * _parts(b))
-    return replace(fma, name="", a=a, b=b, acc=acc)
-
-
-def _parts(to: Conversion | GroupConversion) -> int:
-    return int(getattr(to.format, "parts", 1))
+    acc = operands.get("acc", fma.acc)
+    assert isinstance(acc, Conversion)  # see parse_operand
+    return fma.with_operands(operands.get("a", fma.a), operands.get("b", fma.b), acc)
 
 
 def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: int) -> str:
