@@ -11,14 +11,15 @@ from numc.compiler.statistics import Statistics
 from numc.compiler.support.json_values import json_values
 
 BREAKS = 1e-2
-"""A layer is broken where its relative error is above: where the error is more than a tenth of the values' norm."""
+"""A layer with a larger relative error is called broken: the norm of its error is over a tenth of that of its values.
+"""
 AGREES = 1e-8
-"""Relative error up to which fp32 agrees with onnxruntime, which adds in another order."""
+"""The largest relative error with which fp32 agrees with onnxruntime, which adds in another order."""
 
 
 @dataclass(frozen=True)
 class LayerError:
-    """Σ(x - r)² / Σr² of the accumulators of a contraction against fp32, over all data and all of its executions."""
+    """The error of a contraction against fp32: Σ(x - r)² / Σr² over its results x in all executions on all data."""
 
     position: int
     name: str
@@ -27,9 +28,10 @@ class LayerError:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far fp32 is from onnxruntime: relative error, and the largest difference of two outputs.
+    """The difference between fp32 and onnxruntime.
 
-    note: why nothing was compared, or "".
+    version: of onnxruntime. error: the relative error of the output. largest: the largest absolute difference of two
+    values. note: the reason why nothing was compared, or "".
     """
 
     version: str
@@ -39,21 +41,23 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Whether they agree; True where nothing was compared."""
+        """Whether they agree; True if nothing was compared."""
         return bool(self.note) or self.error <= AGREES
 
 
 @dataclass(frozen=True)
 class Result:
-    """One arithmetic on the data.
+    """The result of one arithmetic.
 
-    policy: the text that says what computes in what; table: the same by layer, as in a program's manifest["layers"], of
-    contractions and of what rules are about.
-    error: Σ(x - r)² / Σr² of the outputs x against those of fp32, r. seconds: the fastest run of one batch; time: its
-    ratio to that of fp32, which took turns with it. area: area units of an FMA, the mean over the FMAs of the model.
-    iso_area: how many times more of them fit into the area of fp32. fmas: of one sample. weights, packed: bytes of the
-    weights in memory and in a file made with --pack-weights. statistics: None where none were collected. apart: names
-    of layers that are not the same contractions as in fp32, because products of them are merged or computed before.
+    name: of the arithmetic. policy: its text. metrics: values by name. error: Σ(x - r)² / Σr² of the outputs x against
+    those of fp32, r. seconds: the shortest time of one batch. time: its ratio to that of fp32, measured in turns.
+    fmas: the number of multiply-adds for one sample. area: the mean of the area units of an FMA over all FMAs of the
+    model. iso_area: how many times more FMAs of this mean area fit into the area of those in fp32. weights, packed: the
+    size of the weights in bytes, in memory and in a file made with --pack-weights.
+    layers: errors of the contractions. table: the arithmetic of contractions, and of operations that a rule selects, as
+    in a program's ``manifest["layers"]``. onnxruntime: the check of fp32. statistics: None if they were not asked for.
+    apart: the names of layers that could not be compared with fp32, because their products are merged differently or
+    computed at compile time.
     """
 
     name: str
@@ -75,16 +79,16 @@ class Result:
 
     @property
     def breaks(self) -> LayerError | None:
-        """The first layer that is broken (BREAKS), or None."""
+        """The first layer whose error is larger than BREAKS, or None."""
         return next((layer for layer in self.layers if not layer.error <= BREAKS), None)
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The FMA operators of its contractions, in the order in which they come."""
+        """The FMA operators of the contractions, in program order."""
         return tuple(dict.fromkeys(str(row["fma"]) for row in self.table if row["position"] is not None))
 
     def as_json(self) -> dict[str, Any]:
-        """Return it in types that JSON has; numbers that are not finite are strings."""
+        """Return the result in types that JSON has; numbers that are not finite are strings."""
         found = asdict(replace(self, statistics=None))
         if self.statistics is not None:
             found["statistics"] = self.statistics.to_json()
@@ -92,7 +96,7 @@ class Result:
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Result:
-        """Return what `as_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        """Return the result that `as_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
         values = dict(found)
         for name in ("error", "seconds", "time", "area", "iso_area"):
             values[name] = float(values[name])
@@ -110,11 +114,7 @@ class Result:
 
 @dataclass(frozen=True)
 class ComparisonData:
-    """Arithmetics of one model on the same data; the first result is fp32.
-
-    metrics: their names, the most important first. labels: classes, values or "". sources: the name and the SHA-256
-    of the model and of the data. versions: of what was involved. commands: what reproduces it.
-    """
+    """The data of a comparison, from which a report is made; `Comparison` describes the fields."""
 
     model: str
     samples: int
@@ -129,21 +129,21 @@ class ComparisonData:
 
     @property
     def onnxruntime(self) -> Agreement | None:
-        """How far fp32 is from onnxruntime; None where that is not installed or the model is no ONNX file."""
+        """The check of fp32 against onnxruntime; None without onnxruntime, or if the model is not an ONNX file."""
         return self.results[0].onnxruntime
 
     def __getitem__(self, name: str) -> Result:
-        """The result of the arithmetic of that name. Raises KeyError."""
+        """Return the result of the arithmetic with this name. Raises KeyError if there is none."""
         for result in self.results:
             if result.name == name:
                 return result
         raise KeyError(name)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it in types that JSON has; numbers that are not finite are strings."""
+        """Return the comparison in types that JSON has; numbers that are not finite are strings."""
         found = asdict(replace(self, results=()))
         return {**found, "results": [result.as_json() for result in self.results]}
 
     def to_json(self) -> str:
-        """Return JSON text, which `from_json` reads."""
+        """Return the comparison as JSON text, which `Comparison.from_json` reads."""
         return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False)

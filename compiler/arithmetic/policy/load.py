@@ -1,4 +1,4 @@
-"""What a user may give for an arithmetic: the text of a policy, its file, a preset, or operators by role."""
+"""The ways to name an arithmetic: the text of a policy, its file, a preset, or operators by role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _STATEMENT = re.compile(r"\s*(#|(format|fma|default|layer|op|role)\s)")
 
 
 def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
-    """Return the policy that a text, the name of a file or the name of a preset stands for. Raises NumcError."""
+    """Return a policy given as such, as its text, as the name of a file, or as the name of a preset.
+
+    Raises NumcError if there is no such file or preset, or if the text is not a policy.
+    """
     if isinstance(given, Policy):
         return given
     if isinstance(given, str) and ("\n" in given or _STATEMENT.match(given) or _is_text(given)):
@@ -42,23 +45,24 @@ def _no_policy(name: str, reason: str) -> NumcError:
 
 
 def _meant(name: str) -> str:
-    """What somebody may have meant by the name of a file that cannot be read."""
+    """Return a hint for the name of a file that cannot be read."""
     with contextlib.suppress(NumcError):
         return f" (the operator would be 'default fma = {parse_fma(name)}')"
     return did_you_mean(name, PRESETS)
 
 
 def _is_text(given: str) -> bool:
-    """Whether it looks like a rule, perhaps a wrong one, and is no file."""
+    """Whether a text looks like a rule, possibly a wrong one, and is not the name of a file."""
     return any(c in given.strip() for c in " \t=") and not os.path.isfile(given)
 
 
 def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> Arithmetic:
-    """Return an arithmetic: a preset, or an FMA operator for everything, with what is `given` in its place.
+    """Return the arithmetic of a preset or of an FMA operator for everything, changed by what is `given`.
 
-    given: fma, ops and roles. A role's value is an operator, which comes with `ops` unless it is fp32, or a pair
-    (operator, format). Or a policy alone: a file, a text or a compiler.policy.Policy.
-    Raises NumcError for unknown names.
+    given: ``fma``, ``ops`` and roles. The value of a role is an operator, or a pair of an operator and the format of
+    other operations; with an operator alone, that format is `ops`, or fp32 if the operator is fp32. Or ``policy``
+    alone: see `load_policy`.
+    Raises NumcError for an unknown name or role, or for a policy beside other arguments.
     """
     if (policy := given.pop("policy", None)) is not None:
         if given or name not in ("fp32", Arithmetic()):

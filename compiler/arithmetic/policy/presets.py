@@ -34,7 +34,7 @@ class Arithmetic:
 
 
 _FP32: Mapping[str, Given] = {"update": "fp32", "norm": "fp32", "softmax": "fp32"}
-# Name -> fma, ops and roles. The sources of each are in docs/pytorch.md.
+# Name -> fma, ops and roles. docs/pytorch.md gives the publication of each.
 PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
     {
         "fp32": {},

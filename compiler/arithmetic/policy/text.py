@@ -49,9 +49,10 @@ def _parser() -> Lark:
 
 
 def parse_policy(text: str, name: str = "policy") -> Policy:
-    """Return the policy a text writes; `name` is what messages call it.
+    """Parse the text of a policy; `name` is what messages call it.
 
-    Raises NumcError; for what cannot be parsed one of several lines, with the place.
+    Raises ParseError, whose message shows the line and the place, if the text does not follow the grammar, and
+    NumcError if a definition, a setting or a selector is not valid.
     """
     try:
         tree = _parser().parse(text + "\n")
@@ -91,13 +92,13 @@ def _problem(text: str, name: str, error: UnexpectedInput) -> ParseError:
     want = _STATEMENTS if start else ", ".join(sorted(words)) or "something else"
     first = line.split()[0] if line.split() else ""
     near = did_you_mean(first, ("format", "fma", "default", "layer", "op", "role")) if start else ""
-    # Tabs stay tabs, so that the caret is below the right place.
+    # Tabs are kept, so that the caret is below the place that it means.
     space = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
     return ParseError(f"{name}:{number}: found {found}{near}, want {want}\n  {line}\n  {space}^")
 
 
 def _text(tree: Tree[Token], source: str) -> str:
-    """The text of a value, without spaces."""
+    """Return the text of a value without white space."""
     return "".join(source[tree.meta.start_pos : tree.meta.end_pos].split())
 
 
@@ -113,7 +114,7 @@ def _definition(tree: Tree[Token], source: str, before: list[Definition]) -> Def
 
 
 def _check_definitions(definitions: list[Definition], name: str) -> None:
-    """Raise NumcError unless every definition is a format or an operator, whether it is used or not."""
+    """Raise NumcError unless every definition is a format or an operator, even if no rule uses it."""
     for number, definition in enumerate(definitions):
         text = Policy(tuple(definitions[: number + 1])).expanded(definition.name)
         try:
@@ -175,6 +176,6 @@ def _condition(node: Tree[Token] | Token) -> Comparison | Junction:
         return Comparison(size, compare, int(number))
     word = str(node.data)
     terms: list[Comparison | Junction] = []
-    for term in map(_condition, node.children):  # (a and b) and c is a and b and c
+    for term in map(_condition, node.children):  # nested conditions of the same word are one condition
         terms += term.terms if isinstance(term, Junction) and term.word == word else [term]
     return terms[0] if len(terms) == 1 else Junction(word, tuple(terms))
