@@ -1,8 +1,8 @@
 """The contract `floors` of import-linter: every module stands on a floor, and imports only go down.
 
-The built-in contract `layers` would need a list of every module of numc/compiler, because numc.compiler is one floor and
-numc.compiler.cli, numc.compiler.arithmetic and others are floors of their own. Here a module belongs to the floor with
-the longest name that contains it, so that a new file has a floor without being listed.
+The built-in contract `layers` would need a list of every module of numc/compiler, because numc.compiler is one floor,
+and numc.compiler.cli, numc.compiler.arithmetic and others are floors of their own. Here a module belongs to the floor
+with the longest name that contains it, so that a new file has a floor without being listed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from importlinter.application.contract_utils import AlertLevel
 
 
 class Floors(Contract):
-    """floors: packages, the highest first. A module may import modules of its own floor and of those below."""
+    """A module may import modules of its own floor and of those below.
+
+    floors: packages, the highest first.
+    """
 
     type_name = "floors"
 

@@ -1,4 +1,4 @@
-"""``numc bisect``: which layers have to be in fp32 for a result within a tolerance."""
+"""``numc bisect``: find the layers that have to be in fp32 for a result within a tolerance."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ Examples:
 @click.option("--labels", metavar="FILE", help="Class numbers, for top1.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--output", "-o", "out", metavar="FILE", help="Write the policy that was found.")
-@click.option("--seed", type=int, default=0, metavar="N", help="What stochastic roundings draw from; default: 0.")
-@click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of stochastic roundings; default: 0.")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it.")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def bisect_command(
@@ -63,9 +63,9 @@ def bisect_command(
     threads: int | None,
     want_json: bool,
 ) -> None:
-    """Find a smallest set of layers that has to be in fp32 for a result close to that in fp32 (delta debugging).
+    """Find a smallest set of layers that have to be in fp32 for a result close to that in fp32 (delta debugging).
 
-    Every try compiles the model and runs it on the data; what was compiled stays in the cache (`numc cache`).
+    Each try compiles the model and runs it on the data; the programs are kept in the cache (`numc cache`).
     """
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
@@ -131,7 +131,7 @@ def _print(found: Bisection, out: str | None) -> None:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[Try], None] | None]:
-    """Show on stderr, if it is a terminal, what was tried last and what is the best so far."""
+    """Show the last try and the smallest set so far on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""``numc compare``: arithmetics of a model on the same data, as a table and as a page."""
+"""``numc compare``: compare arithmetics of a model on the same data, in a table and on a page."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Examples:
 @click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
 @click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
-@click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it.")
 @click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run.")
 @click.option("--sample", metavar="1/N", help="Count additions of that fraction of the steps of k.")
 @click.option("--report", metavar="FILE.html", help="Write a page.")
@@ -76,7 +76,7 @@ def compare_command(
     shapes: tuple[str, ...],
     want_json: bool,
 ) -> None:
-    """Run a model in several arithmetics on the same data, and say how far each is from fp32 and what it costs."""
+    """Run a model in several arithmetics on the same data, and show how far each is from fp32 and what it costs."""
     check_model(model)
     if sample is not None and not stats:
         raise NumcError("--sample is about statistics: leave it or --no-stats out")
@@ -140,7 +140,7 @@ def compare_command(
 
 
 def split_list(option: str, text: str) -> list[str]:
-    """Split at commas that are in no brackets. Raises NumcError for an empty part."""
+    """Split a text at the commas outside of brackets. Raises NumcError for an empty part."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -154,7 +154,7 @@ def split_list(option: str, text: str) -> list[str]:
 
 
 def _check_places(report: str | None, plots: str | None, results: str | None) -> None:
-    """Raise NumcError for what could not be written after all the work."""
+    """Raise NumcError if an output could not be written, before the work starts."""
     from numc.compiler.studies.report.write import check_installed
 
     if report is not None:
@@ -175,7 +175,7 @@ def _check_places(report: str | None, plots: str | None, results: str | None) ->
 
 
 def _command(context: click.Context, model: str) -> str:
-    """The command line that does the same again."""
+    """Return the command line that reproduces the comparison."""
     words = ["numc", "compare", model]
     for option in context.command.params:
         value = context.params[option.name or ""]
@@ -191,7 +191,7 @@ def _command(context: click.Context, model: str) -> str:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[Callable[[str, float], None] | None]:
-    """A bar on stderr with what is being done and how long it will take, if that is a terminal."""
+    """Show what is being done and a progress bar on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""``numc compile``: a model to a program file, or to the IR of a stage."""
+"""``numc compile``: compile a model to a program file, or to the IR of a stage."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Examples:
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
 @shape_option
-@click.option("--calibrate", metavar="DATA.npz", help="Inputs by name: scales of intN are those of this data.")
+@click.option("--calibrate", metavar="DATA.npz", help="Inputs by name, which fix the scales of intN.")
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
@@ -96,7 +96,7 @@ def compile_command(
     with output.busy(f"compiling {model}"):
         if calibrate is not None:
             options = compiling.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
-        # Not loaded: the target may be another machine than this one.
+        # The program is not loaded, because the target may be another processor than this one.
         contents, cached = compiling.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
     write_program(out, contents)
     _summary(contents, out, time.perf_counter() - start, cached, want_json)

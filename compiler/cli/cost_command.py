@@ -1,4 +1,4 @@
-"""``numc cost``: what a policy takes of hardware, layer by layer."""
+"""``numc cost``: the hardware that an arithmetic takes, layer by layer."""
 
 from __future__ import annotations
 

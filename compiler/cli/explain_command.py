@@ -1,4 +1,4 @@
-"""``numc explain``: which operation computes in which arithmetic, and which rule decided."""
+"""``numc explain``: show which operation computes in which arithmetic, and which rule decided."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def explain_command(
     want_all: bool,
     want_json: bool,
 ) -> None:
-    """Print what every layer computes in and the rule that decided it; nothing is compiled to code.
+    """Print the arithmetic of every layer and the rule that decided it; no code is generated.
 
-    Operations other than contractions are listed where a rule of a policy is about them, or with --all.
+    Operations other than contractions are listed if a rule of the policy selects them, or with --all.
     """
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)

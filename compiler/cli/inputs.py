@@ -1,4 +1,4 @@
-"""The inputs of a run: numpy files and random numbers."""
+"""The inputs of a run, from numpy files or from random numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from numc.compiler.support.errors import NumcError, did_you_mean
 
-if TYPE_CHECKING:  # numpy is imported where it is used: `--help` answers without it
+if TYPE_CHECKING:  # numpy is imported only where it is used, so that `--help` is quick
     import numpy as np
     import numpy.typing as npt
 
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def input_options(function: F) -> F:
     """Add --input, --random-input, --batch and --threads."""
     for option in (
-        click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it."),
+        click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it."),
         click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions of random inputs."),
         click.option("--random-input", "seed", type=click.IntRange(0), help="Seed: fill the other inputs at random."),
         click.option(
@@ -48,7 +48,10 @@ def data_option(function: F) -> F:
 
 
 def gather(program: Program, files: Sequence[str], seed: int | None, batch: int) -> dict[str, Array]:
-    """Return the inputs of `program` by name, from files, the rest random if there is a seed. Raises NumcError."""
+    """Return the inputs of `program` by name: from files, and if there is a seed, random numbers for the others.
+
+    Raises NumcError if a file cannot be read, or if an input is missing, unknown or given twice.
+    """
     names = [spec.name for spec in program.inputs]
     given: dict[str, Array] = {}
     unnamed: list[tuple[str, Array]] = []
@@ -101,7 +104,7 @@ def read_named(file: str) -> dict[str, Array]:
 
 
 def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
-    """The arrays by input, or one without a name, of what --data was given. Raises NumcError."""
+    """Return what --data gives: arrays by input, or one array without a name. Raises NumcError."""
     given: dict[str, Array] = {}
     for text in texts:
         name, equals, file = text.partition("=")
@@ -125,7 +128,10 @@ def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
 
 
 def read_labels(text: str) -> Array:
-    """The array of an .npy file, FILE:ARRAY, or the array called labels of an .npz. Raises NumcError."""
+    """Return the labels in an .npy file, in FILE:ARRAY, or in the array ``labels`` of an .npz file.
+
+    Raises NumcError if the file cannot be read or has no such array.
+    """
     content = _read_array(text)
     if isinstance(content, dict):
         if "labels" not in content:
@@ -136,7 +142,7 @@ def read_labels(text: str) -> Array:
 
 
 def _read_array(text: str) -> Array | dict[str, Array]:
-    """A numpy file, or FILE:ARRAY. Raises NumcError."""
+    """Return the content of a numpy file, or the array of FILE:ARRAY. Raises NumcError."""
     file, colon, name = text.rpartition(":")
     if not colon or Path(text).exists():
         return read_file(text)
@@ -151,7 +157,7 @@ def _read_array(text: str) -> Array | dict[str, Array]:
 
 
 def read_file(file: str) -> Array | dict[str, Array]:
-    """Return the array of an .npy file, or those of an .npz file by name. Raises NumcError."""
+    """Return the array of an .npy file, or the arrays of an .npz file by name. Raises NumcError."""
     import numpy as np
 
     try:

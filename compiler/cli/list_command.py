@@ -1,4 +1,4 @@
-"""``numc list``: tables of what there is, derived from the data that defines it."""
+"""``numc list``: tables of formats, operators and the like, made from the data that defines them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Rows = list[dict[str, Any]]
 
 
 class _Average(Fraction):
-    """A number that a table may shorten to one decimal: JSON has all of it."""
+    """A number that a table shows with one decimal, and JSON in full."""
 
 
 def _formats() -> Rows:
@@ -51,7 +51,7 @@ def _formats() -> Rows:
         }
         for name, f in FORMATS.items()
     ]
-    # Their ranges are the tensor's: every group has its scale.
+    # Formats with groups have no range of their own, because every group has a scale.
     ranges = dict.fromkeys(("emin", "emax", "max", "min normal", "min subnormal"))
     groups: Rows = [
         {
@@ -107,7 +107,7 @@ def _passes() -> Rows:
 
 
 def _about(function: Callable[..., Any]) -> str:
-    """The first line of the pass's docstring, or of the function it calls; for a bundle, its upstream passes."""
+    """Return what a pass does: the first line of its docstring; for a bundle, the text of its upstream passes."""
     if function.__doc__:
         return function.__doc__.strip().splitlines()[0]
     seen = inspect.getclosurevars(function)
@@ -179,7 +179,7 @@ def list_command(what: str, want_json: bool) -> None:
 
 
 def _number(value: Any) -> Any:
-    # A double has every bit of these: no format has more than 25 significant bits or leaves its exponent range.
+    # Exact in a double: no format has more than 25 significant bits or a larger exponent range.
     return float(value) if isinstance(value, Fraction) else value
 
 

@@ -1,4 +1,4 @@
-"""``numc run``: a program, or a model compiled on the spot, on numpy files or random numbers."""
+"""``numc run``: run a program, or a model that is compiled first, on numpy files or random numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Examples:
 @click.argument("path", metavar="PROGRAM|MODEL")
 @input_options
 @click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
-@click.option("--seed", "draws", type=int, metavar="N", help="What stochastic roundings draw from; default: 0.")
+@click.option("--seed", "draws", type=int, metavar="N", help="Seed of stochastic roundings; default: 0.")
 @click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
 @click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
 @click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
@@ -64,7 +64,7 @@ def run_command(
     arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
-    """Run a program, or a model compiled on the spot; print statistics of its outputs, or write them to a file."""
+    """Run a program, or compile a model and run it; print statistics of the outputs, or write the outputs to a file."""
     from numc.runtime.program import seed_number
 
     if out is not None:
@@ -111,7 +111,7 @@ def run_command(
 
 
 def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str, ...]:
-    """The statistics that are asked for. Raises NumcError."""
+    """Return the names of the statistics asked for. Raises NumcError for options that do not fit together."""
     if stats is None:
         for option, given in (("--sample", sample), ("--stats-output", path)):
             if given is not None:
@@ -130,7 +130,7 @@ def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str,
 
 
 def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None, seed: int) -> dict[str, Array]:
-    """Run and return every output by name."""
+    """Run a program and return its outputs by name."""
     result = program(inputs, threads=threads, seed=seed)
     if isinstance(result, dict):
         return result
@@ -144,7 +144,7 @@ def _save(path: Path, results: dict[str, Array]) -> None:
         if path.suffix == ".npy":
             np.save(file, next(iter(results.values())), allow_pickle=False)
             return
-        # Not numpy.savez: it has parameters of its own, so that an output called "file" would fail.
+        # Not numpy.savez, which has a parameter called "file", so that an output could not have this name.
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, value in results.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -154,7 +154,7 @@ def _save(path: Path, results: dict[str, Array]) -> None:
 
 
 def _statistics(value: Array) -> tuple[float | int | bool | None, ...]:
-    """Return minimum, mean and maximum; None where there are no elements. NaN shows as NaN."""
+    """Return minimum, mean and maximum, which are NaN if an element is; None if there are no elements."""
     import numpy as np
 
     if value.size == 0:

@@ -23,10 +23,9 @@ FP32_AREA = 24 * 24
 
 
 def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
-    """Return the number of passes of an fMAC over a pair of groups (FAST, section V); None without block floating
-    point.
+    """Return how many passes an fMAC makes over a pair of groups; None without block floating point.
 
-    An fMAC multiplies two bits of a magnitude by two in each pass.
+    An fMAC multiplies two bits of a magnitude by two in each pass (FAST, section V).
     """
     return a.chunks * b.chunks if isinstance(a, Bfp) and isinstance(b, Bfp) else None
 

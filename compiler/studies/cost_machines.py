@@ -62,8 +62,9 @@ def shipped() -> list[str]:
 
 
 def load_machine(name: str) -> Machine:
-    """Return a machine that comes with numc, or that a file describes. Raises NumcError if there is none, or it is not
-    valid.
+    """Return a machine that comes with numc, or that a file describes.
+
+    Raises NumcError if there is no such machine or file, or if the file is not valid.
     """
     path = _SHIPPED / f"{name}.toml" if name in shipped() else Path(name)
     try:

@@ -145,8 +145,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
 
 
 def layers_of_both(a: Program, b: Program) -> tuple[list[dict[int, tuple[str, int]]], set[str]]:
-    """Return, for each program, the contractions of layers that both have, by number, and the names of the other
-    layers.
+    """Return, for each program, the contractions of layers that both have, by number; and the names of the others.
 
     The other layers are merged differently in the two programs, or have no kernel because they are computed at compile
     time or as plain loops.

@@ -40,9 +40,9 @@ class Difference:
     """The difference of values x of `b` from values r of `a`.
 
     elements: their number. differ: how many differ in a bit; all NaN count as equal. largest: the maximum of abs(x -
-    r). relative: sum (x - r)^2 / sum r^2. mse: sum (x - r)^2 / elements. These three are NaN if exactly one of two
-    elements is NaN. ulp: the largest distance of two elements in float32 steps; 2^32 between a number and a NaN.
-    ulp_half: the median of that distance, rounded up to a power of two or 0. Both are None if no array is float32.
+    r). relative: sum (x - r)^2 / sum r^2. mse: sum (x - r)^2 / elements. These three are NaN if one value of a pair is
+    NaN and the other is not. ulp: the largest distance of two elements in float32 steps; 2^32 between a number and a
+    NaN. ulp_half: the median of that distance, rounded up to 0 or a power of two. Both are None if no array is float32.
     first: the first element that differs.
     """
 
@@ -133,8 +133,6 @@ def _hex(x: Any) -> str:
 
 
 def _ordered(x: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """Return integers in the order of the numbers, with consecutive integers for consecutive numbers; both zeros give
-    0.
-    """
+    """Return integers in the order of the numbers, consecutive ones for consecutive numbers; both zeros give 0."""
     bits = np.ascontiguousarray(x).view(np.int32).astype(np.int64)
     return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)

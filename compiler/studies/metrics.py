@@ -149,7 +149,7 @@ def _exp(x: float) -> float:
 
 
 class SquaredError:
-    """Sums of squared errors of values x relative to r, the values of fp32 or labels (docs/arithmetic.md, section 7)."""
+    """Sums of squared errors of values x relative to r, those of fp32 or the labels (docs/arithmetic.md, section 7)."""
 
     def __init__(self) -> None:
         self._error = self._norm = 0.0

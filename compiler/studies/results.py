@@ -11,8 +11,7 @@ from numc.compiler.statistics import Statistics
 from numc.compiler.support.json_values import json_values
 
 BREAKS = 1e-2
-"""A layer with a larger relative error is called broken: the norm of its error is over a tenth of that of its values.
-"""
+"""A layer with a larger relative error is broken: the norm of its error is more than a tenth of that of its values."""
 AGREES = 1e-8
 """The largest relative error with which fp32 agrees with onnxruntime, which adds in another order."""
 

@@ -11,14 +11,14 @@ from numc.compiler.support.files import write_whole
 
 
 def check_installed(*packages: str) -> None:
-    """Raise NumcError for a package that a report needs and that is not installed."""
+    """Raise NumcError if a package that a report needs is not installed."""
     for package in packages:
         if find_spec(package) is None:
             raise NumcError(f"a report needs {package}, which is not installed: pip install 'numc[report]'")
 
 
 def write_report(comparison: ComparisonData, path: Path) -> None:
-    """Write the page, whole or not at all. Raises NumcError where jinja2 is missing or `path` cannot be written."""
+    """Write the page. Raises NumcError if jinja2 is not installed or the file cannot be written."""
     check_installed("jinja2")
     from numc.compiler.studies.report.page import render
 
@@ -27,7 +27,10 @@ def write_report(comparison: ComparisonData, path: Path) -> None:
 
 
 def write_plots(comparison: ComparisonData, folder: Path) -> list[Path]:
-    """Write every plot as .png and .svg into `folder`, and return the files. Raises NumcError."""
+    """Write each chart as .png and .svg into `folder` and return the files.
+
+    Raises NumcError if matplotlib is not installed or a file cannot be written.
+    """
     check_installed("matplotlib")
     from numc.compiler.studies.report.plots import draw
 
