@@ -1,4 +1,4 @@
-"""A model from a file or from PyTorch, as linalg text with its weights."""
+"""Loading of models: from a file or from PyTorch to linalg text with weights."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def check_alone(model: object, example_inputs: Any, dynamic_shapes: Any) -> None
 
 
 def load_file(path: str | os.PathLike[str], shapes: Shapes = None) -> Imported:
-    """Import a file: an exported program of PyTorch (``.pt2``), linalg text (``.mlir``), otherwise an ONNX model.
+    """Import a file: an exported program of PyTorch (``.pt2``), linalg text (``.mlir``), or otherwise an ONNX model.
 
-    shapes: fixed shapes of inputs by name, for ONNX only. Raises NumcError if the file cannot be read or imported.
+    shapes: shapes of inputs by name, to be fixed; for ONNX only. Raises NumcError if the file cannot be read or
+    imported.
     """
     suffix = Path(path).suffix
     if suffix == ".mlir":

@@ -1,7 +1,7 @@
-"""The entry point of the torch.compile backend: what PyTorch loads for ``backend="numc"``.
+"""The entry point of the torch.compile backend, which torch loads for ``backend="numc"``.
 
-PyTorch registers what it loads here and refuses a second registration of the name. backend.py registers the name too,
-for a numc that is not installed, so it is imported only when the first graph is compiled.
+torch registers the function that it loads and refuses a second registration of the name. backend.py registers the name
+too, for a numc that is not installed, so it is imported only when the first graph is compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch._dynamo
 from torch import fx
 
-# PyTorch leaves recurrent networks out of its graphs otherwise. It reads this when it traces, before it calls numc.
+# Otherwise torch leaves recurrent networks out of its graphs. It reads this when it traces, before it calls numc.
 torch._dynamo.config.allow_rnn = True
 
 

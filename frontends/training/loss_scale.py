@@ -1,4 +1,4 @@
-"""A loss scale that says how many updates it has skipped."""
+"""A loss scale that counts its updates."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 class DynamicLossScale(torch.amp.GradScaler):  # type: ignore[misc]
     """torch.amp.GradScaler on the CPU, which also counts updates.
 
-    init_scale: the first factor of the loss. options: the other keywords of torch.amp.GradScaler. steps: the number of
-    calls of `update`. skipped: in how many of them a gradient had overflowed, so that the optimizer did not step.
+    init_scale: the initial factor of the loss. options: the other keywords of torch.amp.GradScaler. steps: the number
+    of updates so far. skipped: the number of updates in which a gradient had overflowed, so that the optimizer did not
+    step.
     """
 
     def __init__(self, init_scale: float = 65536.0, **options: Any) -> None:
