@@ -86,7 +86,7 @@ def bisect_command(
     except Interrupted as stopped:
         if stopped.best is not None:
             where = f", written to {out}" if out is not None else ""
-            enough = _layers(len(stopped.best))
+            enough = _count(len(stopped.best))
             click.echo(f"after {stopped.tries} tries: {enough} in fp32 are enough, perhaps fewer{where}", err=True)
             if out is not None:
                 output.write_text(out, stopped.policy)
@@ -103,7 +103,7 @@ def bisect_command(
         context.exit(1)
 
 
-def _layers(count: int) -> str:
+def _count(count: int) -> str:
     return f"{count} layer{'' if count == 1 else 's'}"
 
 
@@ -121,7 +121,7 @@ def _print(found: Bisection, out: str | None) -> None:
     columns = ("#", "layer", "shape", "instead of", f"{unit} without it")
     output.table(columns, [(k.position, k.name or "-", k.shape, k.fma, f"{k.without:.4g}") for k in found.layers])
     click.echo(
-        f"{_layers(len(found.layers))} of {found.candidates} in fp32: {unit} {found.error:.4g}, at most "
+        f"{_count(len(found.layers))} of {found.candidates} in fp32: {unit} {found.error:.4g}, at most "
         f"{found.tolerance:g}; {found.start:.4g} without, {found.every:.4g} with all ({found.tries} tries)"
     )
     click.echo("none of them can be left out; another set may be smaller")
@@ -140,7 +140,7 @@ def _progress() -> Iterator[Callable[[Try], None] | None]:
     with Console(stderr=True).status("running in fp32") as status:
 
         def show(last: Try) -> None:
-            best = "nothing is enough so far" if last.best is None else f"{_layers(last.best)} are enough so far"
-            status.update(f"try {last.number}: {_layers(last.size)} in fp32, error {last.error:.3g}; {best}")
+            best = "nothing is enough so far" if last.best is None else f"{_count(last.best)} are enough so far"
+            status.update(f"try {last.number}: {_count(last.size)} in fp32, error {last.error:.3g}; {best}")
 
         yield show

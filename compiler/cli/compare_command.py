@@ -38,6 +38,8 @@ Examples:
   numc compare model.onnx --fma 'mp,bf16_2_2{3},fma(a=bf16,acc=e8m10)' --policy mixed.policy --data x.npy --json
 """
 
+_NOT_KEPT = "not kept: --report or --results FILE keeps them"
+
 
 @click.command("compare", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
@@ -82,46 +84,27 @@ def compare_command(
         raise NumcError("--sample is about statistics: leave it or --no-stats out")
     fixed = parse_shapes(shapes)
     _check_places(report, plots, results)
-    kept = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
-    if kept is not None:
-        check_writable(Path(kept))
-    operators = [operator for text in fmas for operator in split_list("--fma", text)]
+    place = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
+    if place is not None:
+        check_writable(Path(place))
+    operators = [one for text in fmas for one in split_list("--fma", text)]
     names = [name for text in metrics for name in split_list("--metric", text)]
-    given = read_data(data)
-    of_labels = None if labels is None else read_labels(labels)
-
+    given, of_labels = read_data(data), None if labels is None else read_labels(labels)
     from numc.compiler.studies.compare import FMAS, Interrupted, compare
 
     if not operators and not policies:
         operators = list(FMAS)
-    command = _command(context, model)
     try:
         with _bar() as progress:
             found = compare(
-                model,
-                given,
-                fmas=operators,
-                policies=policies,
-                labels=of_labels,
-                metrics=names,
-                output=output_name,
-                batch=batch,
-                threads=threads,
-                statistics=stats,
-                sample=sample or 1,
-                results=kept,
-                shapes=fixed,
-                commands=(command,),
-                progress=progress,
-            )
+                model, given, fmas=operators, policies=policies, labels=of_labels, metrics=names, output=output_name,
+                batch=batch, threads=threads, statistics=stats, sample=sample or 1, results=place, shapes=fixed,
+                commands=(_command(context, model),), progress=progress,
+            )  # fmt: skip
     except Interrupted as stopped:
-        where = f"kept in {stopped.path}: the same command goes on from there"
-        lost = "not kept: --report or --results FILE keeps them"
-        click.echo(
-            f"numc: interrupted: {stopped.finished} of {stopped.total} arithmetics are finished and "
-            f"{where if stopped.path else lost}",
-            err=True,
-        )
+        kept = f"kept in {stopped.path}: the same command goes on from there" if stopped.path else _NOT_KEPT
+        finished = f"{stopped.finished} of {stopped.total} arithmetics are finished"
+        click.echo(f"numc: interrupted: {finished} and {kept}", err=True)
         context.exit(130)
     if report is not None:
         found.write_report(report)
@@ -130,9 +113,7 @@ def compare_command(
     if want_json:
         output.as_json(found.as_json())
     else:
-        _show(found)
-        for path in filter(None, (report, plots)):
-            click.echo(f"wrote {path}", err=not sys.stdout.isatty())
+        _show(found, report, plots)
     peer = found.onnxruntime
     if peer is not None and not peer.holds:
         click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
@@ -209,7 +190,7 @@ def _bar() -> Iterator[Callable[[str, float], None] | None]:
         yield lambda what, done: bar.update(task, completed=done, description=what)
 
 
-def _show(found: Comparison) -> None:
+def _show(found: Comparison, *written: str | None) -> None:
     from numc.compiler.studies.metrics import METRICS
 
     columns = ["arithmetic", *found.metrics, "error", "breaks at", "time", "weights", "area", "iso-area", "packed"]
@@ -235,3 +216,5 @@ def _show(found: Comparison) -> None:
         text = f"relative error {peer.error:.1e}, allowed {AGREES:g}; largest difference {peer.largest:.1e}"
         said = peer.note or f"fp32 against onnxruntime {peer.version}: {text}"
         click.echo(said, err=not sys.stdout.isatty())
+    for path in filter(None, written):
+        click.echo(f"wrote {path}", err=not sys.stdout.isatty())

@@ -127,16 +127,7 @@ def bisect(
     after each try.
     Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
     """
-    if not tolerance >= 0 or tolerance == float("inf"):
-        raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
-    if metric not in METRICS:
-        raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
-    if labels is not None and metric != "top1":
-        raise NumcError(f"metric '{metric}': needs no labels, leave them out")
-    check_batch(batch)
-    seed_number(seed)
-    if not isinstance(model, (str, os.PathLike, Imported)):
-        raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
+    _check_options(model, tolerance, metric, labels, batch, seed)
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
     imported = model if isinstance(model, Imported) else load_file(model, shapes)
@@ -145,8 +136,7 @@ def bisect(
     checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
     if metric == "top1":
         check_metrics((metric,), checked.labels, of_model[0])
-    rows = [row for row in policy_table(imported, options).layers if row["position"] is not None]
-    candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
+    candidates = _candidates(imported, options)
 
     def outputs(how: Options) -> Iterator[list[Array]]:
         program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
@@ -161,31 +151,33 @@ def bisect(
         return measure(outputs(how))
 
     search = _Search(given, candidates, error, tolerance, progress)
-    try:
-        start = search.error(())
-        if start <= tolerance:
-            kept: list[int] | None = []
-        elif not candidates or not search.enough(tuple(candidates)):
-            kept = None
-        else:
-            kept = ddmin(list(candidates), search.enough)
-    except KeyboardInterrupt:
-        best = search.best
-        text = "" if best is None else search.text(best)
-        raise Interrupted(best, text, len(search.errors)) from None
+    kept = search.smallest()
+    start = search.error(())
     every = search.errors.get(tuple(candidates), start)
     layers = tuple(candidates) if kept is None else tuple(kept)
-    reached = search.errors[layers]
-    found = None
-    if kept is not None:
-        found = tuple(_kept(candidates[p], search.error(tuple(q for q in kept if q != p))) for p in kept)
+    found, reached = None if kept is None else search.needed(kept), search.errors[layers]
     return Bisection(
         found, search.text(layers), metric, tolerance, start, every, reached, len(candidates), len(search.errors)
     )
 
 
-def _kept(row: Mapping[str, Any], without: float) -> Kept:
-    return Kept(row["position"], row["layer"], row["shape"], row["fma"], without)
+def _check_options(model: object, tolerance: float, metric: str, labels: Any, batch: int, seed: int) -> None:
+    if not tolerance >= 0 or tolerance == float("inf"):
+        raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
+    if metric not in METRICS:
+        raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
+    if labels is not None and metric != "top1":
+        raise NumcError(f"metric '{metric}': needs no labels, leave them out")
+    check_batch(batch)
+    seed_number(seed)
+    if not isinstance(model, (str, os.PathLike, Imported)):
+        raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
+
+
+def _candidates(imported: Imported, options: Options) -> dict[int, Mapping[str, Any]]:
+    """Return the rows of the contractions that are not in fp32, by position."""
+    rows = policy_table(imported, options).layers
+    return {row["position"]: row for row in rows if row["position"] is not None and row["fma"] != "fp32"}
 
 
 class _Search:
@@ -202,6 +194,25 @@ class _Search:
         self._given, self._rows, self._run, self._tolerance, self._progress = given, rows, run, tolerance, progress
         self.errors: dict[tuple[int, ...], float] = {}
         self.best: tuple[int, ...] | None = None
+
+    def smallest(self) -> list[int] | None:
+        """Return a 1-minimal set of layers that is enough, or None if all are not. Raises Interrupted for Ctrl-C."""
+        every = tuple(self._rows)
+        try:
+            if self.error(()) <= self._tolerance:
+                return []
+            return ddmin(list(every), self.enough) if every and self.enough(every) else None
+        except KeyboardInterrupt:
+            text = "" if self.best is None else self.text(self.best)
+            raise Interrupted(self.best, text, len(self.errors)) from None
+
+    def needed(self, layers: Sequence[int]) -> tuple[Kept, ...]:
+        """Return the layers of a set, each with the error without it."""
+        found = []
+        for position in layers:
+            row, without = self._rows[position], self.error([p for p in layers if p != position])
+            found.append(Kept(position, row["layer"], row["shape"], row["fma"], without))
+        return tuple(found)
 
     def text(self, layers: Sequence[int]) -> str:
         """Return the text of the policy that keeps `layers` in fp32."""

@@ -99,24 +99,9 @@ def compare(
     Raises NumcError if the model, the data or an option is not valid, before anything is compiled, and Interrupted for
     Ctrl-C.
     """
-    # First the checks that need no model, because reading one takes a while.
-    check_names(metrics)
-    check_batch(batch)
-    if counting():  # a kernel counts for one observer only
-        raise NumcError(
-            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
-            "outside of it"
-        )
+    _check_options(metrics, batch)  # before the model is read, which takes a while
     fraction = sampling(sample) if statistics else None
-    columns = [Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))]
-    columns += _policies(policies)
-    # Names or texts of the same arithmetic give one column, under the first name.
-    unique: dict[str, Column] = {}
-    for column in columns:
-        if any(column.name == other.name for other in unique.values()):
-            column = replace(column, name=f"policy {column.name}")  # a preset or a file that is called like an operator
-        unique.setdefault(str(column.options.resolved()[0]), column)
-    columns = list(unique.values())
+    columns = _columns(fmas, policies)
     name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
@@ -130,21 +115,22 @@ def compare(
     peer = Peer.find(model, imported.sources, threads)
     about = [checked.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
-    found = [store.get(key) for key in keys]
-    for number, key in enumerate(keys):
-        if found[number] is None:
-            try:
-                result = work.run(number, peer if number == 0 else None, progress)
-                store.put(key, result)
-            except KeyboardInterrupt:
-                raise Interrupted(sum(r is not None for r in found), len(keys), store.path) from None
-            found[number] = result
-    kind = "" if checked.labels is None else "classes" if checked.labels.dtype.kind in "iu" else "values"
+    found = _results(work, keys, store, peer, progress)
     return Comparison(
-        name, checked.samples, checked.steps[0][1], threads, names, kind,
-        tuple(replace(r, name=c.name) for r, c in zip(found, columns, strict=True) if r is not None),
+        name, checked.samples, checked.steps[0][1], threads, names, checked.kind,
+        tuple(replace(result, name=column.name) for result, column in zip(found, columns, strict=True)),
         {"model": digest, "data": checked.sha256()}, _versions(), tuple(commands),
     )  # fmt: skip
+
+
+def _check_options(metrics: Sequence[str], batch: int) -> None:
+    check_names(metrics)
+    check_batch(batch)
+    if counting():  # a kernel counts for one observer only
+        raise NumcError(
+            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+            "outside of it"
+        )
 
 
 @dataclass(frozen=True)
@@ -168,6 +154,16 @@ class Column:
         except NumcError as error:
             text = str(error)
             raise NumcError(text if self.name in text else f"{self.name}: {text}") from None
+
+
+def _columns(fmas: Sequence[str], policies: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
+    """Return the columns, fp32 first. Names or texts of the same arithmetic give one column, under the first name."""
+    found: dict[str, Column] = {}
+    for column in [*(Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))), *_policies(policies)]:
+        if any(column.name == other.name for other in found.values()):
+            column = replace(column, name=f"policy {column.name}")  # a preset or a file that is called like an operator
+        found.setdefault(str(column.options.resolved()[0]), column)
+    return list(found.values())
 
 
 def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
@@ -300,6 +296,21 @@ class _Work:
             with program.observe(collector.observe):
                 program(inputs, threads=self.threads, seed=step)
         return Statistics(collector.rows(), _COUNTED, self.sample)
+
+
+def _results(
+    work: _Work, keys: Sequence[str], store: Store, peer: Peer | None, progress: Progress | None
+) -> list[Result]:
+    """Return the results of all columns, from the store or computed and then stored. Raises Interrupted."""
+    found = {key: result for key in keys if (result := store.get(key)) is not None}
+    for number, key in enumerate(keys):
+        if key not in found:
+            try:
+                found[key] = work.run(number, peer if number == 0 else None, progress)
+                store.put(key, found[key])
+            except KeyboardInterrupt:
+                raise Interrupted(len(found), len(keys), store.path) from None
+    return [found[key] for key in keys]
 
 
 def _weights(made: Contents) -> tuple[int, int]:

@@ -37,6 +37,11 @@ class Data:
         """The number of samples."""
         return self.steps[-1][1]
 
+    @property
+    def kind(self) -> str:
+        """The kind of labels: "classes", "values", or "" if there are none."""
+        return "" if self.labels is None else "classes" if self.labels.dtype.kind in "iu" else "values"
+
     def __iter__(self) -> Iterator[tuple[dict[str, Array], Array | None]]:
         for start, end in self.steps:
             given = {name: _cut(array, self.axis[name], start, end) for name, array in self.inputs.items()}

@@ -198,7 +198,7 @@ def layer_names(comparison: ComparisonData) -> list[str]:
     return [layer.name or f"contraction {layer.position}" for layer in comparison.results[0].layers]
 
 
-def layers(comparison: ComparisonData) -> Chart | None:
+def layer_errors(comparison: ComparisonData) -> Chart | None:
     """Return the chart of the error of each layer, with a line for each arithmetic; None if there is only fp32."""
     others = [result for result in comparison.results[1:] if result.layers]
     if not others:
@@ -308,7 +308,7 @@ def all_charts(comparison: ComparisonData) -> list[Chart | Exponents]:
     found: list[Chart | Exponents] = [accuracy(comparison)]
     if len(comparison.results) > 1:
         found.append(error(comparison))
-    if (by_layer := layers(comparison)) is not None:
+    if (by_layer := layer_errors(comparison)) is not None:
         found.append(by_layer)
     found += [*swamping(comparison), *exponents(comparison)]
     names: Counter[str] = Counter()

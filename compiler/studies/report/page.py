@@ -45,7 +45,7 @@ def render(comparison: ComparisonData) -> str:
         look={result.name: _look(comparison, result) for result in comparison.results},
         palette=styles,
         scatter=[drawn(chart, labels="points") for chart in _scatters(comparison)],
-        layers=None if (by_layer := charts.layers(comparison)) is None else drawn(by_layer, labels="ends"),
+        layers=None if (by_layer := charts.layer_errors(comparison)) is None else drawn(by_layer, labels="ends"),
         layer_names=charts.layer_names(comparison),
         crowded=CROWDED,
         layer_rows=_layer_rows(comparison),

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from numc.compiler.studies.report.charts import Axis, Chart, Exponents, Series, all_charts
 from numc.compiler.studies.report.colours import INK, colour
-from numc.compiler.studies.report.place import place_texts, apart
+from numc.compiler.studies.report.place import apart, place_texts
 from numc.compiler.studies.results import ComparisonData
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
