@@ -146,7 +146,7 @@ def findings(comparison: ComparisonData) -> list[Finding]:
         answer = "agrees" if peer.holds else "differs"
         found.append(Finding("fp32 against onnxruntime", answer, text, bad=not peer.holds))
     else:
-        why = peer.note if peer is not None else "onnxruntime is not installed, or the model is no ONNX file."
+        why = peer.note if peer is not None else "onnxruntime is not installed, or the model is not an ONNX file."
         found.append(Finding("fp32 against onnxruntime", "not checked", why))
     return found
 
