@@ -8,9 +8,9 @@
 that running a saved program imports neither MLIR nor ONNX, and only the names for training import PyTorch.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from numc.compiler.arithmetic import reference as reference
     from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
     from numc.compiler.arithmetic.groups import GROUP_FORMATS as group_formats  # noqa: F401, N811
@@ -90,27 +90,6 @@ _NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_
 __all__ = sorted([*_PUBLIC, "__version__"])
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name at its first use. Raises NumcError for a name that needs PyTorch where that is missing."""
-    from importlib import import_module
-
-    if name == "__version__":
-        from numc.compiler.support.versions import own_version
-
-        value: object = own_version()
-    elif name in _PUBLIC:
-        module, attribute = _PUBLIC[name]
-        if name in _NEED_TORCH:
-            _check_torch(name)
-        value = import_module(module)
-        if attribute:
-            value = getattr(value, attribute)
-    else:
-        raise AttributeError(f"module 'numc' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
 def _check_torch(name: str) -> None:
     from importlib.util import find_spec
 
@@ -123,3 +102,29 @@ def _check_torch(name: str) -> None:
 def __dir__() -> list[str]:
     """Return the public names only, and not the submodules that happen to be imported."""
     return list(__all__)
+
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and reports any other
+
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use. Raises NumcError if it needs PyTorch and that is not installed."""
+        from importlib import import_module
+
+        if name == "__version__":
+            from numc.compiler.support.versions import own_version
+
+            value: object = own_version()
+        elif name in _PUBLIC:
+            module, attribute = _PUBLIC[name]
+            if name in _NEED_TORCH:
+                _check_torch(name)
+            value = import_module(module)
+            if attribute:
+                value = getattr(value, attribute)
+        else:
+            raise AttributeError(f"module 'numc' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+
+del TYPE_CHECKING
