@@ -189,13 +189,18 @@ def _bytes(values: int, fmt: Format | GroupFormat) -> int:
 
 
 def _moved(layer: Layer, stored: list[int], machine: Machine) -> int:
-    """Bytes to and from memory: each once if all fit into the largest cache, else once for every square tile."""
+    """Return the bytes to and from memory.
+
+    Everything is moved once if it fits into the largest cache, otherwise once for every square tile.
+    """
     total, cache = sum(stored), max(machine.caches, default=0)
     if total <= cache or not cache:
         return total
     b, m, n, _ = (size or 1 for size in layer.sizes.values())
     values = sum(math.prod(s or 1 for s in shape) for shape in layer.operands)
-    side = max(1, math.isqrt(int(cache * values / total / 3)))  # three tiles of values as large as they are here
+    side = max(
+        1, math.isqrt(int(cache * values / total / 3))
+    )  # three tiles, of A, B and the result, fit into the cache
     again = stored[0] * math.ceil(n / side) + stored[1] * math.ceil(m / side) + stored[2]
     return min(again, total + b * m * n * sum(stored[:2]))
 
@@ -203,7 +208,7 @@ def _moved(layer: Layer, stored: list[int], machine: Machine) -> int:
 def _time(layer: Layer, fma: Fma, moved: int, machine: Machine) -> tuple[float, str]:
     unit, steps = _unit(fma, machine)
     b, m, n, k = (size or 0 for size in layer.sizes.values())
-    chain = steps * math.ceil(k / unit.values)  # steps that one result needs, one after the other
+    chain = steps * math.ceil(k / unit.values)  # the steps of one result, each of which depends on the last
     found = {
         "compute": math.ceil(b * m * n * chain / unit.count) / machine.clock,
         "latency": chain * unit.latency / machine.clock,
@@ -214,7 +219,10 @@ def _time(layer: Layer, fma: Fma, moved: int, machine: Machine) -> tuple[float, 
 
 
 def _unit(fma: Fma, machine: Machine) -> tuple[Unit, int]:
-    """The units that compute an operator, and how many steps of one of them an FMA is. Raises NumcError."""
+    """Return the units that compute an operator, and how many of their steps an FMA takes.
+
+    Raises NumcError if the machine has none.
+    """
     count = passes(fma.a.format, fma.b.format)
     if count is not None and "fmac" in machine.units:
         return machine.units["fmac"], count

@@ -163,7 +163,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     importer._cc = _Named(importer, names)
     with conversion_errors():
         function = importer.import_stateless_graph(graph, func_name="main")
-        # Sizes that meet are equal: torch has checked that when it traced the graph.
+        # Sizes that have to fit together are equal: torch has checked it when it traced the graph.
         function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
         run_pipelines(importer.module, PIPELINES)
     erase_checks(importer.module, _IDLE_CHECKS)
