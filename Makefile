@@ -27,6 +27,7 @@ lint: install-test
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy src/numc
+	PYTHONPATH=src $(RUN)/lint-imports --no-cache
 
 # The default tier: all that can break a bit, 6 minutes or less on two cores.
 test: lint

@@ -25,9 +25,10 @@ from benchmarks.processes import c_program
 from benchmarks.zoo import MODELS
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.build import Options, build, load_source, lower
+from numc.compiler.build import Options, build, lower
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
+from numc.frontends.load import load_file
 
 Row = dict[str, Any]
 MATRIX = Product(128, 128, 128)
@@ -174,7 +175,7 @@ def instructions(seconds: float, quick: bool) -> list[Row]:
     with graphs.folder() as folder:
         runner = c_program(folder)
         path, _, _ = graphs.matmul(MATRIX, folder)
-        imported = load_source(path)
+        imported = load_file(path)
         for fma in list(OPERATORS)[:4] if quick else OPERATORS:
             row: Row = {"case": f"matmul {MATRIX.name}", "operator": fma}
             loop = product_loop(imported, fma, "x86-64-v4")

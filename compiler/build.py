@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -19,17 +15,16 @@ from numc.compiler import pipeline
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.compiler.arithmetic.groups import GroupFormat
+from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.table import COLUMNS
-from numc.compiler.arithmetic.policy.text import load_policy
 from numc.compiler.options import Options
 from numc.compiler.pipeline import State
 from numc.compiler.stored_weights import narrow
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.compiler.support.versions import version_of
-from numc.frontends import mlir
 from numc.frontends.imported import Argument, Imported
-from numc.frontends.onnx import load
+from numc.frontends.load import load_file
 from numc.passes import dialect, facts
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.llvm.packed_entry import ENTRY
@@ -47,50 +42,6 @@ DTYPES = {
     "i32": "int32",
     "i64": "int64",
 }
-
-
-def load_source(path: str | os.PathLike[str], shapes: Mapping[str, tuple[int, ...]] | None = None) -> Imported:
-    """Import an ONNX model, linalg text from ``.mlir``, or an exported program of PyTorch from ``.pt2``.
-
-    Raises NumcError.
-    """
-    suffix = Path(path).suffix
-    if suffix == ".mlir":
-        if shapes:
-            raise NumcError(f"{path}: shapes are part of MLIR text: change the types there, leave --shape out")
-        return mlir.load(path)
-    if suffix == ".pt2":
-        if shapes:
-            raise NumcError(f"{path}: shapes are part of an exported program: export it again, leave --shape out")
-        loaded: Imported = pytorch(str(path)).load_file(path)
-        return loaded
-    return load.load(path, shapes=shapes)
-
-
-def pytorch(what: str) -> ModuleType:
-    """The frontend for PyTorch, which is not needed for anything else. Raises NumcError if PyTorch is not installed."""
-    if find_spec("torch") is None:
-        raise NumcError(f"{what}: PyTorch is not installed: pip install torch")
-    return import_module("numc.frontends.pytorch.load")
-
-
-def load_module(
-    module: Any,
-    example_inputs: Any,
-    *,
-    dynamic_shapes: Any = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    purpose: str,
-) -> Imported:
-    """Import a module or an exported program of PyTorch; `purpose`: what for, a verb. Raises NumcError."""
-    kind = type(module).__name__
-    frontend = pytorch(kind)
-    if not frontend.is_model(module):
-        raise NumcError(f"cannot {purpose} a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
-    if shapes:
-        raise NumcError(f"{kind}: shapes are for files: example_inputs and dynamic_shapes say what sizes are")
-    loaded: Imported = frontend.load(module, example_inputs, dynamic_shapes=dynamic_shapes)
-    return loaded
 
 
 def parse_module(text: str, name: str) -> ir.Module:
@@ -121,7 +72,7 @@ def lower(
     """
     if to not in pipeline.STAGES:
         raise NumcError(f"unknown stage {to!r}{did_you_mean(to, pipeline.STAGES)}: one of {', '.join(pipeline.STAGES)}")
-    imported = source if isinstance(source, Imported) else load_source(source, shapes)
+    imported = source if isinstance(source, Imported) else load_file(source, shapes)
     return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)
 
 

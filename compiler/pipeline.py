@@ -18,7 +18,6 @@ from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.switches import disabled, switched_off
 from numc.compiler.targets import resolve
-from numc.passes.kernels.backend import Target
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
 from numc.passes.buffers.lower_numc import lower_numc
@@ -26,6 +25,7 @@ from numc.passes.buffers.outline import outline
 from numc.passes.buffers.parallel_loops import parallel_loops
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
 from numc.passes.explicit.tidy_conversions import tidy_conversions
+from numc.passes.kernels.backend import Target
 from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import packed_entry

@@ -164,6 +164,17 @@ class Fma:
         """The same operator with the formats of A and B exchanged."""
         return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)
 
+    def with_operands(self, a: Conversion | GroupConversion, b: Conversion | GroupConversion, acc: Conversion) -> Fma:
+        """The same operator with other formats of A, B or the accumulator.
+
+        An operator that sums all partial products sums all of those that the new formats have. Raises NumcError if the
+        formats do not fit together.
+        """
+        products = self.products
+        if products == math.prod(self.parts):
+            products = parts_of(a, self.datapath) * parts_of(b, self.datapath)
+        return replace(self, name="", a=a, b=b, acc=acc, products=products)
+
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""

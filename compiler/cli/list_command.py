@@ -1,4 +1,4 @@
-"""``numc list``: tables of what there is, derived from the data that defines it."""
+"""``numc list``: tables of formats, operators and the like, made from the data that defines them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Rows = list[dict[str, Any]]
 
 
 class _Average(Fraction):
-    """A number that a table may shorten to one decimal: JSON has all of it."""
+    """A number that a table shows with one decimal, and JSON in full."""
 
 
 def _formats() -> Rows:
@@ -50,7 +50,7 @@ def _formats() -> Rows:
         }
         for name, f in FORMATS.items()
     ]
-    # Their ranges are the tensor's: every group has its scale.
+    # Formats with groups have no range of their own, because every group has a scale.
     ranges = dict.fromkeys(("emin", "emax", "max", "min normal", "min subnormal"))
     groups: Rows = [
         {
@@ -137,7 +137,8 @@ def _machines() -> Rows:
 
 
 def _presets() -> Rows:
-    from numc.compiler.arithmetic.policy.presets import PRESETS, arithmetic
+    from numc.compiler.arithmetic.policy.load import arithmetic
+    from numc.compiler.arithmetic.policy.presets import PRESETS
 
     return [{"preset": name, "policy": "; ".join(str(arithmetic(name).policy()).splitlines())} for name in PRESETS]
 
@@ -166,7 +167,7 @@ def list_command(what: str, want_json: bool) -> None:
 
 
 def _number(value: Any) -> Any:
-    # A double has every bit of these: no format has more than 25 significant bits or leaves its exponent range.
+    # Exact in a double: no format has more than 25 significant bits or a larger exponent range.
     return float(value) if isinstance(value, Fraction) else value
 
 

@@ -15,13 +15,14 @@ from numc.compiler import pipeline
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.layer import Layer, kinds_of
+from numc.compiler.arithmetic.policy.load import arithmetic, load_policy
 from numc.compiler.arithmetic.policy.policy import Policy, plain
-from numc.compiler.arithmetic.policy.presets import PRESETS, arithmetic
-from numc.compiler.arithmetic.policy.text import load_policy, parse_policy
-from numc.compiler.build import load_source
+from numc.compiler.arithmetic.policy.presets import PRESETS
+from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
 from numc.frontends.imported import Argument, Imported
+from numc.frontends.load import load_file
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
 MIXED = """\
@@ -89,6 +90,9 @@ def test_operands_alone_keep_the_rest_of_the_operator() -> None:
     assert decided("default bf16_2_2\ndefault a = bf16", one)[0][0] == "fma(a=bf16,b=bf16x2,acc=bf16x2)"
     assert parse_fma(decided("default bf16_2_2\ndefault a = bf16", one)[0][0]).products == 2
     assert decided("default bf16_1_1\nrole forward acc = fp32", one)[0][0] == "mp"
+    serial = "fma(a=bfp(16,3,4),b=bfp(16,3,{}),acc=fp32,datapath=fmac2)"
+    (fewer, _), *_ = decided(f"default {serial.format(4)}\ndefault b = bfp(16,3,2)", one)
+    assert (fewer, parse_fma(fewer).products) == (serial.format(2), 2)
     with pytest.raises(
         NumcError, match=r"^policy:2: 'mac\(fp16\)' rounds to one format: a, b and acc cannot be rep.*'a'"
     ):
@@ -417,7 +421,7 @@ def test_equal_policies_share_a_cached_program_and_others_do_not(
 ) -> None:
     monkeypatch.setenv("NUMC_CACHE_DIR", str(tmp_path))
     (tmp_path / "two.mlir").write_text(TWO_PRODUCTS)
-    source = load_source(tmp_path / "two.mlir")
+    source = load_file(tmp_path / "two.mlir")
 
     def cached(text: str) -> bool:
         return compiling.contents(source, Options(policy=load_policy(text)))[1]

@@ -15,10 +15,11 @@ import numc
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.policy import plain
-from numc.compiler.build import load_source, parse_module
+from numc.compiler.build import parse_module
 from numc.compiler.support.errors import CompilerBug
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
+from numc.frontends.load import load_file
 from tiers import by_default, pairs
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"
@@ -30,7 +31,7 @@ Feeds = dict[str, npt.NDArray[np.float32]]
 
 @cache
 def imported(path: Path) -> Imported:
-    return load_source(path)
+    return load_file(path)
 
 
 def feeds(program: numc.Program, batch: int = 3) -> Feeds:

@@ -10,7 +10,10 @@ import pytest
 
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import FMAS
-from numc.compiler.arithmetic.policy.presets import PRESETS, ROLES, Arithmetic, arithmetic
+from numc.compiler.arithmetic.policy.layer import ROLES
+from numc.compiler.arithmetic.policy.load import arithmetic
+from numc.compiler.arithmetic.policy.presets import PRESETS, Arithmetic
+from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
 
 torch = pytest.importorskip("torch")
@@ -36,7 +39,7 @@ def test_presets_and_operators_are_names() -> None:
         ("norm", "softmax", "update"), "fp32"
     )
     for name in PRESETS:
-        arithmetic(name).options().resolved()
+        Options(policy=arithmetic(name).policy()).resolved()
 
 
 def test_what_is_given_takes_the_place_of_the_preset() -> None:

@@ -14,7 +14,8 @@ from torch_mlir import ir
 import numc
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.policy.text import load_policy
-from numc.compiler.build import build, load_source, module_of
+from numc.compiler.build import build, module_of
+from numc.frontends.load import load_file
 from numc.compiler.cli import main
 from numc.compiler.cli.opt_command import lowered
 from numc.compiler.options import Options
@@ -48,7 +49,7 @@ def training_step() -> tuple[list[Imported], Options]:
 
 
 def example(name: str, options: Options) -> Callable[[], tuple[list[Imported], Options]]:
-    return lambda: ([load_source(EXAMPLES / name)], options)
+    return lambda: ([load_file(EXAMPLES / name)], options)
 
 
 MODELS = {
@@ -81,7 +82,7 @@ def test_the_command_does_the_same(tmp_path: Path) -> None:
     Path(tmp_path, "policy").write_text(POLICY)
     Path(tmp_path, "dump").mkdir()
     options = Options(policy=load_policy(POLICY), target="x86-64-v3", statistics=True, fast=False)
-    build(load_source(EXAMPLES / "digits/cnn.onnx"), options, tmp_path / "dump")
+    build(load_file(EXAMPLES / "digits/cnn.onnx"), options, tmp_path / "dump")
     files = sorted(tmp_path.glob("dump/[0-9]*.mlir"))
     assert len(files) == len(PASSES)
     asked = ["--policy", f"{tmp_path}/policy", "--target", "x86-64-v3", "--statistics", "--no-fast"]
@@ -123,7 +124,7 @@ def test_the_command_of_a_failure_fails_alike(
     monkeypatch.setenv("NUMC_DISABLE", "fuse-elementwise")
     state = State.of(options)
     module = module_of(
-        load_source(EXAMPLES / "digits/mlp.onnx" if options.policy is None else EXAMPLES / "digits/cnn.onnx")
+        load_file(EXAMPLES / "digits/mlp.onnx" if options.policy is None else EXAMPLES / "digits/cnn.onnx")
     )
     for stage, passes in STAGES.items():
         for name, function in passes.items():

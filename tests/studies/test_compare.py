@@ -12,10 +12,11 @@ import pytest
 
 import numc
 from numc.compiler.studies import compare as module
-from numc.compiler.studies.comparison import BREAKS, Comparison
+from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.data import check_data
 from numc.compiler.studies.metrics import METRICS, SquaredError, Sums, check_metrics
 from numc.compiler.studies.observe.layer_outputs import layer_outputs
+from numc.compiler.studies.results import BREAKS
 from numc.compiler.studies.store import Store
 from numc.compiler.support.errors import NumcError
 from numc.runtime.container import Input, TensorSpec
@@ -327,7 +328,10 @@ def test_what_else_is_wrong_is_said_before_anything_is_compiled(
         ({"output": "logit"}, "output 'logit': no such output (did you mean 'logits'?): the model has 'logits'"),
         ({"batch": 0}, "batch: got 0, want at least 1"),
         ({"metrics": ("top2",)}, "unknown metric 'top2' (did you mean 'top5' or 'top1'?)"),
-        ({"example_inputs": 1}, f"{MLP}: example_inputs and dynamic_shapes are for PyTorch modules: leave them out"),
+        (
+            {"example_inputs": 1},
+            f"{MLP}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs",
+        ),
     ):
         with pytest.raises(NumcError) as error:
             numc.compare(MLP, **digits, **{"fmas": (), **given})

@@ -15,10 +15,11 @@ import pytest
 
 from comparisons import FMAS, LAYERS, made_up
 from numc.compiler.statistics import Statistics
-from numc.compiler.studies.comparison import Comparison, Result
+from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.report import charts
 from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
-from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, aside, place_texts, spread
+from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
+from numc.compiler.studies.results import Result
 from numc.compiler.support.errors import NumcError
 
 pytest.importorskip("jinja2")
@@ -185,7 +186,7 @@ def test_texts_cover_neither_points_nor_each_other(seed: int) -> None:
 
 
 def test_texts_at_the_ends_of_lines_keep_their_order_and_distance() -> None:
-    found = spread([10.0, 11.0, 12.0, 100.0, 99.0], 0.0, 100.0, 15.0)
+    found = apart([10.0, 11.0, 12.0, 100.0, 99.0], 0.0, 100.0, 15.0)
     assert sorted(range(5), key=lambda n: found[n]) == [0, 1, 2, 4, 3]
     assert all(b - a >= 15 - 1e-9 for a, b in itertools.pairwise(sorted(found)))
     assert min(found) >= 0
@@ -235,7 +236,7 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(NumcError, match=r"x\.html: cannot write: No such file or directory"):
         made_up().write_report(tmp_path / "none" / "x.html")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
-    monkeypatch.setattr("numc.compiler.studies.report.find_spec", lambda name: None)
+    monkeypatch.setattr("numc.compiler.studies.report.write.find_spec", lambda name: None)
     with pytest.raises(NumcError) as error:
         made_up().write_report(tmp_path / "x.html")
     assert str(error.value) == "a report needs jinja2, which is not installed: pip install 'numc[report]'"

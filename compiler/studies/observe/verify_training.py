@@ -1,13 +1,11 @@
-"""Beside a training loop: verification of what runs in it, and a loss scale that tells what it did."""
+"""numc.verify_training: verification of the programs that run inside a training loop."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import torch
 
 from numc.compiler.studies.observe.verify import Report, Watch
 from numc.compiler.support.errors import NumcError
@@ -22,13 +20,13 @@ class Watched:
         self._watches: dict[Program, Watch] = {}
 
     def around(self, program: Program) -> contextlib.AbstractContextManager[None]:
-        """Watch one run."""
+        """Return the context in which one run of a program is verified."""
         if program not in self._watches:
             self._watches[program] = Watch(program.manifest["contractions"], self._samples, self._rng)
         return program.observe(self._watches[program].observe)
 
     def report(self) -> Report:
-        """Return what was checked. Raises NumcError if nothing ran."""
+        """Return what was verified. Raises NumcError if no program ran in the block."""
         if not self._watches:
             raise NumcError("nothing was verified: torch.compile ran no program of numc in the block")
         rows = tuple(row for watch in self._watches.values() for row in watch.rows())
@@ -37,10 +35,12 @@ class Watched:
 
 @contextlib.contextmanager
 def verify_training(*, samples: int = 20, seed: int = 0) -> Iterator[Watched]:
-    """Recompute outputs of every contraction that torch.compile runs in numc while a ``with`` block lasts.
+    """Verify the contractions that torch.compile runs in numc while a ``with`` block lasts.
 
-    samples: how many of each contraction the first time that it runs; one each time after that. The report has the
-    contractions by name: ``conv1``, ``conv1/dgrad``, ``conv1/wgrad``.
+    Outputs of each contraction are recomputed by the exact definition of its operator, in integers, and compared bit by
+    bit. samples: the number of outputs recomputed when a contraction runs for the first time; later runs recompute one.
+    seed: of the choice of outputs. The block's value has a method `report`, whose rows name the contractions ``conv1``,
+    ``conv1/dgrad``, ``conv1/wgrad``.
     """
     watched = Watched(samples, seed)
     WATCHES.append(watched.around)
@@ -48,18 +48,3 @@ def verify_training(*, samples: int = 20, seed: int = 0) -> Iterator[Watched]:
         yield watched
     finally:
         WATCHES.remove(watched.around)
-
-
-class DynamicLossScale(torch.amp.GradScaler):  # type: ignore[misc]
-    """torch.amp.GradScaler on the CPU that counts: `steps` are the updates so far, `skipped` those that overflowed."""
-
-    def __init__(self, init_scale: float = 65536.0, **options: Any) -> None:
-        super().__init__("cpu", init_scale=init_scale, **options)
-        self.steps = self.skipped = 0
-
-    def update(self, new_scale: Any = None) -> None:
-        """Adjust the scale for the next step, and count."""
-        before = self.get_scale()
-        super().update(new_scale)
-        self.steps += 1
-        self.skipped += new_scale is None and self.get_scale() < before
