@@ -25,7 +25,9 @@ from benchmarks.processes import c_program
 from benchmarks.zoo import MODELS
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.build import Options, build, lower
+from numc.compiler.build import build
+from numc.compiler.lower import lower
+from numc.compiler.options import Options
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file

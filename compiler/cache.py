@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,19 @@ def entry(
 
 
 @functools.cache
+def through(found: Entry | None, make: Callable[[], Contents]) -> tuple[Contents, bool]:
+    """Return what the cache has under an entry, and True; else what `make` makes, which is stored, and False.
+
+    Without an entry, everything is made.
+    """
+    if found is not None and (known := found.load()) is not None:
+        return known, True
+    made = make()
+    if found is not None:
+        found.store(made)
+    return made, False
+
+
 def own_sources() -> str:
     """Return a hash of numc's own Python files and grammars, so that a changed compiler does not use old programs."""
     hashed = hashlib.sha256()

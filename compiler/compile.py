@@ -99,13 +99,11 @@ def contents(
     imported: the source, if it is a file that has been read already. Raises NumcError for bad input.
     """
     entry = programs.entry(source, options, shapes) if cache and dump_dir is None else None
-    if entry is not None and (found := entry.load()) is not None:
-        return found, True
-    from numc.compiler.build import build
 
-    if imported is None:
-        imported = source if isinstance(source, Imported) else load_file(source, shapes)
-    built = build(imported, options, dump_dir)
-    if entry is not None:
-        entry.store(built)
-    return built, False
+    def made() -> Contents:
+        from numc.compiler.build import build  # MLIR is not needed for what the cache has
+
+        read = source if isinstance(source, Imported) else imported or load_file(source, shapes)
+        return build(read, options, dump_dir)
+
+    return programs.through(entry, made)

@@ -7,7 +7,7 @@ from typing import Any
 
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.arithmetic.policy.table import rows
-from numc.compiler.build import lowered
+from numc.compiler.lower import lowered
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
 from numc.passes.explicit.layers_of import decide

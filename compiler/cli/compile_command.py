@@ -83,7 +83,7 @@ def compile_command(
     start = time.perf_counter()
     if emit is not None:
         from numc.compiler import pipeline
-        from numc.compiler.build import lowered
+        from numc.compiler.lower import lowered
         from numc.frontends.load import load_file
 
         with output.busy(f"lowering {model}"):

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.text import parse_policy
-from numc.compiler.build import chosen, signature
 from numc.compiler.compile import contents
+from numc.compiler.lower import chosen, signature
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.compiler.studies.data import BATCH, check_batch, check_data

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.table import decided
-from numc.compiler.build import signature
 from numc.compiler.cache import own_sources
 from numc.compiler.compile import contents
+from numc.compiler.lower import signature
 from numc.compiler.options import Options
 from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.compiler.statistics import Statistics, counting, sampling

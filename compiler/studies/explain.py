@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from numc.compiler.arithmetic.policy.policy import Policy
-from numc.compiler.build import chosen
+from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.compiler.support.errors import NumcError

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
-    from numc.compiler.build import lower as lower
     from numc.compiler.compile import compile as compile
+    from numc.compiler.lower import lower as lower
     from numc.compiler.pack import Packed as Packed
     from numc.compiler.pack import pack as pack
     from numc.compiler.pack import unpack as unpack
@@ -75,7 +75,7 @@ _PUBLIC = {
     "formats": ("numc.compiler.arithmetic.formats", "FORMATS"),
     "group_formats": ("numc.compiler.arithmetic.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
-    "lower": ("numc.compiler.build", "lower"),
+    "lower": ("numc.compiler.lower", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),
     "pack": ("numc.compiler.pack", "pack"),
     "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.build import Options, build
+from numc.compiler.build import build
+from numc.compiler.options import Options
 from numc.compiler.support.switches import SWITCHES
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 import numc
-from numc.compiler import build as compiler
+from numc.compiler import lower as compiler
 from numc.compiler import pipeline
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported

@@ -11,9 +11,9 @@ import numpy as np
 
 from numc.compiler.arithmetic import numpy_rounding as arrays
 from numc.compiler.arithmetic.codes import Bits, bits_of_codes, codes_of_bits
-from numc.compiler.arithmetic.exact.groups import exponent, is_finite, is_negative, signed, times_power, units
 from numc.compiler.arithmetic.exact.value import POINT, Value
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
+from numc.compiler.arithmetic.kinds.exact_groups import exponent, is_finite, is_negative, signed, times_power, units
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 from numc.compiler.support.errors import NumcError
 

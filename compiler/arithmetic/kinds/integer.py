@@ -13,12 +13,12 @@ import numpy as np
 
 from numc.compiler.arithmetic import numpy_rounding as arrays
 from numc.compiler.arithmetic.codes import Bits, bits_of_codes, codes_of_bits, signed_codes
-from numc.compiler.arithmetic.exact.groups import is_negative, magnitude
-from numc.compiler.arithmetic.exact.groups import to_integer as exact_integer
 from numc.compiler.arithmetic.exact.rounding import round_real, rounder
 from numc.compiler.arithmetic.exact.value import POINT, Value
 from numc.compiler.arithmetic.formats import FORMATS, Conversion
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
+from numc.compiler.arithmetic.kinds.exact_groups import is_negative, magnitude
+from numc.compiler.arithmetic.kinds.exact_groups import to_integer as exact_integer
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 from numc.compiler.support.errors import NumcError
 

@@ -19,7 +19,10 @@ from numc.compiler.arithmetic.codes import (
     encode_finite,
     signed_codes,
 )
-from numc.compiler.arithmetic.exact.groups import (
+from numc.compiler.arithmetic.exact.value import POINT, Value
+from numc.compiler.arithmetic.formats import floor_log2
+from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
+from numc.compiler.arithmetic.kinds.exact_groups import (
     exponent,
     is_finite,
     is_negative,
@@ -28,9 +31,6 @@ from numc.compiler.arithmetic.exact.groups import (
     times_power,
     units,
 )
-from numc.compiler.arithmetic.exact.value import POINT, Value
-from numc.compiler.arithmetic.formats import floor_log2
-from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 
 SCALE_BITS = 8  # E8M0: 2^(code - 127), all ones is NaN

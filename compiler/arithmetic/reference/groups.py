@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.exact.groups import is_finite, magnitude
 from numc.compiler.arithmetic.exact.value import Value, bits_of, from_bits, to_array
 from numc.compiler.arithmetic.grammar import parse_group_conversion
 from numc.compiler.arithmetic.groups import GroupConversion, Noisy
+from numc.compiler.arithmetic.kinds.exact_groups import is_finite, magnitude
 from numc.compiler.arithmetic.reference.random import conversion_draws, stream
 
 
