@@ -1,4 +1,4 @@
-"""Each section of the results as a table."""
+"""Makes a table of each section of the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gemm(rows: Rows) -> Table:
 
 
 def _largest(mine: Mapping[str, Row], key: str) -> float:
-    """The value of `key` at the shape with the most work."""
+    """The value of `key` at the shape with the most multiply-adds."""
     return float(max(mine.values(), key=lambda row: row["sgemm_seconds"])[key])
 
 
@@ -75,7 +75,7 @@ def _bar(shown: str, factor: float) -> str:
 
 
 def overhead(rows: Rows) -> Table:
-    """What a call costs."""
+    """The cost of a call from Python."""
     (row,) = [r for r in rows if r["shape"] == "call overhead"]
     body = (("numc program", duration(row["seconds"])), ("torch operation", duration(row["torch_seconds"])))
     return Table(("adding two numbers", "time"), body)
@@ -135,7 +135,7 @@ def emulators(rows: Rows) -> Table:
 
 
 def compile(rows: Rows) -> Table:
-    """Wall time of numc compile."""
+    """Wall time of ``numc compile``."""
     return pivot(
         rows,
         ("model",),
@@ -193,7 +193,7 @@ def training(rows: Rows) -> Table:
 
 
 def switch(rows: Rows) -> Table:
-    """What a switch of arithmetic costs."""
+    """The cost of a switch of arithmetic between two calls."""
     (row,) = [r for r in rows if "other_seconds" in r]
     missed = " ✗" if row["other_seconds"] - row["same_seconds"] > row["switch_must"] else ""
     body = (
@@ -256,7 +256,7 @@ def executed(rows: Rows) -> Table:
     return Table(("model", "operator", "instructions (millions, AVX2)"), tuple(millions), 2)
 
 
-#: Section -> what is compared with "must", and what names a row.
+#: For each section: the measure that is compared with the bar "must", and the keys that name a row.
 MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "gemm": ("slowdown", ("operator", "shape")),
     "threads": ("speedup", ("operator",)),
@@ -272,14 +272,14 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def bars(sections: Mapping[str, Row]) -> Table:
-    """How many rows of each section meet their bar, and which is furthest from it."""
+    """For each section, how many rows meet their bar, and which row misses it by most or is closest to it."""
     body = []
     for name, (measure, keys) in MEASURES.items():
         rows = [r for r in sections.get(name, {}).get("rows", ()) if r.get("must")]
         if not rows:
             continue
         share = {n: r[measure] / r["must"] for n, r in enumerate(rows)}
-        if measure == "speedup":  # the only bar to exceed
+        if measure == "speedup":  # the only bar that results have to exceed
             share = {n: 1 / value for n, value in share.items()}
         met = sum(value <= 1 for value in share.values())
         worst = max(share, key=lambda n: share[n])
@@ -292,7 +292,7 @@ def _named(key: str, value: object) -> str:
     return f"{key} {value}" if isinstance(value, int) else str(value)
 
 
-#: Block of a page -> section of the results, how it becomes a table, title on the terminal.
+#: For each block of a page: the section of the results, the function that makes the table, and its title.
 TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "gemm": ("gemm", gemm, "Slowdown against torch sgemm, one thread"),
     "sizes": ("sizes", sizes, "GFLOP/s of square products, one thread"),

@@ -1,4 +1,4 @@
-"""What a result depends on: the class of the machine and the versions, and nothing that names a particular machine."""
+"""What results depend on: the class of the machine, the versions and the commit. Nothing names a particular machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def describe() -> dict[str, object]:
-    """Return the machine class: processor, instruction sets, CPUs this process may use, versions."""
+    """Return the processor, its instruction sets, the number of CPUs this process may use, and versions of packages."""
     text = Path("/proc/cpuinfo").read_text()
     fields = dict(re.findall(r"^(model name|cpu family|model|flags)\s*: (.*)$", text, flags=re.MULTILINE))
     flags = set(fields["flags"].split())
@@ -29,7 +29,7 @@ def describe() -> dict[str, object]:
 
 
 def commit() -> str:
-    """Return the commit that is measured, with a + when files other than the results differ from it."""
+    """Return the commit that is measured, followed by a + if files other than the results differ from it."""
 
     def git(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
-"""Varying precision across layers: the fewest significand bits, first of all layers, then of each by itself.
+"""Search for the fewest significand bits that keep the accuracy: first for all layers together, then layer by layer.
 
-The search sees every other image. What it found is judged on the rest, too.
+The search uses every other image. Its result is judged on the other half as well.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class Stage:
-    """An arithmetic that the search went through: accuracies on its images and on the rest.
+    """An arithmetic of the search: its accuracies on the images of the search and on the others.
 
-    bits: significand bits, averaged over the multiply-adds. iso_area: multiply-adds in the area of one in fp32.
+    bits: the mean significand bits of the multiply-adds. iso_area: units that fit in the area of one for fp32.
     """
 
     arithmetic: str
@@ -41,7 +41,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome: the policy, and how it compares. trials: how many arithmetics were compiled and run."""
+    """The outcome of a search. trials: how many arithmetics were compiled and run."""
 
     model: str
     policy: str
@@ -51,7 +51,7 @@ class Found:
 
 
 def policy(bits: Mapping[str, int]) -> str:
-    """Write as a policy that each layer computes with 8 exponent bits and its significand bits."""
+    """Return the policy in which each layer computes with 8 exponent bits and the significand bits of `bits`."""
     width = max(map(len, bits)) + 2
     lines = (f"""layer {f'"{name}"':{width}} fma = fmac(e8m{n}), ops = e8m{n}""" for name, n in bits.items())
     return "\n".join(lines)
@@ -60,7 +60,7 @@ def policy(bits: Mapping[str, int]) -> str:
 def search(model: str, tolerance: float, limit: int | None) -> Found:
     """Find the bits of every layer of `model` that keep the accuracy within `tolerance` of fp32's.
 
-    Layers lose bits one at a time, those with the most multiply-adds first, as long as the accuracy holds.
+    Bits are removed one at a time, from the layers with the most multiply-adds first, as long as the accuracy holds.
     """
     images = measure.held_out(limit)
     seen, rest = images.part(slice(0, None, 2)), images.part(slice(1, None, 2))
