@@ -22,7 +22,7 @@ def f32_bits(value: float) -> int:
 
 @dataclass(frozen=True)
 class Type:
-    """The type of a value: its element (``f32``, ``i64``, ``!llvm.ptr``, ...) and its number of lanes, 0 for a scalar."""
+    """The type of a value: its element (``f32``, ``i64``, ``!llvm.ptr``, ...) and its lanes, 0 for a scalar."""
 
     element: str
     lanes: int = 0
@@ -299,20 +299,25 @@ class Code:
         """The address of f32 number `index` (a constant or an i64) from the pointer `base`."""
         return self.at(base, index)
 
-    def load(self, address: str, mask: str = "", element: str = "f32", otherwise: str = "") -> Value:
-        """Load lanes; with a mask, `otherwise` (by default +0) where it is false, and nothing is read there."""
+    def load(
+        self, address: str, mask: str = "", element: str = "f32", otherwise: str = "", alignment: int = 4
+    ) -> Value:
+        """Load lanes; with a mask, `otherwise` (by default +0) where it is false, and nothing is read there.
+
+        alignment: what the address is a multiple of, in bytes.
+        """
         kind = self.ty(element)
         if not mask:
-            return self.op(f"llvm.load {address} {{alignment = 4 : i64}} : {PTR} -> {kind}", kind)
+            return self.op(f"llvm.load {address} {{alignment = {alignment} : i64}} : {PTR} -> {kind}", kind)
         types = f"({PTR}, {self.ty('i1')}, {kind}) -> {kind}"
         other = otherwise or self.f32(0.0)
         return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {{alignment = 4 : i32}} : {types}", kind)
 
-    def store(self, value: str, address: str, mask: str = "") -> None:
-        """Store lanes, those where the mask is true."""
+    def store(self, value: str, address: str, mask: str = "", alignment: int = 4) -> None:
+        """Store lanes, those where the mask is true. alignment: what the address is a multiple of, in bytes."""
         kind = value.type if isinstance(value, Value) else self.ty("f32")
         if not mask:
-            self.line(f"llvm.store {value}, {address} {{alignment = 4 : i64}} : {kind}, {PTR}")
+            self.line(f"llvm.store {value}, {address} {{alignment = {alignment} : i64}} : {kind}, {PTR}")
         else:
             types = f"{kind}, {Type('i1', kind.lanes)} into {PTR}"
             self.line(f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = 4 : i32}} : {types}")
@@ -544,13 +549,30 @@ APART = "attributes {no_inline, llvm.no_inline}"
 class Function(Code):
     """A function of pointers and numbers. Its constants stand at its top; ``f["rows"]`` is an argument."""
 
-    def __init__(self, name: str, arguments: Mapping[str, str], results: str = "", *, attributes: str = APART) -> None:
-        """`arguments`: their names, and types; `results`: types, with commas; `attributes`: none to let it be inlined."""
+    def __init__(
+        self,
+        name: str,
+        arguments: Mapping[str, str],
+        results: str = "",
+        *,
+        attributes: str = APART,
+        dialect: str = "func",
+    ) -> None:
+        """`arguments`: their names, and types; `results`: types, with commas.
+
+        attributes: as text, "" for a function that may be inlined. dialect: func, or llvm for a function whose address
+        is taken, which has no result.
+        """
         super().__init__(0, text=_Text("v", top=[], depth=1))
         self.arguments = {n.lstrip("%"): Value(f"%{n.lstrip('%')}", t) for n, t in arguments.items()}
         listed = ", ".join(f"{v}: {v.type}" for v in self.arguments.values())
-        self._results = results
-        self._head = f"func.func private @{name}({listed}) -> ({results}) {attributes} {{"
+        self._results, self._return = results, "return" if dialect == "func" else "llvm.return"
+        head = (
+            f"func.func private @{name}({listed}) -> ({results})"
+            if dialect == "func"
+            else f"llvm.func @{name}({listed})"
+        )
+        self._head = f"{head} {attributes} {{"
 
     def __getitem__(self, name: str) -> Value:
         return self.arguments[name]
@@ -577,6 +599,6 @@ class Function(Code):
 
     def function(self, *results: str) -> str:
         """The whole function, returning these values."""
-        end = f"  return {', '.join(results)} : {self._results}" if results else "  return"
+        end = f"  return {', '.join(results)} : {self._results}" if results else f"  {self._return}"
         assert self._text.top is not None
         return "\n".join(["", self._head, *self._text.top, *self.lines, end, "}"])
