@@ -45,8 +45,7 @@ def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, 
     own = kinds_of(nodes.get(name, ""))
     operands = _contracted(generic)
     if operands is None:
-        reduces = "reduction" in linalg.iterator_types(generic)
-        kinds = own or (("reduction",) if reduces else ("elementwise",))
+        kinds = own or (("reduction",) if linalg.reduces(generic) else ("elementwise",))
         role, swapped = _role(name, kinds, roles)
         return Layer(name, kinds, role, swapped, computes=_computes(generic), multiplies=_multiplies(generic))
     maps = [linalg.indexing_maps(generic)[n] for n in operands]
@@ -73,17 +72,13 @@ def _role(name: str, kinds: tuple[str, ...], roles: Mapping[str, str]) -> tuple[
 
 def _contracted(generic: ir.Operation) -> tuple[int, int, int] | None:
     """The numbers of A, B and the accumulator among the operands of a contraction; None for anything else."""
-    if "reduction" not in linalg.iterator_types(generic):
+    if not linalg.reduces(generic):
         return None
     inputs = linalg.input_count(generic)
     for add in linalg.body(generic).operations:
-        if add.operation.name != "arith.addf":
-            continue
-        for n in (0, 1):
-            product, total = add.operation.operands[n], _argument(generic, add.operation.operands[1 - n])
-            if isinstance(product.owner, ir.Block) or product.owner.name != "arith.mulf" or linalg.uses(product) != 1:
-                continue
-            a, b = (_argument(generic, factor) for factor in product.owner.operands)
+        for multiply, addend in linalg.multiply_adds(add.operation):
+            total = _argument(generic, addend)
+            a, b = (_argument(generic, factor) for factor in multiply.operands)
             if total is not None and total >= inputs and a is not None and b is not None and max(a, b) < inputs:
                 return a, b, total
     return None
@@ -109,12 +104,7 @@ def _shape(value: ir.Value) -> tuple[int | None, ...]:
 
 def _multiplies(generic: ir.Operation) -> bool:
     """Whether a body has a multiply-add: a product that is used once, in an addition."""
-    return any(
-        not isinstance(value.owner, ir.Block) and value.owner.name == "arith.mulf" and linalg.uses(value) == 1
-        for add in linalg.body(generic).operations
-        if add.operation.name == "arith.addf"
-        for value in add.operation.operands
-    )
+    return any(linalg.multiply_adds(op.operation) for op in linalg.body(generic).operations)
 
 
 def _computes(generic: ir.Operation) -> bool:

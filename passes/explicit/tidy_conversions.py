@@ -50,7 +50,7 @@ def _is_in(value: ir.Value, to: str, depth: int) -> bool:
     if owner.name == "numc.fma":
         return str(fma_of(owner).acc) == to
     if owner.name == "arith.constant":
-        return str(owner.attributes["value"]) == "0.000000e+00 : f32"
+        return linalg.is_zero(value)
     if owner.name in _KEEPING:
         return all(_is_in(v, to, depth + 1) for v in owner.operands if linalg.is_f32(v))
     return False

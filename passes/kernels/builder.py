@@ -564,13 +564,30 @@ APART = "attributes {no_inline, llvm.no_inline}"
 class Function(Code):
     """A function of pointers and numbers. Its constants stand at its top; ``f["rows"]`` is an argument."""
 
-    def __init__(self, name: str, arguments: Mapping[str, str], results: str = "", *, attributes: str = APART) -> None:
-        """`arguments`: their names, and types; `results`: types, with commas; `attributes`: none to let it be inlined."""
+    def __init__(
+        self,
+        name: str,
+        arguments: Mapping[str, str],
+        results: str = "",
+        *,
+        attributes: str = APART,
+        dialect: str = "func",
+    ) -> None:
+        """`arguments`: their names, and types; `results`: types, with commas.
+
+        attributes: as text, "" for a function that may be inlined. dialect: func, or llvm for a function whose address
+        is taken, which has no result.
+        """
         super().__init__(0, text=_Text("v", top=[], depth=1))
         self.arguments = {n.lstrip("%"): Value(f"%{n.lstrip('%')}", t) for n, t in arguments.items()}
         listed = ", ".join(f"{v}: {v.type}" for v in self.arguments.values())
-        self._results = results
-        self._head = f"func.func private @{name}({listed}) -> ({results}) {attributes} {{"
+        self._results, self._return = results, "return" if dialect == "func" else "llvm.return"
+        head = (
+            f"func.func private @{name}({listed}) -> ({results})"
+            if dialect == "func"
+            else f"llvm.func @{name}({listed})"
+        )
+        self._head = f"{head} {attributes} {{"
 
     def __getitem__(self, name: str) -> Value:
         return self.arguments[name]
@@ -597,6 +614,6 @@ class Function(Code):
 
     def function(self, *results: str) -> str:
         """The whole function, returning these values."""
-        end = f"  return {', '.join(results)} : {self._results}" if results else "  return"
+        end = f"  return {', '.join(results)} : {self._results}" if results else f"  {self._return}"
         assert self._text.top is not None
         return "\n".join(["", self._head, *self._text.top, *self.lines, end, "}"])

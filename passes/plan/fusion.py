@@ -123,7 +123,7 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Elementwise | Non
         return Elementwise(op, ((source, identity),), (target, identity), _same, (0,))
     inputs = linalg.input_count(op)
     body, maps = vector_body(op), linalg.indexing_maps(op)
-    if body is None or len(op.operands) != inputs + 1 or "reduction" in linalg.iterator_types(op):
+    if body is None or len(op.operands) != inputs + 1 or linalg.reduces(op):
         return None
     output = (op.operands[inputs], maps[inputs])
     reads_output = any(True for _ in linalg.body(op).arguments[inputs].uses)

@@ -66,7 +66,7 @@ def _padding(found: Found) -> _Padding | None:
     if users.keys() != {"memref.subview", "linalg.generic", "memref.dealloc"}:
         return None
     fill, view = users["linalg.generic"], users["memref.subview"]
-    if linalg.uses(view.results[0]) != 1 or linalg.fills_with(fill) != "0.000000e+00 : f32":
+    if linalg.uses(view.results[0]) != 1 or not linalg.fills_zero(fill):
         return None
     writer = next(iter(view.results[0].uses)).owner.operation
     return _Padding(buffer.owner.operation, fill, view, writer, users["memref.dealloc"])
@@ -109,7 +109,7 @@ def _writes(op: ir.Operation, target: ir.Value) -> bool:
     """Whether `op` writes every element of `target`, and reads none."""
     if op.name == "memref.copy":
         return bool(op.operands[1] == target)
-    if op.name != "linalg.generic" or "reduction" in linalg.iterator_types(op):
+    if op.name != "linalg.generic" or linalg.reduces(op):
         return False
     inputs = linalg.input_count(op)
     alone = len(op.operands) == inputs + 1 and linalg.is_unused(linalg.body(op).arguments[inputs])
