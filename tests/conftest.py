@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
-FOLDERS_OF_ALL = ("docs", "examples")  # every test in these folders is in the tier `all`
+FOLDERS_OF_ALL = ("docs", "examples", "training")  # every test in these folders is in the tier `all`
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -27,6 +27,6 @@ def variants(fma: str) -> list[tuple[str, bool]]:
 
 
 def some_variants(fma: str, number: int) -> list[tuple[str, bool]]:
-    """Return two of `variants(fma)`; `number`, that of the test's case, goes through all of them in turn."""
-    every = variants(fma)
-    return [every[(2 * number + step) % len(every)] for step in range(min(2, len(every)))]
+    """Return the best of `variants(fma)` and one of the others, which take turns by the `number` of the test's case."""
+    *others, best = variants(fma)
+    return [best, *others[number % len(others) :][:1]] if others else [best]

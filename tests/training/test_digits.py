@@ -20,8 +20,6 @@ import numc  # noqa: E402
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "heldout.npz"
 TRAINED = 240
 
-pytestmark = pytest.mark.all
-
 
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))

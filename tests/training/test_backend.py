@@ -21,7 +21,6 @@ import numc  # noqa: E402
 from numc.frontends.training import backend, regions  # noqa: E402
 from numc.frontends.training.decompositions import convolution_backward  # noqa: E402
 from numc.frontends.training.pools import max_pool2d_backward  # noqa: E402
-from tiers import by_default  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 aten = torch.ops.aten
@@ -50,7 +49,6 @@ QUICK = ("gcn", "ngcf")
 OTHERS = ("mp", "bf16_1_1", "bf16_2_2{4}", "1/6/9", "bfp")
 
 
-@pytest.mark.all
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SMALL])
 def test_one_training_step_in_other_arithmetics(name: str) -> None:
     case = SMALL[name]
@@ -72,7 +70,7 @@ def test_one_training_step_in_other_arithmetics(name: str) -> None:
     assert len({losses["fp32"], losses["mp"], losses["bf16_1_1"]}) == 3
 
 
-@pytest.mark.parametrize("name", by_default(SMALL, QUICK))
+@pytest.mark.parametrize("name", SMALL)
 def test_one_training_step_agrees_with_eager(name: str) -> None:
     case = SMALL[name]
     torch.manual_seed(0)
@@ -94,7 +92,7 @@ def test_one_training_step_agrees_with_eager(name: str) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("rank", by_default([1, 2, 3], [2]))
+@pytest.mark.parametrize("rank", [1, 2, 3])
 def test_convolution_gradients(rank: int, transposed: bool) -> None:
     torch.manual_seed(0)
     count = 0
@@ -118,7 +116,6 @@ def test_convolution_gradients(rank: int, transposed: bool) -> None:
     assert count == 243
 
 
-@pytest.mark.all
 def test_gradients_of_strided_convolutions_skip_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     """Phases of one, two (in groups) and three dimensions; the same bits as with all products."""
     torch.manual_seed(0)
@@ -387,7 +384,6 @@ def test_programs_come_from_the_cache() -> None:
         assert numc.counters().compilations - before == expected
 
 
-@pytest.mark.all
 def test_another_batch_size_is_another_program() -> None:
     torch.manual_seed(0)
     model = Dense()
@@ -443,7 +439,7 @@ def test_the_backward_pass_switches_too() -> None:
     assert not torch.equal(found[0], found[1])
 
 
-@pytest.mark.parametrize("arithmetic", by_default(["fp32", "bf16_2_2{3}"], ["fp32"]))
+@pytest.mark.parametrize("arithmetic", ["fp32", "bf16_2_2{3}"])
 def test_the_bits_do_not_depend_on_the_number_of_threads(arithmetic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = SMALL["resnet18"]
     torch.manual_seed(0)
