@@ -220,6 +220,6 @@ class Contraction:
 def described(found: Found, id_: int, layer: str, role: str, *, phases: bool) -> Contraction:
     """The description of a contraction that was found in the IR."""
     shape, sizes = found.shape, sizes_of(found)
-    groups = (tuple(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k))
     every = tuple(sizes.get(d, -1) for d in range(len(shape.order)))
+    groups = tuple(shape.batch), tuple(shape.rows), tuple(shape.lanes), tuple(shape.k)
     return Contraction(id_, layer, str(found.fma), role, found.swap, *groups, every, phases)
