@@ -164,20 +164,17 @@ def _free_early(module: ir.Module, _: State) -> None:
 def _plan_kernels(module: ir.Module, state: State) -> None:
     if state.weights and not facts.of_arguments(module.operation, "numc.weight"):
         facts.put_arguments(module.operation, "numc.weight", {n: f"weight_{n}" for n in state.weights})
-    plan_kernels(
-        module.operation,
-        state.target.tile,
-        fast=state.fast and state.target.has_fma,
-        dot=state.target.has_dot,
-        statistics=state.statistics,
-        calibration=state.calibration,
-    )
+    plan_kernels(module.operation, _machine(state), state.fast, state.statistics, state.calibration)
 
 
 def _emit_kernels(module: ir.Module, state: State) -> None:
+    emit_kernels(module.operation, _machine(state))
+
+
+def _machine(state: State) -> Machine:
     target = state.target
     registers = 32 if "avx512f" in target.features else 16
-    emit_kernels(module.operation, Machine(target.tile.width, registers, target.has_fma, target.has_dot))
+    return Machine(target.tile.width, registers, target.tile, target.has_fma, target.has_dot)
 
 
 def _lower_numc(module: ir.Module, _: State) -> None:

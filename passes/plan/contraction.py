@@ -199,9 +199,9 @@ def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
 class Contraction:
     """What a contraction is: the attribute ``numc.contraction``.
 
-    id: its number in the program, -1 for a phase of one (skip_zeros.py). layer, role: as policies name them. batch, rows,
-    lanes, k: the linalg dimensions of each kind; sizes: of all dimensions, -1 where it is not known. phases: another
-    branch computes it by phases, where nobody watches.
+    id: its number in the program, -1 for a phase of one (skip_zeros.py). layer, role: as policies name them. batch,
+    rows, lanes, k: the linalg dimensions of each kind; sizes: of all dimensions, -1 where it is not known. phases:
+    another branch computes it by phases, where nobody watches.
     """
 
     id: int

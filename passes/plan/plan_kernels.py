@@ -1,22 +1,21 @@
-"""plan-kernels: decide everything about the code of every contraction, and write it into the IR.
+"""plan-kernels: every decision about the code of every contraction becomes an attribute.
 
-Each linalg.generic on memrefs whose body is one numc.fma moves into an ``scf.execute_region``, with what else its kernel
-computes where no value changes by it: the initial accumulators, the elementwise operation that alone reads the result,
-the padding of the lanes. The attribute ``numc.contraction`` of the region says what is computed, ``numc.plan`` how. Its
-body is ordinary linalg: the IR means the same as before.
+Each linalg.generic on memrefs whose body is one numc.fma moves into an ``scf.execute_region``, with what else its
+kernel computes where no value changes by it: the initial accumulators, the elementwise operation that alone reads the
+result, the padding of the lanes. The attribute ``numc.contraction`` of the region says what is computed, ``numc.plan``
+how. Its body is ordinary linalg: the IR means the same as before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from torch_mlir import ir
 
 from numc.compiler.support.switches import disabled
 from numc.passes import facts, linalg
-from numc.passes.kernels.micro_kernel import Kernel, Tile
+from numc.passes.kernels.micro_kernel import Kernel
 from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, described, find
@@ -34,6 +33,7 @@ from numc.passes.plan.plan import (
     PLANES,
     REGISTERS,
     UNPACKED_ROW,
+    Machine,
     OperandPlan,
     Plan,
     TilePlan,
@@ -45,21 +45,19 @@ from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
 
 def plan_kernels(
     module: ir.Operation,
-    tile: Tile,
-    *,
-    fast: bool = True,
-    dot: bool = False,
-    statistics: bool = False,
-    calibration: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+    machine: Machine,
+    fast: bool,
+    statistics: bool,
+    calibration: Mapping[int, tuple[int, int]],
 ) -> None:
-    """Plan every contraction of `module`, linalg on memrefs, in place.
+    """Decide everything about the code of every contraction, and write it into the IR.
 
-    tile: the target's. fast: cheap rounding sequences may be used. dot: the target has dot products of pairs of 16-bit
-    integers. statistics: kernels count their additions. calibration: the largest magnitudes of rows and lanes, of
-    contractions by their number, where they are not found anew in every execution.
+    fast: cheap rounding sequences may be used. statistics: kernels count their additions. calibration: the largest
+    magnitudes of rows and lanes, of contractions by their number, where they are not found anew in every execution.
     """
     with module.context, ir.Location.unknown():
-        planner = _Planner(module, tile, fast and not disabled("fast"), dot, statistics, calibration)
+        fast = fast and machine.fma and not disabled("fast")
+        planner = _Planner(module, machine, fast, statistics, calibration)
         found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
         # Paddings first: they change what the operations before them write.
         for prepared in [planner.prepared(each) for each in found]:
@@ -68,7 +66,7 @@ def plan_kernels(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A contraction, its micro-kernels and why they have this tile; how the lanes are padded if the kernel can pad them."""
+    """A contraction, its micro-kernels, why they have this tile; how lanes are padded if the kernel can do it."""
 
     found: Found
     kernel: Kernel
@@ -82,22 +80,21 @@ class _Planner:
     def __init__(
         self,
         module: ir.Operation,
-        tile: Tile,
+        machine: Machine,
         fast: bool,
-        dot: bool,
         statistics: bool,
         calibration: Mapping[int, tuple[int, int]],
     ) -> None:
-        self._tile, self._fast, self._dot, self._statistics = tile, fast, dot, statistics
-        self._calibration = calibration
+        self._machine, self._fast, self._statistics, self._calibration = machine, fast, statistics, calibration
         self._weights = {} if disabled("pack-weights") else weights_of(module)
         self._count = 0
 
     def prepared(self, found: Found) -> _Prepared:
         """Choose the tile of a contraction, and find out how its lanes are padded."""
-        tile, why = tile_for(self._tile, found)
+        tile, why = tile_for(self._machine.tile, found)
         partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
-        kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._dot, narrow, self._statistics)
+        dot = self._machine.dot_pairs
+        kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, dot, narrow, self._statistics)
         in_place = few_steps(kernel, found) and not disabled("stage-padding")
         return _Prepared(found, kernel, why, unpadded(found) if in_place else None)
 
@@ -164,7 +161,7 @@ def _layer(generic: ir.Operation) -> str:
 
 
 def _region(found: Found, first: Elementwise | None, last: Elementwise | None, padding: Padded | None) -> ir.Operation:
-    """Move a contraction into a region, with what its kernel computes besides and the buffers that nothing else uses."""
+    """Move a contraction into a region, with what its kernel computes besides and the buffers of these alone."""
     generic = found.generic
     place = generic if last is None else last.op
     with ir.InsertionPoint(place), generic.location:
