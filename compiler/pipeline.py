@@ -140,20 +140,6 @@ def _lower(module: ir.Module, state: State) -> None:
     _TO_LLVM(module, state)
 
 
-def _plan_kernels(module: ir.Module, state: State) -> None:
-    plan_kernels(
-        module.operation,
-        state.target.isa,
-        fast=state.fast,
-        statistics=state.statistics,
-        calibration=state.calibration,
-    )
-
-
-def _emit_kernels(module: ir.Module, state: State) -> None:
-    emit_kernels(module.operation, state.target.isa)
-
-
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
 STAGES: Mapping[str, Mapping[str, Pass]] = {
     # The model as it was imported, in structured operations of one kind.
@@ -207,13 +193,11 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     },
     # What was decided about every contraction, as attributes that a person can read and edit.
     "plan": {
-        "plan-kernels": Pass(
-            "Decide how every contraction is computed: tile, packing, prologue, epilogue.", _plan_kernels
-        ),
+        "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics", "calibration"),
     },
     # Contractions become calls of kernels, everything else loops over memory, in functions of their own.
     "vector": {
-        "emit-kernels": Pass("Make contractions calls of packed, tiled kernels, as their plans say.", _emit_kernels),
+        "emit-kernels": ours(emit_kernels, "target.isa"),
         "lower-numc": ours(lower_numc),  # what is left of numc is in the bodies of elementwise operations
         "lower-math": ours(lower_math),  # before loops: bodies are still easy to find
         "inline": upstream(

@@ -164,9 +164,9 @@ def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
 class Contraction:
     """What a contraction is: the attribute ``numc.contraction``.
 
-    id: its number in the program, -1 for a phase of one (skip_zeros.py). layer, role: as policies name them. batch, rows,
-    lanes, k: the linalg dimensions of each kind; sizes: of all dimensions, -1 where it is not known. phases: another
-    branch computes it by phases, where nobody watches.
+    id: its number in the program, -1 for a phase of one (skip_zeros.py). layer, role: as policies name them. batch,
+    rows, lanes, k: the linalg dimensions of each kind; sizes: of all dimensions, -1 where it is not known. phases:
+    another branch computes it by phases, where nobody watches.
     """
 
     id: int
@@ -185,6 +185,6 @@ class Contraction:
 def described(found: Found, id_: int, layer: str, role: str, *, phases: bool) -> Contraction:
     """The description of a contraction that was found in the IR."""
     shape, sizes = found.shape, sizes_of(found)
-    groups = (tuple(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k))
     every = tuple(sizes.get(d, -1) for d in range(len(shape.order)))
+    groups = tuple(shape.batch), tuple(shape.rows), tuple(shape.lanes), tuple(shape.k)
     return Contraction(id_, layer, str(found.fma), role, found.swap, *groups, every, phases)

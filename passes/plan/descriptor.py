@@ -40,9 +40,9 @@ def call_text(
 ) -> str:
     """The function ``@SELF(operands..., id, stream if it draws)``, which runs the tasks ``@<name>`` of one contraction.
 
-    operands: of rows and of lanes, one of which is packed if there is a `packing`; the streams of prologue and epilogue;
-    the output. With a plane, the operand of the lanes is what planes are made from: batches are apart as in memory,
-    lanes and k as in a plane. calibrated: the largest magnitudes of rows and lanes, if they are given.
+    operands: of rows and of lanes, one of which is packed if there is a `packing`; the streams of prologue and
+    epilogue; the output. With a plane, the operand of the lanes is what planes are made from: batches are apart as in
+    memory, lanes and k as in a plane. calibrated: the largest magnitudes of rows and lanes, if they are given.
     """
     order, draws = found.shape.order, task.kernel.fma.draws
     numbers = dict.fromkeys(("id", "stream") if draws else ("id",), "i64")

@@ -1,7 +1,7 @@
 """emit-kernels: every planned contraction becomes a call of its kernel; the functions for that join the module.
 
-Nothing is decided here: what a region and its plan (plan_kernels.py) leave open is not there. Weights that the plan packs
-at compile time become arguments of @main of their own, and those that nothing reads any more are empty.
+Nothing is decided here: what a region and its plan (plan_kernels.py) leave open is not there. Weights that the plan
+packs at compile time become arguments of @main of their own, and those that nothing reads any more are empty.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from numc.passes.plan.fusion import VIEWS, Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
 from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN, REGISTERS, UNPACKED_ROW
 from numc.passes.plan.region import Region, regions_of
-from numc.passes.plan.weights import PackedWeights, Packing, packing_of, weights_of
+from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, weights_of
 
 CONTRACTIONS = "numc.contractions"
 
@@ -42,10 +42,10 @@ CONTRACTIONS = "numc.contractions"
 class ContractionRow:
     """What the runtime's observers need to know about one kernel call: its number, operator, name and orientation.
 
-    passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies packed
-    in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory. counts: how
-    many additions of a multiply-add it can count. phases: whether it is computed by phases where nobody watches
-    (skip_zeros.py).
+    passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies
+    packed in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory.
+    counts: how many additions of a multiply-add it can count. phases: whether it is computed by phases where nobody
+    watches (skip_zeros.py).
     """
 
     id: int
@@ -61,7 +61,10 @@ class ContractionRow:
 
 
 def emit_kernels(module: ir.Operation, isa: InstructionSet) -> None:
-    """Emit the code of every planned contraction of `module`, in place. Raises NumcError for an impossible plan."""
+    """Make every planned contraction a call of its kernel, and emit the functions for that.
+
+    Raises NumcError for a plan that no kernel can follow.
+    """
     with module.context, ir.Location.unknown():
         emitter = _Emitter(module)
         for region in regions_of(module, isa):
@@ -155,7 +158,7 @@ class _Emitter:
 
 
 def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> Task:
-    """The task function of a region; `operands`: its rows and lanes, the streams of prologue and epilogue, the output."""
+    """The task function of a region; operands: rows, lanes, streams of prologue and epilogue, output."""
     plan, lanes = region.plan, set(region.found.shape.lanes)
     (prologue, first), (epilogue, _) = prologue_of(region.first), epilogue_of(region.last)
     streams = tuple(Stream(bool(o.dims() & lanes)) for o in operands[2:-1])
@@ -174,7 +177,7 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
 
 
 def _operands(region: Region) -> list[Operand]:
-    """Rows, lanes, the streams of the prologue, those of the epilogue, and the output, by the contraction's dimensions."""
+    """Rows, lanes, the streams of prologue and epilogue, and the output, by the contraction's dimensions."""
     found, first, last, padding = region.found, region.first, region.last, region.padding
     units = {d for d, size in sizes_of(found).items() if size == 1}
     edges = [_of_contraction(o, e, found).without(units) for e in (first, last) if e is not None for o in e.operands]
@@ -214,12 +217,15 @@ def _move_out(padding: Padded, region: ir.Operation) -> None:
 
 def _empty_unused(module: ir.Operation, weights: Mapping[ir.Value, int]) -> None:
     """Make the weights empty arguments that are used in packed form only."""
-    for weight in weights:
+    empty = {}
+    for weight, number in weights.items():
         _erase_dead_views(weight)
         if linalg.uses(weight) == 0 and str(ir.MemRefType(weight.type).element_type) == "f32":
             weight.set_type(ir.MemRefType.get([0], ir.F32Type.get()))
-    if weights:
+            empty[number] = True
+    if empty:
         linalg.retype(linalg.main(module))
+        facts.put_arguments(module, EMPTY, empty)
 
 
 def _erase_dead_views(value: ir.Value) -> None:

@@ -190,7 +190,7 @@ def written(op: ir.Operation) -> set[ir.Value]:
 
 
 def prologue_of(first: Elementwise | None) -> tuple[Emit, int]:
-    """The initial accumulators, with the number of values they are made from: without a prologue, the output is read."""
+    """The initial accumulators, with the number of values they are made from: by default what the output holds."""
     return (_same, 1) if first is None else (first.prologue, len(first.operands))
 
 

@@ -61,9 +61,9 @@ class Plan:
     """Everything that is decided about the code of one contraction.
 
     way: through a task. prologue, epilogue: what else the region computes, before and after. guarded: cheap rounding
-    sequences under guards. pairs: 16-bit integers are multiplied and added in pairs. counts: additions of a multiply-add
-    that are counted for statistics. tasks: what one of them computes; how large it is, is decided when the program runs.
-    why: the reasons, for the reader.
+    sequences under guards. pairs: 16-bit integers are multiplied and added in pairs. counts: additions of a
+    multiply-add that are counted for statistics. tasks: what one of them computes; how large it is, is decided when the
+    program runs. why: the reasons, for the reader.
     """
 
     tile: TilePlan
@@ -115,7 +115,8 @@ def _tile(t: TilePlan, fma: Fma, isa: InstructionSet) -> list[str]:
         )
         found.append(f"tile.partial = {list(t.partial)}: want {below}")
     if t.narrow and (t.vectors < 2 or not takes_narrow(fma)):
-        found.append(f"tile.narrow = true: only for tiles of several vectors, and not for operator '{fma}' in general")
+        one = "a tile of one vector" if t.vectors < 2 else f"operator '{fma}'"
+        found.append(f"tile.narrow = true: {one} has no form for a single vector")
     return found
 
 
@@ -129,16 +130,18 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
     if rows == lanes == AT_COMPILE_TIME:
         found.append("packing: rows and lanes are both packed at compile time: one operand can be")
     if way == REGISTERS and not kernel.joins:
-        found.append(f"way = 'registers': only where a step of '{kernel.fma}' is one FMA and a tile has several rows")
+        found.append(
+            f"way = 'registers': wants several rows, and an operator of which one step is one FMA: not '{kernel.fma}'"
+        )
     if (way == UNPACKED_ROW) != (lanes in (IN_PLACE, PADDED_PLANE)):
         found.append(
             f"way = {way!r}, packing.lanes = {lanes!r}: lanes are read unpacked by the way 'unpacked row' alone"
         )
     if way == UNPACKED_ROW and not kernel.reads_directly:
-        found.append(f"way = 'unpacked row': not with {kernel.tile.rows} rows of '{kernel.fma}': it takes one row")
+        found.append(f"way = 'unpacked row': not with tile.rows = {kernel.tile.rows} and operator '{kernel.fma}'")
     if way == UNPACKED_ROW and (depth is None or not 1 <= depth <= kernel.tile.k_block):
-        steps = "that are not known" if depth is None else f"({depth})"
-        found.append(f"way = 'unpacked row': its steps of k {steps} must be one block of tile.k_block or less")
+        steps = "an unknown number of" if depth is None else depth
+        found.append(f"way = 'unpacked row': {steps} steps of k: want from 1 to tile.k_block = {kernel.tile.k_block}")
     if plan.tasks != (PLANES if lanes == PADDED_PLANE else BLOCKS):
         wanted = PLANES if lanes == PADDED_PLANE else BLOCKS
         found.append(f"tasks = {plan.tasks!r}: with packing.lanes = {lanes!r} they are {wanted!r}")

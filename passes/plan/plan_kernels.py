@@ -1,16 +1,15 @@
-"""plan-kernels: decide everything about the code of every contraction, and write it into the IR.
+"""plan-kernels: every decision about the code of every contraction becomes an attribute.
 
-Each linalg.generic on memrefs whose body is one numc.fma moves into an ``scf.execute_region``, with what else its kernel
-computes where no value changes by it: the initial accumulators, the elementwise operation that alone reads the result,
-the padding of the lanes. The attribute ``numc.contraction`` of the region says what is computed, ``numc.plan`` how. Its
-body is ordinary linalg: the IR means the same as before.
+Each linalg.generic on memrefs whose body is one numc.fma moves into an ``scf.execute_region``, with what else its
+kernel computes where no value changes by it: the initial accumulators, the elementwise operation that alone reads the
+result, the padding of the lanes. The attribute ``numc.contraction`` of the region says what is computed, ``numc.plan``
+how. Its body is ordinary linalg: the IR means the same as before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from torch_mlir import ir
 
@@ -47,18 +46,18 @@ from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
 def plan_kernels(
     module: ir.Operation,
     isa: InstructionSet,
-    *,
-    fast: bool = True,
-    statistics: bool = False,
-    calibration: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+    fast: bool,
+    statistics: bool,
+    calibration: Mapping[int, tuple[int, int]],
 ) -> None:
-    """Plan every contraction of `module`, linalg on memrefs, in place.
+    """Decide everything about the code of every contraction, and write it into the IR.
 
-    isa: the target's instructions. fast: cheap rounding sequences may be used. statistics: kernels count their additions. calibration: the largest magnitudes of rows and lanes, of
-    contractions by their number, where they are not found anew in every execution.
+    isa: the instructions of the target. fast: cheap rounding sequences may be used. statistics: kernels count their additions. calibration: the largest
+    magnitudes of rows and lanes, of contractions by their number, where they are not found anew in every execution.
     """
     with module.context, ir.Location.unknown():
-        planner = _Planner(module, isa, fast and isa.fma and not disabled("fast"), statistics, calibration)
+        fast = fast and isa.fma and not disabled("fast")
+        planner = _Planner(module, isa, fast, statistics, calibration)
         found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
         # Paddings first: they change what the operations before them write.
         for prepared in [planner.prepared(each) for each in found]:
@@ -67,7 +66,7 @@ def plan_kernels(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A contraction, its micro-kernels and why they have this tile; how the lanes are padded if the kernel can pad them."""
+    """A contraction, its micro-kernels, why they have this tile; how lanes are padded if the kernel can do it."""
 
     found: Found
     kernel: Kernel
@@ -86,8 +85,7 @@ class _Planner:
         statistics: bool,
         calibration: Mapping[int, tuple[int, int]],
     ) -> None:
-        self._isa, self._fast, self._statistics = isa, fast, statistics
-        self._calibration = calibration
+        self._isa, self._fast, self._statistics, self._calibration = isa, fast, statistics, calibration
         self._weights = {} if disabled("pack-weights") else weights_of(module)
         self._count = 0
 
@@ -162,7 +160,7 @@ def _layer(generic: ir.Operation) -> str:
 
 
 def _region(found: Found, first: Elementwise | None, last: Elementwise | None, padding: Padded | None) -> ir.Operation:
-    """Move a contraction into a region, with what its kernel computes besides and the buffers that nothing else uses."""
+    """Move a contraction into a region, with what its kernel computes besides and the buffers of these alone."""
     generic = found.generic
     place = generic if last is None else last.op
     with ir.InsertionPoint(place), generic.location:

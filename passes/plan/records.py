@@ -1,12 +1,11 @@
 """Dataclasses of numbers, texts and each other as facts (facts.py): attributes that a person can read and edit.
 
-A dataclass is a dictionary with one entry a field; None is an entry that is left out. Reading checks names and types, and
-says in one line what is wrong.
+A dataclass is a dictionary with one entry a field; None is an entry that is left out. Reading checks names and types,
+and says in one line what is wrong.
 """
 
 from __future__ import annotations
 
-import functools
 import types
 import typing
 from collections.abc import Iterable
@@ -57,7 +56,10 @@ def put(op: ir.Operation, name: str, record: Any) -> None:
 
 
 def get(kind: type[Record], op: ir.Operation, name: str, where: str) -> Record:
-    """Return the dataclass that is the attribute `name` of an operation. Raises NumcError; its text begins with `where`."""
+    """Return the dataclass that is the attribute `name` of an operation.
+
+    Raises NumcError, whose text begins with `where`, if it is missing or wrong.
+    """
     if name not in op.attributes:
         raise NumcError(f"{where}{name}: it is missing")
     try:
@@ -83,8 +85,7 @@ def _value(kind: Any, data: Any, where: str) -> Any:
     return tuple(_value(kinds[0], each, f"{where}[{n}]") for n, each in enumerate(data))
 
 
-@functools.cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 

@@ -21,9 +21,9 @@ from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, 
 class Region:
     """One planned contraction: the operation, its attributes, and what is inside.
 
-    first, last: the operations of prologue and epilogue. padding: what pads the lanes, if the kernel does that. outside:
-    what pads them, if the plan says that the kernel does not. calibrated: the largest magnitudes of rows and lanes, if
-    they are given.
+    first, last: the operations of prologue and epilogue. padding: what pads the lanes, if the kernel does that.
+    outside: what pads them, if the plan says that the kernel does not. calibrated: the largest magnitudes of rows and
+    lanes, if they are given.
     """
 
     op: ir.Operation

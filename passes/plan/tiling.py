@@ -15,7 +15,10 @@ _FEW = 64
 
 
 def tile_for(tile: Tile, found: Found) -> tuple[Tile, str]:
-    """The micro-tile for the sizes that are known, and why: few rows leave registers for more vectors, few lanes for rows."""
+    """The micro-tile for the sizes that are known, and why.
+
+    Few rows leave registers for more vectors, few lanes for more rows.
+    """
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)

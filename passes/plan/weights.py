@@ -25,8 +25,8 @@ from numc.passes.kernels.packing.pack_arrays import packed, packed_groups
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, static_sizes
 
-#: The attributes of arguments: a weight's name, and how a packed weight is made.
-WEIGHT, PACKING = "numc.weight", "numc.packing"
+#: The attributes of arguments: a weight's name; how a packed weight is made; that a weight is used in packed form only.
+WEIGHT, PACKING, EMPTY = "numc.weight", "numc.packing", "numc.empty"
 
 Directions = tuple[tuple[int, int], ...]
 
@@ -35,10 +35,10 @@ Directions = tuple[tuple[int, int], ...]
 class Packing:
     """How a weight, an argument of @main by its number, is packed.
 
-    start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. conversion: what its
-    values need first, or nothing. groups: the conversion that follows, if its format has groups; what that depends on is
-    the largest value of the operand, which is at `origin` and along `operand`. stored: what the values are in then.
-    Conversions are texts, as in a policy.
+    start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. conversion: what
+    its values need first, or nothing. groups: the conversion that follows, if its format has groups; what that depends
+    on is the largest value of the operand, which is at `origin` and along `operand`. stored: what the values are in
+    then. Conversions are texts, as in a policy.
     """
 
     weight: int
@@ -145,8 +145,8 @@ def packings_of(module: ir.Operation) -> dict[int, Packing]:
 
 
 def empty_weights_of(module: ir.Operation) -> list[int]:
-    """The numbers of the weights among the arguments of @main that nothing reads but in packed form."""
-    return [n for value, n in weights_of(module).items() if ir.MemRefType(value.type).shape == [0]]
+    """The numbers of the weights among the arguments of @main that nothing reads but in packed form: they are empty."""
+    return list(facts.of_arguments(module, EMPTY))
 
 
 class PackedWeights:

@@ -19,7 +19,7 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Counting:
-    """Where counts go, and whether there is such a place; what a micro-kernel that can count is told, the planes first."""
+    """Where counts go; whether there is such a place; what a micro-kernel that counts is told, the planes first."""
 
     to: Value
     wanted: Value
@@ -32,9 +32,9 @@ class Frame:
 
     words: those of the context that are loaded once. memory: what is to be freed; buffers: its parts. counting: None if
     the micro-kernels cannot. row_blocks, tasks: of a batch; lane_panels: of a block. k_blocks: how many blocks of k
-    there are, at least one; last_block: the number of the last; one_block: whether it is the only one. row_pitch: from one
-    packed panel of rows to the next, in f32 numbers. observed: whether an observer wants accumulators; seen: where it
-    finds those that stay in registers, or null.
+    there are, at least one; last_block: the number of the last; one_block: whether it is the only one. row_pitch: from
+    one packed panel of rows to the next, in f32 numbers. observed: whether an observer wants accumulators; seen: where
+    it finds those that stay in registers, or null.
     """
 
     f: Function

@@ -62,8 +62,8 @@ def pack_lanes(
             arguments = (data, offsets, kc, even, first, segment, mask, f.number(vectors), to)
             found.next = f.call(f"{kernel.name}_pack_lanes", *arguments, results=_RESULTS)
         with found.otherwise():
-            arguments = (f.at(data, origin), offsets, kc, even, to)
-            found.next = f.call(f"{kernel.name}_pack_dense", *arguments, results=_RESULTS)
+            origin = f.at(data, origin)
+            found.next = f.call(f"{kernel.name}_pack_dense", origin, offsets, kc, even, to, results=_RESULTS)
     return found.results
 
 

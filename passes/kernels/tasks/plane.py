@@ -77,22 +77,22 @@ def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
             starts.append(f.at(base, offset_of(f, row.index, list(zip(outer, strides, strict=False)))))
         source, target = starts
 
-        def vector(place: Value | int, low: Value, high: Value, mask: Value | None) -> tuple[Value, Value]:
+        def vector(place: Value | int, limits: Sequence[Value], mask: Value | None) -> Sequence[Value]:
             at, to = f.at(source, place), f.at(target, place)
             value = emit_round(code, code.load(at, mask or ""), kernel.conversion("lanes"))
             if kernel.limits is not None:
-                low, high = magnitude_range(code, code.cast("bitcast", value, "i32"), low, high)
+                limits = magnitude_range(code, code.cast("bitcast", value, "i32"), limits[0], limits[1])
             code.store(value, to, mask or "")
-            return low, high
+            return limits
 
-        low, high = row.values
+        found: Sequence[Value] = row.values
         if full:
-            with f.carry(0, full, width, [low, high]) as along:
-                along.next = vector(along.index, *along.values, None)
-            low, high = along.results
+            with f.carry(0, full, width, found) as along:
+                along.next = vector(along.index, along.values, None)
+            found = along.results
         if full != length:
-            low, high = vector(full, low, high, lanes_below(f, width, f.number(length - full)))
-        row.next = low, high
+            found = vector(full, found, lanes_below(f, width, f.number(length - full)))
+        row.next = found
     low, high = row.results
     return f.function(f.reduce("minui", low), f.reduce("maxui", high))
 

@@ -6,8 +6,8 @@ from numc.passes.kernels.builder import PTR, Function
 
 PROBE = "numc_probe"
 
-# Where to; 0 for initial values and 1 for results; batch, rows and lanes: the first, how many there are in the tile and in
-# all; the tile, and how far its rows are apart.
+# Where to; 0 for initial values and 1 for results; batch, rows and lanes: the first, how many there are in the tile and
+# in all; the tile, and how far its rows are apart.
 _ARGUMENTS = {
     "to": PTR,
     **dict.fromkeys(("phase", "batch", "batches", "row", "row_count", "rows", "lane", "lane_count", "lanes"), "i64"),

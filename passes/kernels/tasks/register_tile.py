@@ -13,8 +13,8 @@ from numc.passes.kernels.tasks.interface import SELF, Task, load, stream_places
 
 REGISTER_TILE = f"{SELF}_register_tile"
 
-# What it takes: the context; packed rows and lanes, the panel of rows that comes next; where initial and final accumulators
-# are stored as well, or null; steps of k, and where the tile is.
+# What it takes: the context; packed rows and lanes, the panel of rows that comes next; where initial and final
+# accumulators are stored as well, or null; steps of k, and where the tile is.
 _ARGUMENTS = {
     **dict.fromkeys(("context", "rows", "lanes", "ahead", "seen"), PTR),
     **dict.fromkeys(("kc", "batch", "row", "lane"), "i64"),

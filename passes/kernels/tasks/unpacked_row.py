@@ -22,9 +22,9 @@ from numc.passes.kernels.values.rounding import emit_parts, emit_round
 UNPACKED_ROW = f"{SELF}_unpacked_row"
 _EXACT = f"{UNPACKED_ROW}_exact"
 
-# What it takes: the context; the operand of the lanes; the packed row; where vectors of initial and final accumulators are
-# stored as well, a tile each, or null; the place in the output and how many lanes there are; the vectors, counted from that
-# place (in a plane, rows of lanes); the ranges of magnitudes of the row and, if it is known, of the lanes.
+# What it takes: the context; the operand of the lanes; the packed row; where vectors of initial and final accumulators
+# are stored as well, a tile each, or null; the place in the output and how many lanes there are; the vectors, counted
+# from that place (in a plane, rows of lanes); the ranges of magnitudes of the row and, if it is known, of the lanes.
 _ARGUMENTS = {
     **dict.fromkeys(("context", "source", "data", "seen"), PTR),
     **dict.fromkeys(("batch", "row", "lane", "lane_count", "begin", "end"), "i64"),
@@ -145,8 +145,8 @@ class _Edge:
     ) -> None:
         """Store the results of the vector entered last, if the cheap sequence was exact; else compute them again.
 
-        magnitudes: the range of those of the lanes; again: the arguments that make it one vector; full: whether all lanes
-        are stored.
+        magnitudes: the range of those of the lanes; again: the arguments that make it one vector; full: whether all
+        lanes are stored.
         """
         f, task, code = self.f, self.task, self.code
         holds = f.int(1, "i1")
