@@ -40,7 +40,7 @@ def assemble(
     inputs, outputs = signature(imported)
     dump = Path(dump_dir) if dump_dir is not None else None
     state = pipeline.State.of(options)
-    module = module_of(imported)
+    module = module_of(imported, options)
     pipeline.run(module, state, to="numc", dump_dir=dump)
     numc_ir = pipeline.text(module)
     pipeline.run(module, state, after="numc", to="vector", dump_dir=dump)

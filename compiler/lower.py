@@ -70,20 +70,24 @@ def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
 def lowered(imported: Imported, options: Options, to: str, dump_dir: Path | None = None) -> ir.Module:
     """Return the IR of a model after stage `to`. Raises NumcError for bad input."""
     state = pipeline.State.of(options)
-    module = module_of(imported)
+    module = module_of(imported, options)
     pipeline.run(module, state, to=to, dump_dir=dump_dir)
     return module
 
 
-def module_of(imported: Imported) -> ir.Module:
+def module_of(imported: Imported, options: Options) -> ir.Module:
     """Return the module of a model, with what is known about it as attributes (passes/facts.py). Raises NumcError.
 
     On arguments of @main: `numc.weight`, a weight's name; `numc.updates`, the number of the result that may take the
-    memory. On the module: `numc.nodes` and `numc.roles`, from names of operations to what they are in the model.
+    memory. On the module: `numc.nodes` and `numc.roles`, from names of operations to what they are in the model;
+    `numc.calibration`, the numbers of contractions with the largest magnitudes of their operands, where these are given.
     """
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
     facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})
     facts.put_arguments(module.operation, "numc.updates", {n: result for result, n in imported.updates.items()})
+    facts.drop(module.operation, "numc.calibration")
+    if options.calibration:
+        facts.put(module.operation, "numc.calibration", [list(each) for each in options.calibration])
     for name, known in (("numc.nodes", imported.nodes), ("numc.roles", imported.roles)):
         facts.drop(module.operation, name)
         if known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
@@ -55,15 +55,12 @@ class State:
     fast: bool = True
     statistics: bool = False
     fold: bool = True
-    # Results of one pass, which are to become attributes.
-    calibration: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # options.py, by number
 
     @staticmethod
     def of(options: Options) -> State:
         """What `options` ask for on this machine. Raises NumcError for unknown names."""
         policy, target = options.resolved()
-        calibration = {number: (rows, lanes) for number, rows, lanes in options.calibration}
-        return State(policy, target, options.fast, options.statistics, _runs_here(), calibration)
+        return State(policy, target, options.fast, options.statistics, _runs_here())
 
 
 def _runs_here() -> bool:
@@ -193,7 +190,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     },
     # What was decided about every contraction, as attributes that a person can read and edit.
     "plan": {
-        "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics", "calibration"),
+        "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics"),
     },
     # Contractions become calls of kernels, everything else loops over memory, in functions of their own.
     "vector": {

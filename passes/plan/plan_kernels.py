@@ -8,7 +8,6 @@ how. Its body is ordinary linalg: the IR means the same as before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -48,16 +47,16 @@ def plan_kernels(
     isa: InstructionSet,
     fast: bool,
     statistics: bool,
-    calibration: Mapping[int, tuple[int, int]],
 ) -> None:
     """Decide everything about the code of every contraction, and write it into the IR.
 
-    isa: the instructions of the target. fast: cheap rounding sequences may be used. statistics: kernels count their additions. calibration: the largest
-    magnitudes of rows and lanes, of contractions by their number, where they are not found anew in every execution.
+    isa: the instructions of the target. fast: cheap rounding sequences may be used. statistics: kernels count their
+    additions. The module's `numc.calibration` lists contractions by their numbers with the largest magnitudes of rows and
+    lanes, where these are not found anew in every execution.
     """
     with module.context, ir.Location.unknown():
         fast = fast and isa.fma and not disabled("fast")
-        planner = _Planner(module, isa, fast, statistics, calibration)
+        planner = _Planner(module, isa, fast, statistics)
         found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
         # Paddings first: they change what the operations before them write.
         for prepared in [planner.prepared(each) for each in found]:
@@ -83,9 +82,9 @@ class _Planner:
         isa: InstructionSet,
         fast: bool,
         statistics: bool,
-        calibration: Mapping[int, tuple[int, int]],
     ) -> None:
-        self._isa, self._fast, self._statistics, self._calibration = isa, fast, statistics, calibration
+        self._isa, self._fast, self._statistics = isa, fast, statistics
+        self._calibration = {number: largest for number, *largest in facts.get(module, CALIBRATION, [])}
         self._weights = {} if disabled("pack-weights") else weights_of(module)
         self._count = 0
 
@@ -113,7 +112,7 @@ class _Planner:
         records.put(region, CONTRACTION, contraction)
         records.put(region, PLAN, plan)
         if number in self._calibration:
-            facts.put(region, CALIBRATION, list(self._calibration[number]))
+            facts.put(region, CALIBRATION, self._calibration[number])
 
     def _decided(self, prepared: _Prepared, first: Elementwise | None, last: Elementwise | None) -> Plan:
         found, kernel, why = prepared.found, prepared.kernel, [prepared.why]

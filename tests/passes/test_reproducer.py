@@ -67,7 +67,7 @@ def test_every_pass_does_the_same_to_a_dumped_file(name: str) -> None:
     models, options = MODELS[name]()
     state = State.of(options)
     for imported in models:
-        module = module_of(imported)
+        module = module_of(imported, options)
         after = pipeline.text(module)
         for each in PASSES:
             before = after
@@ -125,7 +125,7 @@ def test_the_command_of_a_failure_fails_alike(
     monkeypatch.setenv("NUMC_DISABLE", "fuse-elementwise")
     state = State.of(options)
     module = module_of(
-        load_file(EXAMPLES / "digits/mlp.onnx" if options.policy is None else EXAMPLES / "digits/cnn.onnx")
+        load_file(EXAMPLES / "digits/mlp.onnx" if options.policy is None else EXAMPLES / "digits/cnn.onnx"), options
     )
     for stage, passes in STAGES.items():
         for name, function in passes.items():
