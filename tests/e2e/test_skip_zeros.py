@@ -209,7 +209,7 @@ def test_the_switch_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_stays_whole(fma: str, case: Case) -> None:
     module, state = compiler.lowered(source((case,)), Options(fma=fma), "numc")
     before = str(module)
-    pipeline.STAGES["vector"]["skip-zeros"](module, state)
+    pipeline.STAGES["tensors"]["skip-zeros"](module, state)
     assert str(module) == before
 
 
