@@ -8,6 +8,7 @@ from functools import cache
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
+from numc.compiler.arithmetic.datapaths import DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS, Conversion, Format, noise_of
 from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupConversion, GroupFormat, Int
 from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
@@ -190,7 +191,7 @@ def _format(node: Token | Tree[Token]) -> Format:
 
 
 _CALLS = {
-    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, datapath={'|'.join(DATAPATHS)}, chunk=c)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",

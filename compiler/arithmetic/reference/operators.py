@@ -237,7 +237,7 @@ def _contraction(op: Fma) -> Contraction:
     """The reduction of an operator, on converted operands and a converted start."""
     if op.datapath in _INSTRUCTIONS:
         return _INSTRUCTIONS[op.datapath]
-    step = _exact_step(op) if op.datapath == "exact" else _fp32_step(op)
+    step = STEPS[op.datapath](op)
     if op.chunk is not None:
         return _chunked(op, step, op.chunk, rounder(op.acc, POINT))
 
@@ -268,7 +268,7 @@ def _chunked(op: Fma, step: Step, chunk: int, to_acc: Rounder) -> Contraction:
             partial: Value = 0
             for k in range(begin, min(begin + chunk, len(a))):
                 partial = step(a[k], b[k], partial, *noise[k])
-            total = _f32_add(total, partial)
+            total = f32_add(total, partial)
         return to_acc(total, noise[-1][1])
 
     return contract
@@ -287,7 +287,7 @@ def _f32_mul(a: Value, b: Value) -> Value:
     return _f32_fma(a, b, -0.0)  # x + -0 is x, for zeros of both signs too
 
 
-def _f32_add(x: Value, y: Value) -> Value:
+def f32_add(x: Value, y: Value) -> Value:
     return _f32_fma(x, ONE, y)
 
 
@@ -306,7 +306,7 @@ def _fp32_step(op: Fma) -> Step:
             p = _f32_fma(a[i], b[j], p)
         if to_product:
             p = to_product(p, product_noise)
-        return to_acc(_f32_add(p, c), noise)
+        return to_acc(f32_add(p, c), noise)
 
     return chain if others or to_product else single
 
@@ -371,4 +371,6 @@ def _element(a: Sequence[Parts], b: Sequence[Parts], k: int) -> tuple[Value, Val
     return (a[k][0], b[k][0]) if k < len(a) else (0, 0)
 
 
+# What a step is, of the datapaths whose reductions are one step after the other.
+STEPS: Mapping[str, Callable[[Fma], Step]] = {"fp32": _fp32_step, "exact": _exact_step}
 _INSTRUCTIONS: Mapping[str, Contraction] = {"amx_bf16": _amx_bf16, "avx512_bf16": _avx512_bf16}
