@@ -1,10 +1,12 @@
-# Two commands: `make demo` and `make test`. Both build what they need in .venv; nothing outside this folder is touched.
+# The two main commands are `make demo` and `make test`. They build what they need in .venv and touch nothing outside of this folder.
 PYTHON ?= python3
 VENV := .venv
 TORCH ?= torch==2.13.0
 RUN := $(VENV)/bin
+# The tests run in two processes; equal programs are compiled by one of them only.
+PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: demo test lint install-test bench exhaustive clean
+.PHONY: demo test test-all lint install-test bench exhaustive mutants clean
 .DEFAULT_GOAL := demo
 
 $(RUN)/python:
@@ -25,9 +27,15 @@ lint: install-test
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy src/numc
+	PYTHONPATH=src $(RUN)/lint-imports --no-cache
 
+# The default tier: all that can break a bit, 6 minutes or less on two cores.
 test: lint
-	$(RUN)/python -m pytest -q -m 'not slow' -n 2 --dist loadfile
+	$(PYTEST)
+
+# The default tier, then documentation, examples, training, wide products and full products of parameters: 20 minutes or less.
+test-all: test
+	$(PYTEST) -m 'all and not slow'
 
 # Speed next to its peers: benchmarks/results.json, then the tables and plots of docs/performance.md.
 bench: $(RUN)/python
@@ -35,9 +43,19 @@ bench: $(RUN)/python
 	$(RUN)/python -m benchmarks run
 	$(RUN)/python -m benchmarks render
 
+# The documentation as a site in site/: read site/index.html, or `python -m http.server -d site` to search it, too.
+.PHONY: docs
+docs: $(RUN)/python
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict
+
 # Every float32 input of every conversion and function: hours.
 exhaustive: install-test
 	$(RUN)/python -m pytest -q -m slow
+
+# The faults of tests/mutants.toml, one at a time in a copy of the sources: the default tier has to find each of them.
+mutants: install-test
+	$(RUN)/python tools/mutants.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,1 +1,1 @@
-"""What the arithmetic costs, next to what a user would otherwise take. ``python -m benchmarks --help``."""
+"""Measure numc's arithmetic beside the tools that a user would use otherwise. ``python -m benchmarks --help``."""

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import machine
+from benchmarks import provenance
 from benchmarks.render import render
 from benchmarks.report import TABLES
 from benchmarks.tables import rich
@@ -27,7 +27,7 @@ Section = Callable[[float, bool], list[dict[str, Any]]]
 
 
 def _sections() -> dict[str, tuple[Section, float]]:
-    """Section -> its function, and how many seconds it spends on one pair of calls that take turns."""
+    """The function of every section, and how many seconds it measures each group of calls that take turns."""
     from benchmarks import emulators, gemm, instructions, networks, processes, training
 
     return {
@@ -49,7 +49,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
 
 @click.group()
 def main() -> None:
-    """What numc's arithmetic costs, next to what a user would otherwise take."""
+    """Measure numc's arithmetic beside the tools that a user would use otherwise."""
 
 
 @main.command()
@@ -59,11 +59,11 @@ def main() -> None:
     "-o", "--output", type=click.Path(path_type=Path), default=RESULTS, help="Results; other sections in it are kept."
 )
 def run(sections: Sequence[str], quick: bool, output: Path) -> None:
-    """Measure SECTIONS (all of them if none is named), print tables, write the results as JSON."""
+    """Measure SECTIONS, or all of them if none is named; print tables and write the results as JSON."""
     known = _sections()
     if unknown := set(sections) - set(known):
         raise click.UsageError(f"no section {', '.join(sorted(unknown))}: choose from {', '.join(known)}")
-    here = machine.describe()
+    here = provenance.describe()
     results: dict[str, Any] = {"machine": here, "sections": {}}
     if sections and output.exists():
         results = json.loads(output.read_text())
@@ -75,19 +75,20 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
         start, load = time.perf_counter(), os.getloadavg()[0]
         rows = function(seconds / 4 if quick else seconds, quick)
         took = time.perf_counter() - start
-        record: dict[str, Any] = {"date": str(date.today()), "commit": machine.commit(), "quick": quick}
+        record: dict[str, Any] = {"date": str(date.today()), "commit": provenance.commit(), "quick": quick}
         record |= {"load": load, "took": round(took), "rows": rows}
         results["sections"][name] = record
         for section, table, title in TABLES.values():
             if section == name:
                 console.print(rich(title, table(rows)))
-        output.write_text(json.dumps(results, indent=1) + "\n")  # after each section: an interrupt loses one
+        # After each section, so that an interrupt loses one section at most.
+        output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 @main.command(name="render")
 @click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def render_command(results: Path) -> None:
-    """Write the marked blocks of docs/performance.md, and the plots beside it, from RESULTS."""
+    """Write the marked blocks of docs/performance.md and the plots beside it from RESULTS."""
     from benchmarks.plots import draw
 
     content = json.loads(results.read_text())

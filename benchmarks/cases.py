@@ -1,4 +1,4 @@
-"""What is measured, and the bars: data only."""
+"""What is measured, and the bars that results have to meet. This file holds data only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bar:
-    """Slowdown against torch's sgemm in the same run: what a release must keep, and what we aim at."""
+    """Slowdowns against torch's sgemm in the same run: what a release must keep, and what it should reach."""
 
     must: float
     aim: float
@@ -17,7 +17,7 @@ class Bar:
 BF16_EXACT = "fma(a=bf16,acc=bf16,datapath=exact)"
 BF16X2_EXACT = "fma(a=bf16,acc=bf16x2,datapath=exact)"
 
-#: Every operator with a bar; None: measured and explained, no bar. amx_bf16 is emulated: there is no AMX code path.
+#: Every operator with its bar. None: it is measured and has no bar. amx_bf16 is emulated, since numc emits no AMX code.
 OPERATORS: Mapping[str, Bar | None] = {
     "fp32": Bar(1.3, 1.0),
     "mp": Bar(1.3, 1.0),
@@ -46,7 +46,7 @@ OPERATORS: Mapping[str, Bar | None] = {
     "fma(a=bf16x2,acc=bf16x2,datapath=exact)": None,
 }
 
-#: The operators of whole models and of every table that is not about operators.
+#: The operators that whole models, and all tables but that of the operators, are measured with.
 FEW = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{4}", "fmac(e6m9)")
 
 #: m, n, k: two squares, and a 3x3 convolution of 64 to 64 channels over 56 x 56 pixels as a matrix product.
@@ -57,7 +57,7 @@ SQUARES = (32, 64, 128, 256, 512, 1024, 2048)
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product ``(batch, m, k) @ (batch, k, n)``; `constant`: the right operand is a weight of the model."""
+    """A matrix product ``(batch, m, k) @ (batch, k, n)``. constant: if the right operand is a weight."""
 
     m: int
     n: int
@@ -67,12 +67,12 @@ class Product:
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """The shape as tables show it."""
         shape = f"{self.m}x{self.n}x{self.k}"
         return (f"{self.batch} x " if self.batch > 1 else "") + shape + (", weight" if self.constant else "")
 
 
-#: Small and skinny products. One row of inference meets a constant weight; attention meets two activations.
+#: Small and skinny products. At inference one row is multiplied by a constant weight, in attention two activations.
 PRODUCTS = (
     Product(1, 1024, 1024, constant=True),
     Product(1, 1024, 1024),
@@ -102,7 +102,7 @@ class Conv:
 
     @property
     def padding(self) -> int:
-        """Keeps the size of the image at stride 1."""
+        """The padding that keeps the size of the image at stride 1."""
         return self.dilation * (self.kernel - 1) // 2
 
 
@@ -118,17 +118,17 @@ CONVS = (
     Conv("4x4 transposed, stride 2", 64, 32, 28, 4, stride=2, transposed=True),
 )
 
-#: A model under an emulated operator may take the operator's bar times this, times onnxruntime's fp32.
+#: A model under an emulated operator may take this many times the operator's bar, relative to onnxruntime in fp32.
 MODEL_FACTOR = 1.3
-#: fp32 itself: against onnxruntime.
+#: The bar of fp32 itself against onnxruntime.
 MODEL_FP32 = Bar(1.5, 1.0)
-#: Small shapes may take the bar times this.
+#: Small shapes may take this many times the bar.
 SKINNY_FACTOR = 2.0
 THREADS_SPEEDUP = 1.85
 MEMORY_FACTOR = 1.3
 COMPILE_SECONDS = {"cold": Bar(15, 5), "again": Bar(1.5, 1.5)}
 STARTUP_SECONDS = {"numc run": 0.35, "C program": 0.02}
-#: A training step against eager torch's.
+#: The bar of a training step against the same step of eager torch.
 TRAINING: Mapping[str, Bar] = {"fp32": Bar(2, 1.2), "bf16_1_1": Bar(4, 3), "bf16_1_2": Bar(7, 5)}
 TRAINING_OPERATORS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "1/6/9")
 TRAINING_MEMORY_FACTOR = 1.3

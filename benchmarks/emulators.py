@@ -1,4 +1,4 @@
-"""What a user would otherwise take to emulate an arithmetic, one thread each, per multiply-add."""
+"""Other ways to emulate an arithmetic, timed beside numc on one thread, per multiply-add."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numc.compiler.arithmetic.grammar import parse_fma
 
 Row = dict[str, Any]
 F32Array = native.F32Array
-TARGET = 1024  # the size all are extrapolated to, by multiply-adds
+TARGET = 1024  # times are extrapolated to products of this size by the number of multiply-adds
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,19 @@ class Emulator:
 
 
 def apytypes(a: F32Array, b: F32Array) -> F32Array:
-    """APyTypes: products and sums rounded to bf16."""
+    """Run APyTypes, which rounds products and sums to bf16."""
     x, y = (APyFloatArray.from_array(v, exp_bits=8, man_bits=7) for v in (a, b))
     with APyFloatAccumulatorContext(exp_bits=8, man_bits=7, quantization=QuantizationMode.TIES_EVEN):
         return np.asarray((x @ y).to_numpy(), np.float32)
 
 
 def fake_bf16(a: F32Array, b: F32Array) -> F32Array:
-    """Operands rounded with elementwise torch operations, then sgemm: the accumulator stays binary32."""
+    """Round the operands with elementwise torch operations, then call sgemm: the accumulator stays binary32."""
     return (_significant(torch.from_numpy(a), 8) @ _significant(torch.from_numpy(b), 8)).numpy()
 
 
 def fake_mxfp8(a: F32Array, b: F32Array) -> F32Array:
-    """The same for MXFP8 (E5M2): blocks of 32 along k share a scale."""
+    """Do the same for MXFP8 (E5M2), where blocks of 32 along k share a scale."""
     x, y = _mx(torch.from_numpy(a)), _mx(torch.from_numpy(b).T).T
     return (x @ y).numpy()
 
@@ -58,7 +58,7 @@ def _significant(x: torch.Tensor, bits: int) -> torch.Tensor:
 
 
 def _mx(x: torch.Tensor, block: int = 32, emax: int = 15, emin: int = -14, bits: int = 3) -> torch.Tensor:
-    """Quantise and dequantise rows in blocks, as OCP MX 1.0 says: the largest magnitude of a block sets the scale."""
+    """Quantise and dequantise rows in blocks by OCP MX 1.0: the largest magnitude of a block gives the scale."""
     blocks = x.unflatten(-1, (-1, block))
     shared = torch.floor(torch.log2(blocks.abs().amax(-1, keepdim=True).clamp_min(2.0**-126))) - emax
     scaled = blocks * torch.exp2(-shared)
@@ -69,7 +69,7 @@ def _mx(x: torch.Tensor, block: int = 32, emax: int = 15, emin: int = -14, bits:
 
 
 def torch_loop(a: F32Array, b: F32Array) -> F32Array:
-    """A loop over k of torch operations, each partial sum rounded through torch.bfloat16."""
+    """Loop over k with torch operations and round each partial sum through torch.bfloat16."""
     x, y = torch.from_numpy(a), torch.from_numpy(b)
     out = torch.zeros(a.shape[0], b.shape[1])
     for k in range(a.shape[1]):
@@ -78,13 +78,13 @@ def torch_loop(a: F32Array, b: F32Array) -> F32Array:
 
 
 def loop(fma: str) -> Callable[[F32Array, F32Array], F32Array]:
-    """The C++ loop for an operator of one format."""
+    """Run the C++ loop for an operator of one format."""
     fmt = parse_fma(fma).acc.format
     return lambda a, b: native.naive_matmul(a, b, fmt)
 
 
 def definition(a: F32Array, b: F32Array) -> F32Array:
-    """numc.reference: exact integers in Python, what "the bits" means."""
+    """Run numc.reference, the definition of the bits in exact integers of Python."""
     zero = np.zeros((a.shape[0], b.shape[1]), np.float32)
     return np.asarray(numc.reference.matmul(a, b, zero, "bf16_1_1"), np.float32)
 
@@ -102,7 +102,7 @@ EMULATORS = (
 
 
 def emulators(seconds: float, quick: bool) -> list[Row]:
-    """Each emulator, in turns with numc at 1024^3 under the operator it emulates."""
+    """Time each emulator, in turns with numc at 1024^3 under the operator that it emulates."""
     torch.set_num_threads(1)
     reset_thread_pool(1)
     rng = np.random.default_rng(0)

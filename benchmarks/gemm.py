@@ -15,7 +15,7 @@ from benchmarks.peers import onnxruntime_call
 
 Row = dict[str, Any]
 
-_LONG = 1_000_000  # steps: milliseconds, beside which the start of threads is short
+_LONG = 1_000_000  # steps that take milliseconds, so that starting a thread takes little of the time
 
 
 def _operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +24,7 @@ def _operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def operators(seconds: float, quick: bool) -> list[Row]:
-    """Each operator at each shape, one thread; the peak of the vector units in the same turns."""
+    """Time each operator at each shape on one thread, and in the same turns the peak rate of the vector units."""
     torch.set_num_threads(1)
     rows = []
     with graphs.folder() as folder:
@@ -66,7 +66,7 @@ def _against_sgemm(call: Call, a: np.ndarray, b: np.ndarray, seconds: float) -> 
 
 
 def sizes(seconds: float, quick: bool) -> list[Row]:
-    """Square products from small to large, one thread."""
+    """Time square products from small to large on one thread."""
     torch.set_num_threads(1)
     rows = []
     for size in SQUARES[1:5:2] if quick else SQUARES:
@@ -77,7 +77,7 @@ def sizes(seconds: float, quick: bool) -> list[Row]:
 
 
 def threads(seconds: float, quick: bool) -> list[Row]:
-    """One against two threads at 1024^3, and what the machine's processors reach together in the same turns."""
+    """Time one and two threads at 1024^3, and in the same turns what two processors reach together at best."""
     a, b = _operands(*(512,) * 3 if quick else (1024,) * 3)
     x, y = torch.from_numpy(a), torch.from_numpy(b)
     rows = []
@@ -103,7 +103,7 @@ def threads(seconds: float, quick: bool) -> list[Row]:
 
 
 def skinny(seconds: float, quick: bool) -> list[Row]:
-    """Small and skinny products against torch on the same shape; programs are compiled before, as a model would be."""
+    """Time small and skinny products against torch. The programs are compiled before, as those of models are."""
     torch.set_num_threads(1)
     rows = []
     with graphs.folder() as folder:
@@ -128,7 +128,7 @@ def skinny(seconds: float, quick: bool) -> list[Row]:
 
 
 def _call_overhead(seconds: float, folder: Any) -> Row:
-    """A program that adds two numbers: what calling from Python costs, on both sides."""
+    """Time a program that adds two numbers: the cost of a call from Python, of numc and of onnxruntime."""
     model, feeds = graphs.scalar(folder)
     program, arrays = numc.compile(model), list(feeds.values())
     x, y = (torch.from_numpy(v) for v in arrays)

@@ -1,4 +1,4 @@
-"""ONNX models made on the spot, with seeded random weights: nothing large lies in the repository."""
+"""ONNX models with random weights from a seed, made when they are needed: the repository holds no large files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Feeds = dict[str, np.ndarray]
 
 
 def folder() -> AbstractContextManager[str]:
-    """A folder for model files that goes away with the ``with`` block."""
+    """A folder for model files, which is deleted at the end of the ``with`` block."""
     return tempfile.TemporaryDirectory(prefix="numc-benchmarks-")
 
 
@@ -33,22 +33,22 @@ class Graph:
         self.inputs: Feeds = {}
 
     def input(self, name: str, shape: Sequence[int]) -> str:
-        """A float32 input; the benchmark feeds standard normal numbers."""
+        """Add a float32 input; the benchmark feeds it standard normal numbers."""
         self.inputs[name] = self.rng.standard_normal(shape).astype(np.float32)
         return name
 
     def weight(self, shape: Sequence[int], fan_in: int) -> str:
-        """Random weights that keep the scale of activations."""
+        """Add random weights that keep the scale of activations."""
         return self.constant(self.rng.standard_normal(shape) / np.sqrt(fan_in))
 
     def constant(self, value: Any, dtype: Any = np.float32) -> str:
-        """An initializer."""
+        """Add an initializer."""
         name = f"w{len(self.weights)}"
         self.weights[name] = np.asarray(value, dtype)
         return name
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one result."""
+        """Add a node with one result."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=f"{kind}_{len(self.nodes)}", **attributes))
         return name

@@ -1,4 +1,4 @@
-"""Instructions instead of seconds: counts that a busy machine does not change.
+"""Count instructions instead of seconds: other load on the machine does not change the counts.
 
 Three views. Vector operations per multiply-add in the loop that a contraction spends its time in, read from the IR
 (`inner_loop`; a test holds them to a golden file). Machine instructions of the same loop, read by objdump from the
@@ -25,14 +25,17 @@ from benchmarks.processes import c_program
 from benchmarks.zoo import MODELS
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.build import Options, build, load_source, lower
+from numc.compiler.build import build
+from numc.compiler.lower import lower
+from numc.compiler.options import Options
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
+from numc.frontends.load import load_file
 
 Row = dict[str, Any]
 MATRIX = Product(128, 128, 128)
 RUNS = ("MobileNetV2", "transformer encoder", "LSTM")  # models small enough for callgrind
-# Operations that become no instruction, or a memory operand of one.
+# Operations that LLVM turns into no instruction, or into a memory operand of one.
 FREE = ("arith.constant", "arith.bitcast", "llvm.load", "vector.broadcast", "vector.bitcast", "vector.shape_cast")
 FREE += ("llvm.bitcast",)
 
@@ -99,13 +102,13 @@ def _is_dot(op: ir.Operation) -> bool:
 
 
 def _free(op: ir.Operation) -> bool:
-    """True for what becomes no instruction: see FREE; and a negation that multiply-adds take in."""
+    """Whether an operation becomes no instruction: those of FREE, and negations that multiply-adds absorb."""
     negated = op.name == "arith.negf" and all(use.owner.name == "math.fma" for use in op.results[0].uses)
     return op.name in FREE or negated
 
 
 def _registers(op: ir.Operation, width: int) -> int:
-    """How many registers of `width` x 32 bits the widest operand or result of a vector operation fills."""
+    """The number of registers of `width` x 32 bits that the widest operand or result of a vector operation fills."""
     kinds = [v.type for v in (*op.operands, *op.results) if isinstance(v.type, ir.VectorType)]
     if op.name == "scf.yield" or not kinds:
         return 0
@@ -168,13 +171,13 @@ def executed(program: Path, runner: Path) -> int | None:
 
 
 def instructions(seconds: float, quick: bool) -> list[Row]:
-    """Counts for a matrix product under each operator, and for whole models under one."""
+    """Count the instructions of a matrix product under each operator, and of whole models under one."""
     rows = []
     objdump = shutil.which("objdump")
     with graphs.folder() as folder:
         runner = c_program(folder)
         path, _, _ = graphs.matmul(MATRIX, folder)
-        imported = load_source(path)
+        imported = load_file(path)
         for fma in list(OPERATORS)[:4] if quick else OPERATORS:
             row: Row = {"case": f"matmul {MATRIX.name}", "operator": fma}
             loop = product_loop(imported, fma, "x86-64-v4")

@@ -1,4 +1,4 @@
-"""Times of calls that take turns, so that a machine whose speed drifts, or is shared, slows them alike."""
+"""Times of calls that take turns, so that other load on the machine or a drift of its speed affects all of them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import TypeVar
 Call = Callable[[], object]
 T = TypeVar("T")
 
-# Thread pools spin for a while after their work, and would take the core of the next turn's: on more than one thread,
-# turns are seconds of PAUSE, of WARM_UP, and of samples.
+# The threads of a pool keep spinning for a while after their work, and would take processor time from the next call.
+# With more than one thread, a turn is therefore PAUSE seconds of rest, then WARM_UP seconds of untimed calls, then
+# samples.
 PAUSE, WARM_UP, TURN = 0.1, 0.05, 0.15
-SAMPLE = 2e-4  # seconds: shorter calls are repeated within a sample, so that the clock's resolution does not matter
-SHORT = 0.02  # seconds: before a sample, shorter calls run once untimed, because the others emptied the caches
+SAMPLE = 2e-4  # seconds: a sample repeats shorter calls, so that the resolution of the clock does not matter
+SHORT = 0.02  # seconds: shorter calls run once untimed before a sample, because other calls have filled the caches
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: the best and the median of the rounds."""
+    """The seconds that one call takes: the best and the median over all rounds."""
 
     best: float
     median: float
@@ -28,12 +29,12 @@ class Timing:
 
 
 def summary(samples: Sequence[float]) -> Timing:
-    """Return the timing of at least one sample."""
+    """Return the timing, given at least one sample."""
     return Timing(min(samples), statistics.median(samples), len(samples))
 
 
 def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, threads: int = 1) -> dict[str, Timing]:
-    """Time each of `calls` once a round, for `seconds` and at least `rounds` rounds.
+    """Time each of `calls` once in every round, for `seconds` seconds and at least `rounds` rounds.
 
     On one thread the time is CPU time of this process: what other processes take does not count, and turns are single
     samples. On more it is wall time.
@@ -41,7 +42,7 @@ def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, thre
     clock = time.process_time if threads == 1 else time.perf_counter
     counts = {}
     for name, call in calls.items():
-        call()  # the first call may compile, allocate, start threads
+        call()  # the first call may compile, allocate memory or start threads
         counts[name] = max(1, round(SAMPLE / max(_once(call, 1, clock), 1e-9)))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds
@@ -61,7 +62,7 @@ def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, thre
 
 
 def _for(seconds: float, call: Callable[[], T]) -> list[T]:
-    """Call for that long, at least once; returns the results."""
+    """Repeat the call for that many seconds, at least once, and return the results."""
     found = []
     end = time.perf_counter() + seconds
     while not found or time.perf_counter() < end:

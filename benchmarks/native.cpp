@@ -1,4 +1,4 @@
-// What a user would write without numc: one rounding per multiply-add, one after the other; and the machine's peak.
+// Loops that a user would write without numc, which round after every multiply-add, and the peak rate of the machine.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -17,8 +17,8 @@ inline float float_of(uint32_t bits) {
   return x;
 }
 
-// Rounds to nearest even, to `mantissa` fraction bits and normal exponents down to `emin`, with subnormals: the usual
-// routine of emulation libraries, for any format inside binary32. Overflow goes to infinity.
+// Rounds to nearest even, to `mantissa` fraction bits and normal exponents from `emin` on, with subnormals, as
+// emulation libraries do for any format inside binary32. Overflow gives infinity.
 inline float round_to(float x, int mantissa, int emin, float largest) {
   const uint32_t bits = bits_of(x), sign = bits & 0x80000000u, magnitude = bits ^ sign;
   const int exponent = static_cast<int>(magnitude >> 23) - 127;
@@ -38,8 +38,8 @@ inline float round_to(float x, int mantissa, int emin, float largest) {
 
 }  // namespace
 
-// c (m x n) = a (m x k) @ b (k x n), operands and accumulator in one format; ascending k, as numc does. A dot product per
-// output: what emulation libraries do on a CPU.
+// c (m x n) = a (m x k) @ b (k x n) with operands and accumulator in one format, in ascending order of k as in numc.
+// Every output is a dot product, as in emulation libraries for CPUs.
 extern "C" void naive_matmul(const float *a, const float *b, float *c, long m, long n, long k, int mantissa, int emin,
                              float largest) {
   for (long i = 0; i < m; ++i)
@@ -50,7 +50,7 @@ extern "C" void naive_matmul(const float *a, const float *b, float *c, long m, l
     }
 }
 
-// The same for bf16 without NaN, in the loop order and with the branch-free rounding that a compiler can vectorise.
+// The same for bf16 without NaNs, with a loop order and a rounding without branches that a compiler can vectorise.
 extern "C" void vectorised_matmul_bf16(const float *a, const float *b, float *c, long m, long n, long k) {
   for (long i = 0; i < m; ++i) {
     float *__restrict row = c + i * n;
@@ -65,14 +65,14 @@ extern "C" void vectorised_matmul_bf16(const float *a, const float *b, float *c,
   }
 }
 
-// The widest vector this build's processor has.
+// The widest vector of the processor that this is compiled for.
 #if defined(__AVX512F__)
 typedef float vec __attribute__((vector_size(64)));
 #else
 typedef float vec __attribute__((vector_size(32)));
 #endif
 
-// `steps` x 24 independent chains of vector multiply-adds; returns the number of floating-point operations.
+// Runs `steps` vector multiply-adds in each of 24 independent chains; returns the number of floating-point operations.
 extern "C" double fma_peak(long steps) {
   vec acc[24] = {};
   vec a = {}, b = {};

@@ -1,4 +1,4 @@
-"""native.cpp, compiled for this machine when it is first needed."""
+"""The C++ loops of native.cpp, compiled for this machine when they are first needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _library() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "native.so"
         subprocess.run(["g++", *FLAGS, str(SOURCE), "-o", str(built)], check=True)
-        library = ctypes.CDLL(str(built))  # stays mapped when the file goes
+        library = ctypes.CDLL(str(built))  # the library stays mapped when its file is deleted
     library.fma_peak.restype, library.fma_peak.argtypes = ctypes.c_double, [ctypes.c_long]
     shape = [ctypes.c_void_p] * 3 + [ctypes.c_long] * 3
     library.naive_matmul.restype = library.vectorised_matmul_bf16.restype = None
@@ -35,7 +35,7 @@ def _library() -> ctypes.CDLL:
 
 
 def peak(steps: int = 20000) -> float:
-    """Run multiply-adds at the rate of the vector units; returns how many floating-point operations that were."""
+    """Run multiply-adds at the peak rate of the vector units; returns the number of floating-point operations."""
     return float(_library().fma_peak(steps))
 
 
@@ -46,7 +46,7 @@ def _processors() -> ThreadPoolExecutor:
 
 
 def two_peaks(steps: int = 20000) -> float:
-    """Run what `peak` runs on two processors at the same time; returns the operations of both."""
+    """Do the same as `peak` on two processors at once; returns the number of operations of both."""
     return sum(_processors().map(peak, (steps, steps)))
 
 
@@ -60,7 +60,7 @@ def naive_matmul(a: F32Array, b: F32Array, fmt: Format) -> F32Array:
 
 
 def vectorised_matmul_bf16(a: F32Array, b: F32Array) -> F32Array:
-    """Return the same for bf16, from a loop that the C++ compiler can vectorise."""
+    """Return the same product in bf16, from a loop that the C++ compiler can vectorise."""
     (m, k), n = a.shape, b.shape[1]
     c = np.empty((m, n), np.float32)
     _library().vectorised_matmul_bf16(*_addresses(a, b, c), m, n, k)

@@ -1,4 +1,4 @@
-"""Whole models and single convolution layers against onnxruntime in fp32."""
+"""Times of whole models and of single convolution layers, against onnxruntime in fp32."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def models(seconds: float, quick: bool) -> list[Row]:
-    """Each model at batch 1 and 8, one and two threads, under each operator."""
+    """Time each model at batch 1 and 8 on one and two threads under each operator."""
     rows = []
     with graphs.folder() as folder:
         for name, make in MODELS.items():
@@ -44,7 +44,7 @@ def _model(
         if name == "transformer encoder":
             ours["torch.compile"] = _torch_call(feeds, count, theirs)
         for fma, call in ours.items():
-            # Two processors of a virtual machine are at times one core of the host, for seconds.
+            # Two processors of a virtual machine may share one core of the host for some seconds.
             length = seconds if count == 1 else 10 * seconds
             timings = in_turns({"ours": call, "onnxruntime": theirs}, seconds=length, threads=count)
             bar = model_bar(fma) if fma in FEW else None
@@ -56,7 +56,7 @@ def _model(
 
 
 def compiled(path: Path, fmas: Sequence[str]) -> dict[str, numc.runtime.Program]:
-    """Compile one model under several operators, as many at a time as there are CPUs; the files go beside the model."""
+    """Compile one model under several operators, one process for each CPU; write the programs beside the model."""
 
     def one(numbered: tuple[int, str]) -> numc.runtime.Program:
         program = path.with_suffix(f".{numbered[0]}.numc")
@@ -69,7 +69,7 @@ def compiled(path: Path, fmas: Sequence[str]) -> dict[str, numc.runtime.Program]
 
 
 def _torch_call(feeds: graphs.Feeds, threads: int, onnxruntime: Call) -> Call:
-    """torch.compile of the transformer, checked to be the network that the ONNX file holds."""
+    """Return the transformer under torch.compile, after a check that it computes what the ONNX file does."""
     import torch
 
     torch.set_num_threads(threads)
@@ -81,7 +81,7 @@ def _torch_call(feeds: graphs.Feeds, threads: int, onnxruntime: Call) -> Call:
 
 
 def convs(seconds: float, quick: bool) -> list[Row]:
-    """Each kind of convolution, one thread."""
+    """Time each kind of convolution on one thread."""
     rows = []
     with graphs.folder() as folder:
         for case in CONVS[:2] if quick else CONVS:

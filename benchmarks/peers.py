@@ -1,4 +1,4 @@
-"""onnxruntime as a callable."""
+"""Models under onnxruntime, to compare with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results as pictures."""
+"""Plots of the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _plain(operator: str) -> str:
 
 
 def operators(rows: Rows, ax: Any) -> None:
-    """Bars of slowdown per operator and shape, with the bars that must and should be met."""
+    """Draw the slowdown of each operator and shape, with the bars that must and should be met."""
     names = list(dict.fromkeys(r["operator"] for r in rows))
     shapes = list(dict.fromkeys(r["shape"] for r in rows))
     height = 0.8 / len(shapes)
@@ -54,7 +54,7 @@ def operators(rows: Rows, ax: Any) -> None:
 
 
 def sizes(rows: Rows, ax: Any) -> None:
-    """GFLOP/s over size."""
+    """Draw GFLOP/s over the size of the product."""
     for name in dict.fromkeys(r["operator"] for r in rows):
         mine = [r for r in rows if r["operator"] == name]
         ax.plot(
@@ -72,7 +72,7 @@ def sizes(rows: Rows, ax: Any) -> None:
 
 
 def threads(rows: Rows, ax: Any) -> None:
-    """Speed-up of two threads."""
+    """Draw the speed-up of two threads."""
     names = [_plain(r["operator"]) for r in rows]
     ax.bar(names, [r["speedup"] for r in rows], color=COLOURS[0], width=0.6)
     ax.axhline(rows[0]["must"], color="#b22222", label=f"must: {rows[0]['must']:g}")
@@ -83,7 +83,7 @@ def threads(rows: Rows, ax: Any) -> None:
 
 
 def models(rows: Rows, ax: Any) -> None:
-    """Ratio to onnxruntime by model; a mark is what must be met."""
+    """Draw the time of each model relative to onnxruntime; a mark shows the bar that must be met."""
     cases = list(dict.fromkeys((r["model"], r["batch"], r["threads"]) for r in rows))
     names = [n for n in dict.fromkeys(r["operator"] for r in rows) if n != "torch.compile"]
     for o, name in enumerate(names):
@@ -101,7 +101,7 @@ def models(rows: Rows, ax: Any) -> None:
 
 
 def emulators(rows: Rows, ax: Any) -> None:
-    """Time of a 1024^3 product by emulator."""
+    """Draw the time of a product of size 1024^3 under each emulator."""
     bars = [(f"{r['emulator']}: {_plain(r['operator'])}", r["seconds_1024"], r["exact"]) for r in rows]
     ours = {r["operator"]: r["numc_seconds_1024"] for r in rows if "numc_seconds_1024" in r}
     bars += [(f"numc: {name}", seconds, None) for name, seconds in ours.items()]
@@ -123,7 +123,7 @@ PLOTS: Mapping[str, tuple[Callable[[Rows, Any], None], tuple[float, float]]] = {
 
 
 def draw(sections: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write one PNG per section that has a plot into `folder`; returns the files."""
+    """Write a PNG file into `folder` for each section that has a plot; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, (plot, size) in PLOTS.items():

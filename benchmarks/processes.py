@@ -1,4 +1,4 @@
-"""What only a process of its own shows: compile time, start-up, peak memory."""
+"""What has to be measured in a separate process: compile time, start-up time and peak memory."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NUMC = (sys.executable, "-m", "numc")
 
 
 def _run(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> float:
-    """Return the seconds of a command that has to succeed."""
+    """Run a command and return how many seconds it took. Raises CalledProcessError if it fails."""
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
     return time.perf_counter() - start
 
 
 def compile_times(seconds: float, quick: bool) -> list[Row]:
-    """``numc compile`` as a process: with an empty cache, and the same model again."""
+    """Time ``numc compile`` with an empty cache, and again for the same model."""
     rows = []
     with graphs.folder() as folder:
         for name in ("light_resnet50",) if quick else MODELS:
@@ -48,7 +48,7 @@ def compile_times(seconds: float, quick: bool) -> list[Row]:
 
 
 def startup(seconds: float, quick: bool) -> list[Row]:
-    """A compiled small program: from the command line, and from C."""
+    """Time a small compiled program from the command line and from C."""
     with graphs.folder() as folder:
         program, output = f"{folder}/mlp.numc", f"{folder}/y.npz"
         _run((*NUMC, "compile", DIGITS, "--fma", "bf16_1_1", "-o", program))
@@ -66,14 +66,15 @@ def startup(seconds: float, quick: bool) -> list[Row]:
 
 
 def c_program(folder: str) -> Path:
-    """Build examples/c/run.c against the runtime in use; returns the executable."""
+    """Build examples/c/run.c with the runtime in use; returns the executable."""
     library, built = numc.runtime.library_folder(), Path(folder) / "run"
     flags = (f"-I{numc.runtime.include_folder()}", f"-L{library}", "-lnumc_runtime", f"-Wl,-rpath,{library}")
     _run(("cc", "-O2", ROOT / "examples/c/run.c", *flags, "-o", built))
     return built
 
 
-# Prints the peak memory of its process in KiB. Not getrusage: its maximum includes the parent's memory at the fork.
+# Prints the peak memory of its process in KiB. The maximum of getrusage will not do: it includes the memory that the
+# parent had at the fork.
 _PEAK = "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
 _CHILDREN = {
     "numpy": "",
@@ -88,7 +89,7 @@ session = onnxruntime.InferenceSession(sys.argv[2], options, providers=["CPUExec
 
 
 def memory(seconds: float, quick: bool) -> list[Row]:
-    """Peak resident memory of a process that loads a model and runs it three times, one thread."""
+    """Measure the peak resident memory of a process that loads a model and runs it three times on one thread."""
     rows = []
     with graphs.folder() as folder:
         for name in ("transformer encoder",) if quick else MODELS:

@@ -1,4 +1,4 @@
-"""Pages get their tables from a results file: nothing in a marked block is typed by hand."""
+"""Fills the marked blocks of pages with tables from a results file, so that no number there is typed by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.report import TABLES, bars
 from benchmarks.tables import markdown
 
 Results = Mapping[str, Any]
-FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "fma")  # those that decide what code runs
+FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "fma")  # those that decide which code runs
 BLOCK = re.compile(r"(<!-- benchmarks: (\S+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 
 
@@ -39,7 +39,7 @@ def block(name: str, results: Results) -> str:
 
 
 def machine(results: Results) -> str:
-    """Return one paragraph about what the results depend on."""
+    """Return a paragraph on the machine and the versions that the results depend on."""
     m = results["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     features = [name for name in m["features"] if name in FEATURES or name.startswith("amx")]

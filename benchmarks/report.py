@@ -1,4 +1,4 @@
-"""Each section of the results as a table."""
+"""Makes a table of each section of the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gemm(rows: Rows) -> Table:
 
 
 def _largest(mine: Mapping[str, Row], key: str) -> float:
-    """The value of `key` at the shape with the most work."""
+    """The value of `key` at the shape with the most multiply-adds."""
     return float(max(mine.values(), key=lambda row: row["sgemm_seconds"])[key])
 
 
@@ -51,7 +51,7 @@ def threads(rows: Rows) -> Table:
         )
         for r in rows
     ]
-    return Table(("operator", "1 thread", "2 threads", "speed-up", "at least", "the machine's"), tuple(body))
+    return Table(("operator", "1 thread", "2 threads", "speed-up", "at least", "speed-up of the machine"), tuple(body))
 
 
 def skinny(rows: Rows) -> Table:
@@ -75,7 +75,7 @@ def _bar(shown: str, factor: float) -> str:
 
 
 def overhead(rows: Rows) -> Table:
-    """What a call costs."""
+    """The cost of a call from Python."""
     (row,) = [r for r in rows if r["shape"] == "call overhead"]
     body = (("numc program", duration(row["seconds"])), ("torch operation", duration(row["torch_seconds"])))
     return Table(("adding two numbers", "time"), body)
@@ -121,13 +121,28 @@ def emulators(rows: Rows) -> Table:
         )
         for r in rows
     ]
-    head = ("emulator", "arithmetic", "rounds", "measured at", "ns / FMA", "1024x1024x1024", "numc", "emulator / numc")
+    head = (
+        "emulator",
+        "arithmetic",
+        "rounds",
+        "measured size",
+        "ns / FMA",
+        "1024x1024x1024",
+        "numc",
+        "emulator / numc",
+    )
     return Table(head, tuple(body), 3)
 
 
 def compile(rows: Rows) -> Table:
-    """Wall time of numc compile."""
-    return pivot(rows, ("model",), "cache", lambda r: _seconds(r), lambda name: f"{name} (s)")
+    """Wall time of ``numc compile``."""
+    return pivot(
+        rows,
+        ("model",),
+        "cache",
+        lambda r: _seconds(r),
+        lambda name: {"cold": "empty cache (s)", "again": "second time (s)"}[name],
+    )
 
 
 def _seconds(row: Row) -> str:
@@ -178,15 +193,15 @@ def training(rows: Rows) -> Table:
 
 
 def switch(rows: Rows) -> Table:
-    """What a switch of arithmetic costs."""
+    """The cost of a switch of arithmetic between two calls."""
     (row,) = [r for r in rows if "other_seconds" in r]
     missed = " ✗" if row["other_seconds"] - row["same_seconds"] > row["switch_must"] else ""
     body = (
-        ("as it is", duration(row["plain_seconds"])),
-        ("in a block, in the arithmetic of the call before", duration(row["same_seconds"])),
-        ("in a block, in another one", duration(row["other_seconds"]) + missed),
+        ("without a block", duration(row["plain_seconds"])),
+        ("in a block with the arithmetic of the previous call", duration(row["same_seconds"])),
+        ("in a block with another arithmetic", duration(row["other_seconds"]) + missed),
     )
-    return Table(("a call of a compiled layer of 4x4 weights", "time"), body)
+    return Table(("call of a compiled layer with 4x4 weights", "time"), body)
 
 
 def first_step(rows: Rows) -> Table:
@@ -204,7 +219,15 @@ def first_step(rows: Rows) -> Table:
         )
         for r in rows
     ]
-    head = ("model", "arithmetic", "first step (s)", "from the cache (s)", "numc (MiB)", "eager torch (MiB)", "ratio")
+    head = (
+        "model",
+        "arithmetic",
+        "first step, empty cache (s)",
+        "first step, full cache (s)",
+        "numc (MiB)",
+        "eager torch (MiB)",
+        "ratio",
+    )
     return Table((*head, "ratio when compiling"), tuple(body), 2)
 
 
@@ -230,10 +253,10 @@ def instructions(rows: Rows) -> Table:
 def executed(rows: Rows) -> Table:
     """Instructions of a whole run."""
     millions = [(r["case"], short(r["operator"]), number(r["executed"] / 1e6)) for r in rows if r.get("executed")]
-    return Table(("model", "operator", "million instructions (AVX2)"), tuple(millions), 2)
+    return Table(("model", "operator", "instructions (millions, AVX2)"), tuple(millions), 2)
 
 
-#: Section -> what is compared with "must", and what names a row.
+#: For each section: the measure that is compared with the bar "must", and the keys that name a row.
 MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "gemm": ("slowdown", ("operator", "shape")),
     "threads": ("speedup", ("operator",)),
@@ -249,27 +272,27 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def bars(sections: Mapping[str, Row]) -> Table:
-    """How many rows of each section meet their bar, and which is furthest from it."""
+    """For each section, how many rows meet their bar, and which row misses it by most or is closest to it."""
     body = []
     for name, (measure, keys) in MEASURES.items():
         rows = [r for r in sections.get(name, {}).get("rows", ()) if r.get("must")]
         if not rows:
             continue
         share = {n: r[measure] / r["must"] for n, r in enumerate(rows)}
-        if measure == "speedup":  # the only bar to exceed
+        if measure == "speedup":  # the only bar that results have to exceed
             share = {n: 1 / value for n, value in share.items()}
         met = sum(value <= 1 for value in share.values())
         worst = max(share, key=lambda n: share[n])
         what = [short(rows[worst][key]) if key == "operator" else _named(key, rows[worst][key]) for key in keys]
         body.append((name, str(len(rows)), str(met), ", ".join(what), number(share[worst])))
-    return Table(("section", "bars", "met", "furthest", "of its bar"), tuple(body))
+    return Table(("section", "bars", "met", "furthest from its bar", "value / bar"), tuple(body))
 
 
 def _named(key: str, value: object) -> str:
     return f"{key} {value}" if isinstance(value, int) else str(value)
 
 
-#: Block of a page -> section of the results, how it becomes a table, title on the terminal.
+#: For each block of a page: the section of the results, the function that makes the table, and its title.
 TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "gemm": ("gemm", gemm, "Slowdown against torch sgemm, one thread"),
     "sizes": ("sizes", sizes, "GFLOP/s of square products, one thread"),

@@ -1,4 +1,4 @@
-"""Results as tables: one shape for the terminal and for the pages."""
+"""Tables of results, for the terminal and for the pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """Text cells; every row has one cell a column. The first `left` columns are names, the others numbers."""
+    """A table of text: a cell for each row and column. The first `left` columns are names, the others numbers."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -21,7 +21,7 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    """Return a table for a page."""
+    """Return the table as Markdown for a page."""
     rule = ["---" if n < table.left else "---:" for n in range(len(table.columns))]
     return "\n".join("| " + " | ".join(row) + " |" for row in (table.columns, rule, *table.rows))
 
@@ -37,7 +37,7 @@ def rich(title: str, table: Table) -> RichTable:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return `value` with about three significant digits and no exponent; nothing for None."""
+    """Return `value` with about three significant digits and no exponent; an empty text for None."""
     if value is None:
         return ""
     text = f"{value:#.{digits}g}".removesuffix(".")
@@ -45,12 +45,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def against(value: float, must: float | None) -> str:
-    """Return `value`, marked where it misses its bar."""
+    """Return `value`, with a mark if it misses its bar."""
     return number(value) if must is None or value <= must else f"{number(value)} ✗"
 
 
 def duration(value: float | None) -> str:
-    """Return seconds in a unit that suits them."""
+    """Return a time in the unit that gives a readable number."""
     if value is None:
         return ""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
@@ -60,7 +60,7 @@ def duration(value: float | None) -> str:
 
 
 def short(operator: str) -> str:
-    """Return an operator's name as tables show it: long texts lose what the datapath makes plain."""
+    """Return an operator's name for tables: long texts are shortened by what the datapath implies."""
     for text, name in (
         ("fma(a=bf16x2,acc=bf16x2", "bf16_2_2{4}"),
         ("fma(a=bf16,acc=bf16x2", "bf16_1_2"),

@@ -1,4 +1,4 @@
-"""Training steps under torch.compile against eager torch: time, the first step, memory, and a switch of arithmetic."""
+"""Training steps under torch.compile against eager torch: time, first step, memory, and a switch of arithmetic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ sys.path.append(str(MODELS))
 
 
 def training(seconds: float, quick: bool) -> list[Row]:
-    """A step of ResNet-18 for 32 images of 32x32 on two threads, in turns with eager torch; and a switch."""
+    """Time a step of ResNet-18 for 32 images of 32x32 on two threads, in turns with eager torch; and a switch."""
     from train_step import training as make
     from zoo import FULL
 
@@ -43,7 +43,7 @@ def training(seconds: float, quick: bool) -> list[Row]:
     rows = []
     for operator in TRAINING_OPERATORS[:1] if quick else TRAINING_OPERATORS:
         steps = {name: make(copy.deepcopy(start), case, name) for name in (operator, "eager")}
-        steps[operator](*inputs)  # in_turns has one untimed call more, and two of them compile
+        steps[operator](*inputs)  # in_turns makes one more untimed call, and two of these calls compile
         timings = in_turns(
             {name: lambda s=step: s(*inputs) for name, step in steps.items()}, seconds=seconds, threads=2
         )
@@ -57,7 +57,7 @@ def training(seconds: float, quick: bool) -> list[Row]:
 
 
 def _switch(seconds: float) -> Row:
-    """What a call costs more when the one before it had another arithmetic: of a model that takes no time itself."""
+    """Time by how much a call takes longer if the call before it had another arithmetic, for a model of no cost."""
     compiled = torch.compile(torch.nn.Linear(4, 4), backend=numc.backend())
     x = torch.ones(1, 4)
 
@@ -74,7 +74,7 @@ def _switch(seconds: float) -> Row:
 
 
 def first_steps(seconds: float, quick: bool) -> list[Row]:
-    """A process that takes three steps: the first with an empty cache and with a full one, and its peak memory."""
+    """Time the first step of a process with an empty cache and with a full one, and measure its peak memory."""
     rows = []
     for model in ("generator3d",) if quick else ("resnet18", "mobilenet_v2", "lstm"):
         eager = _child(model, "eager", "")

@@ -1,4 +1,4 @@
-"""The networks that are measured, at a chosen batch: two that others publish or we ship, two made on the spot."""
+"""The networks that are measured, for any batch size: two that are published or shipped, two made on the spot."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from benchmarks.graphs import Feeds, Graph
 ROOT = Path(__file__).resolve().parents[1]
 RESNET50 = Path(onnx.backend.test.__file__).parent / "data" / "light" / "light_resnet50.onnx"
 
-#: Width, heads, length and depth of the transformer encoder.
+#: Width, number of heads, sequence length and number of layers of the transformer encoder.
 WIDTH, HEADS, LENGTH, DEPTH = 256, 4, 64, 6
 
 
 def resnet50(batch: int, where: str) -> tuple[Path, Feeds]:
-    """ResNet-50 of the onnx package: 224 x 224, batch normalisation as nodes, weights that fill a constant."""
+    """ResNet-50 of the onnx package: images of 224 x 224, batch normalisation as nodes, constant weights."""
     model = onnx.load(RESNET50)
     (image,) = (value for value in model.graph.input if value.name == "gpu_0/data_0")
     for value in (image, *model.graph.output):
@@ -36,7 +36,7 @@ def resnet50(batch: int, where: str) -> tuple[Path, Feeds]:
 
 
 def lstm(batch: int, where: str) -> tuple[Path, Feeds]:
-    """The two-layer LSTM of examples/models: 16 steps, 16 features, 32 cells; its batch fixed."""
+    """The two-layer LSTM of examples/models with a fixed batch: 16 steps, 16 features, 32 cells."""
     model = onnx.load(ROOT / "examples/models/lstm.onnx")
     (x,) = model.graph.input
     x.type.tensor_type.shape.dim[0].dim_value = batch
@@ -46,7 +46,7 @@ def lstm(batch: int, where: str) -> tuple[Path, Feeds]:
 
 
 def mobilenet(batch: int, where: str) -> tuple[Path, Feeds]:
-    """MobileNetV2 (Sandler et al. 2018, table 2) on 224 x 224, its batch normalisation folded as exporters do."""
+    """MobileNetV2 (Sandler et al. 2018, table 2) for 224 x 224, its batch normalisation folded as by exporters."""
     graph = Graph(f"mobilenet_{batch}")
     zero, six = graph.constant(0), graph.constant(6)
 
@@ -73,7 +73,7 @@ def mobilenet(batch: int, where: str) -> tuple[Path, Feeds]:
 
 
 def transformer(batch: int, where: str) -> tuple[Path, Feeds]:
-    """A pre-norm transformer encoder, GELU with erf; the same graph as `transformer_in_torch` with the same weights."""
+    """A pre-norm transformer encoder with GELU by erf; graph and weights are those of `transformer_in_torch`."""
     graph, w = Graph(f"transformer_{batch}"), transformer_weights()
     names = {key: graph.constant(value) for key, value in w.items()}
     head = WIDTH // HEADS
@@ -104,7 +104,7 @@ def transformer(batch: int, where: str) -> tuple[Path, Feeds]:
 
 
 def transformer_weights() -> dict[str, np.ndarray]:
-    """Seeded weights of the encoder by name: layer number, part, kind."""
+    """The random weights of the encoder by name: number of the layer, part, kind."""
     rng = np.random.default_rng(1)
     weights: dict[str, np.ndarray] = {}
 

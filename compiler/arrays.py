@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler import cache as cached
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import round_groups
+from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS
 from numc.compiler.arithmetic.reference.random import draws, stream
+from numc.compiler.options import Options
 from numc.compiler.statistics import counting
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
+from numc.runtime.container import Contents
 from numc.runtime.program import Program, seed_number
 
 F32Array = npt.NDArray[np.float32]
@@ -47,7 +51,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     seed: what stochastic roundings draw from; None draws anew at every call. Raises NumcError.
     """
     operator = parse_fma(fma).step
-    if operator.datapath not in ("fp32", "exact"):
+    if operator.datapath not in SOFTWARE_DATAPATHS:
         shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
         x, y, z = (np.broadcast_to(f32_array(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
@@ -111,9 +115,15 @@ def _run_matmul(program: Program, *arrays: F32Array, threads: int | None = None,
 
 
 def _compile(text: str, **options: Any) -> Program:
-    from numc.compiler.compile import compile
+    """A program without weights, from the cache if it is there."""
+    source, chosen = Imported(mlir=text, sources=("<numc>",)), Options(**options)
 
-    return compile(Imported(mlir=text, sources=("<numc>",)), **options)
+    def made() -> Contents:
+        from numc.compiler.assemble import assemble  # MLIR is not needed for what the cache has
+
+        return assemble(source, chosen)
+
+    return Program(cached.through(cached.entry(source, chosen, None), made)[0])
 
 
 @cache

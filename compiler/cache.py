@@ -1,7 +1,7 @@
-"""The cache of compiled programs: a folder of program files, each named by a hash of all that it was made from.
+"""The cache of compiled programs: a folder of program files, each named by a hash of everything that determines it.
 
-Processes share it without locks: files appear whole, by a rename, and equal keys have equal contents. Whatever is wrong
-with the folder or a file in it (damaged, not writable, full) makes a compilation slower, never an error.
+Processes share the folder without locks: a file appears complete, by a rename, and equal keys have equal contents. If
+the folder or a file in it is damaged, not writable or full, compilation takes longer, but does not fail.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import numc
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.switches import switched_off
-from numc.compiler.support.versions import version_of
+from numc.compiler.support.versions import own_folder, version_of
 from numc.frontends.imported import Imported
 from numc.runtime.container import VERSION, Contents, read_program, write_program
 
@@ -33,21 +32,24 @@ _DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NAME = re.compile(r"[0-9a-f]{64}\.(numc|json)")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.(numc|json)\..*\.tmp")
-_ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
+_ABANDONED = 3600.0  # seconds after which the writer of a temporary file is assumed to have died
 
 
 def folder() -> Path | None:
-    """Return NUMC_CACHE_DIR, else ``numc`` in the user's cache folder (XDG); None if there is no home."""
+    """Return NUMC_CACHE_DIR, or ``numc`` in the user's cache folder (XDG); None if the user has no home folder."""
     if given := os.environ.get("NUMC_CACHE_DIR"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # the XDG specification: a relative path is to be ignored
+    if not os.path.isabs(base):  # the XDG specification says to ignore a relative path
         base = os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base, "numc") if os.path.isabs(base) else None
 
 
 def limit() -> int:
-    """Return how many bytes the cache may take: NUMC_CACHE_SIZE, else 2 GiB; 0 is off. Raises NumcError."""
+    """Return the largest size of the cache in bytes: NUMC_CACHE_SIZE, 2 GiB by default; 0 means no cache.
+
+    Raises NumcError if NUMC_CACHE_SIZE is not a size.
+    """
     text = os.environ.get("NUMC_CACHE_SIZE", "").strip()
     if not text:
         return _DEFAULT_SIZE
@@ -59,24 +61,25 @@ def limit() -> int:
 
 @dataclass(frozen=True)
 class Entry:
-    """The place of one program: ``KEY.numc``, and ``KEY.json`` with its checksum and the files beside the model."""
+    """The two files of one program: ``KEY.numc``, and ``KEY.json`` with its hash and those of external weight files."""
 
     program: Path
 
     @property
     def about(self) -> Path:
+        """The file ``KEY.json``."""
         return self.program.with_suffix(".json")
 
     def load(self) -> Contents | None:
-        """Return the program, or None if it is not there. What is damaged is removed."""
+        """Return the program, or None if the cache does not have it. A damaged entry is removed."""
         try:
             about = json.loads(self.about.read_text(encoding="utf-8"))
             if any(_file_hash(Path(name)) != digest for name, digest in about["files"].items()):
-                return None  # a file of weights beside the model is another one now
+                return None  # a file of weights beside the model has changed
             if _file_hash(self.program) != about["sha256"]:
                 raise ValueError("damaged")
             found = read_program(self.program)
-            with contextlib.suppress(OSError):  # a read-only cache
+            with contextlib.suppress(OSError):  # a cache that cannot be written still serves
                 os.utime(self.program)
             return found
         except FileNotFoundError:
@@ -86,10 +89,10 @@ class Entry:
             return None
 
     def store(self, contents: Contents) -> None:
-        """Keep a program, and remove those unused for longest until all fit; does nothing where it cannot."""
+        """Store a program, then remove the least recently used ones until all fit. A failure to write is ignored."""
         try:
             self.program.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # The model itself is in the key.
+            # The first source is the model, whose hash is in the key.
             files = {name: _file_hash(Path(name)) for name in contents.manifest["sources"][1:]}
             write_program(self.program, contents)
             about = {"sha256": _file_hash(self.program), "files": files}
@@ -106,9 +109,9 @@ class Entry:
 def entry(
     source: str | os.PathLike[str] | Imported, options: Options, shapes: Mapping[str, tuple[int, ...]] | None
 ) -> Entry | None:
-    """Return the entry of a model (a file) or of MLIR text under these options; None where nothing is to be cached.
+    """Return the entry for a model, a file or imported text, under these options; None if nothing is to be cached.
 
-    Raises NumcError for unknown options, a bad NUMC_CACHE_SIZE, and a bad NUMC_DISABLE.
+    Raises NumcError for unknown options, a bad NUMC_CACHE_SIZE, or a bad NUMC_DISABLE.
     """
     place = folder()
     if limit() == 0 or place is None:
@@ -124,10 +127,10 @@ def entry(
         try:
             what.append(_file_hash(Path(source)))
         except OSError:
-            return None  # whoever reads the model says what is wrong
+            return None  # reading the model reports the error
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("onnx")]
-    # The program's table names the lines of the rules.
+    # Lines too: the table of layers in a program names the line of each rule.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
     how = [options.fast, options.pack_weights, options.statistics, options.calibration, sorted(switched_off())]
     chosen = [arithmetic, target.name, *how, fixed]
@@ -136,10 +139,23 @@ def entry(
 
 
 @functools.cache
+def through(found: Entry | None, make: Callable[[], Contents]) -> tuple[Contents, bool]:
+    """Return what the cache has under an entry, and True; else what `make` makes, which is stored, and False.
+
+    Without an entry, everything is made.
+    """
+    if found is not None and (known := found.load()) is not None:
+        return known, True
+    made = make()
+    if found is not None:
+        found.store(made)
+    return made, False
+
+
 def own_sources() -> str:
-    """A hash of numc's own Python files: an edited pass makes another compiler."""
+    """Return a hash of numc's own Python files and grammars, so that a changed compiler does not use old programs."""
     hashed = hashlib.sha256()
-    root = os.path.dirname(os.path.abspath(numc.__file__))
+    root = own_folder()
     for where, folders, names in os.walk(root, followlinks=True):
         folders.sort()
         for name in sorted(names):
@@ -170,7 +186,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def _files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The files of numc in the cache, those that vanish meanwhile left out."""
+    """Yield the files of the cache; a file that another process removes meanwhile is left out."""
     with contextlib.suppress(OSError), os.scandir(place) as listing:
         for item in listing:
             if _NAME.fullmatch(item.name) or _TEMPORARY.fullmatch(item.name):
@@ -181,7 +197,7 @@ def _files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
 def _evict(place: Path, most: int) -> None:
     files = list(_files(place))
     _remove(p for p, stat in files if p.name[0] == "." and stat.st_mtime < time.time() - _ABANDONED)
-    # A process that has a program mapped keeps it: the file is only gone when nobody has it open.
+    # A process that has mapped a program keeps it: the system frees the file when the last one closes it.
     total = sum(stat.st_size for _, stat in files)
     programs = ((stat.st_mtime_ns, path, stat.st_size) for path, stat in files if path.suffix == ".numc")
     for _, path, size in sorted(programs):
@@ -192,7 +208,7 @@ def _evict(place: Path, most: int) -> None:
 
 
 def info() -> dict[str, Any]:
-    """Return the folder, its limit, its size in bytes, and its programs, the one used last first."""
+    """Return the folder, the limit and the size in bytes, and the programs, the most recently used first."""
     place = folder()
     files = list(_files(place)) if place is not None else []
     rows = []
@@ -215,7 +231,7 @@ def info() -> dict[str, Any]:
 
 
 def clear() -> tuple[int, int]:
-    """Remove every program; return how many, and how many bytes became free. Raises NumcError if some stay."""
+    """Remove all programs; return their number and the number of bytes freed. Raises NumcError if files remain."""
     place = folder()
     files = list(_files(place)) if place is not None else []
     _remove(path for path, _ in files)

@@ -1,4 +1,4 @@
-"""Scales of intN from given data: a program runs on it, and its operands are watched."""
+"""Calibration: the scales of intN operands from given data, on which the program is run once."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from typing import Any
 import numpy.typing as npt
 
 from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.groups import Int
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
-from numc.passes.kernels.tasks.edges import CONTEXT
+from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
 
-# Of contractions by their number: the largest magnitudes of the operands of rows and lanes, as encodings.
+# One (number, rows, lanes) for each contraction: the bits of the largest magnitudes, as binary32, of its two operands.
 Calibration = tuple[tuple[int, int, int], ...]
 
-_WORDS = [8 * CONTEXT.index(name) for name in ("a_largest", "b_largest")]
+_WORDS = [8 * TASK_CONTEXT.word(name) for name in ("a_largest", "b_largest")]
 
 
 def check_calibrated(*fmas: Fma) -> None:
-    """Raise NumcError if no operator has something to calibrate."""
-    if not any(isinstance(fma.group, Int) for fma in fmas):
+    """Raise NumcError if none of the operators has an intN format, whose scales calibration fixes."""
+    if not any(_has_scales(fma) for fma in fmas):
         used = ", ".join(f"'{fma}'" for fma in fmas)
         raise NumcError(f"calibration: {used} has no scales to calibrate, only intN has: leave the data out")
 
 
 def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibration:
-    """Run `program` on `data`, its inputs by name, and return what the scales of its contractions depend on.
+    """Run `program` on `data`, its inputs by name, and return the largest magnitudes that the scales depend on.
 
-    Raises NumcError for data that does not fit the program.
+    Raises NumcError if the data does not fit the program, or if an operand has an infinity or a NaN.
     """
     found: dict[int, tuple[int, int]] = {}
     operators = [(c["id"], parse_fma(c["fma"]), c["swap"]) for c in program.manifest["contractions"]]
     check_calibrated(*dict.fromkeys(fma for _, fma, _ in operators))
-    channels = {number: _channels(fma, swap) for number, fma, swap in operators if isinstance(fma.group, Int)}
+    channels = {number: _channels(fma, swap) for number, fma, swap in operators if _has_scales(fma)}
 
     def observe(kernel: int, operands: int, phase: int) -> None:
         if phase == 0 and kernel in channels:
@@ -57,11 +56,19 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     return tuple((kernel, *words) for kernel, words in sorted(found.items()))
 
 
+def _has_scales(fma: Fma) -> bool:
+    """Whether an operand has a scale for the whole tensor, which data can fix."""
+    return fma.group is not None and fma.group.sums_integers
+
+
 def _channels(fma: Fma, swap: bool) -> tuple[bool, bool]:
-    """Whether the operands of rows and lanes have scales for channels, which are found anew in every execution."""
+    """Whether the operands of rows and of lanes have one scale per channel.
+
+    Such scales are computed in every execution and are not calibrated.
+    """
     assert fma.groups is not None
     a, b = (to.channel for to in fma.groups)
     return (b, a) if swap else (a, b)
 
 
-_INFINITY = 0x7F800000
+_INFINITY = 0x7F800000  # as binary32

@@ -10,11 +10,11 @@ from typing import Any
 import numpy.typing as npt
 
 from numc.compiler import cache as programs
+from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
-from numc.compiler.arithmetic.policy.text import load_policy
 from numc.compiler.options import Options
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
+from numc.frontends.load import check_alone, load_file, load_module
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
 
@@ -53,11 +53,9 @@ def compile(
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
     if not isinstance(source, (str, os.PathLike, Imported)):
-        from numc.compiler.build import load_module
-
         source = load_module(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compile")
-    elif example_inputs is not None or dynamic_shapes is not None:
-        raise NumcError(f"{source}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
+    else:
+        check_alone(source, example_inputs, dynamic_shapes)
     chosen = None if policy is None else load_policy(policy)
     options = Options(fma, ops, target, fast, chosen, pack_weights, statistics)
     if calibrate is not None:
@@ -101,13 +99,11 @@ def contents(
     imported: the source, if it is a file that has been read already. Raises NumcError for bad input.
     """
     entry = programs.entry(source, options, shapes) if cache and dump_dir is None else None
-    if entry is not None and (found := entry.load()) is not None:
-        return found, True
-    from numc.compiler.build import build, load_source
 
-    if imported is None:
-        imported = source if isinstance(source, Imported) else load_source(source, shapes)
-    built = build(imported, options, dump_dir)
-    if entry is not None:
-        entry.store(built)
-    return built, False
+    def made() -> Contents:
+        from numc.compiler.build import build  # MLIR is not needed for what the cache has
+
+        read = source if isinstance(source, Imported) else imported or load_file(source, shapes)
+        return build(read, options, dump_dir)
+
+    return programs.through(entry, made)

@@ -5,83 +5,104 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect  # noqa: F401  (registers the refback-* and tm-tensor-* passes)
 from torch_mlir.passmanager import PassManager
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.compiler.arithmetic.policy.policy import Policy
+from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError
-from numc.compiler.support.switches import disabled
-from numc.compiler.targets import Target
+from numc.compiler.support.switches import disabled, switched_off
+from numc.compiler.targets import resolve
 from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
 from numc.passes.buffers.lower_numc import lower_numc
 from numc.passes.buffers.outline import outline
 from numc.passes.buffers.parallel_loops import parallel_loops
-from numc.passes.explicit.explicit_arithmetic import escaped, explicit_arithmetic
-from numc.passes.explicit.layers_of import layers_of
+from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
 from numc.passes.explicit.run_time_checks import run_time_checks
 from numc.passes.explicit.tidy_conversions import tidy_conversions
+from numc.passes.kernels.backend import Target
 from numc.passes.llvm.checks_to_failures import checks_to_failures
+from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import packed_entry
 from numc.passes.llvm.without_fma import without_fma
-from numc.passes.plan.contractions import Contraction, contractions_to_kernels
-from numc.passes.plan.weights import Packing
+from numc.passes.plan.emit_kernels import emit_kernels
+from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.tensors.drop_unused_results import drop_unused_results
-from numc.passes.tensors.fold_constants import Folded, fold_constants
+from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
 from numc.passes.tensors.merge_products import merge_products
 from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
 from numc.passes.tensors.skip_zeros import skip_zeros
 from numc.passes.tensors.update_in_place import return_updated, update_in_place
+from numc.runtime.library import cpu_features
 
 
-@dataclass
+@dataclass(frozen=True)
 class State:
-    """What the passes are told, and what they find out on the way."""
+    """What the user asked for, as far as a pass needs it. All else that a pass needs is in the IR (passes/facts.py).
+
+    fold: whether this machine can run what it compiles, so that constants can be computed when a program is built.
+    """
 
     policy: Policy
     target: Target
     fast: bool = True
-    weights: frozenset[int] = frozenset()
-    updates: Mapping[int, int] = field(default_factory=dict)  # results that may take an input's memory, by number
     statistics: bool = False
-    fold: bool = True  # only where this machine can run what it compiles
-    calibration: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # options.py, by number
-    contractions: list[Contraction] = field(default_factory=list)
-    weight_conversions: dict[int, str] = field(default_factory=dict)
-    packings: dict[int, Packing] = field(default_factory=dict)
-    unused_weights: set[int] = field(default_factory=set)
-    failures: dict[int, str] = field(default_factory=dict)
-    nodes: Mapping[str, str] = field(default_factory=dict)  # what the operations of a name are in the model
-    roles: Mapping[str, str] = field(default_factory=dict)  # what they are for
-    decisions: dict[ir.Operation, Decision] = field(default_factory=dict)
-    numc_ir: str = ""
-    folded: Folded | None = None
+    fold: bool = True
 
-    def decide(self, module: ir.Operation) -> None:
-        """Ask the policy for the arithmetic of every operation."""
-        layers = layers_of(module, self.nodes, self.roles)
-        self.decisions = dict(zip(layers, self.policy.decide(list(layers.values())), strict=True))
-
-    def arithmetic_of(self, op: ir.Operation) -> tuple[Fma, Conversion]:
-        """The operator and the format that an operation of the model computes in."""
-        decision = self.decisions[op]
-        return decision.fma, decision.ops
+    @staticmethod
+    def of(options: Options) -> State:
+        """What `options` ask for on this machine. Raises NumcError for unknown names."""
+        policy, target = options.resolved()
+        return State(policy, target, options.fast, options.statistics, _runs_here())
 
 
-Pass = Callable[[ir.Module, State], None]
+def _runs_here() -> bool:
+    """Whether this processor can run programs for one of the targets."""
+    try:
+        return bool(resolve("host", cpu_features()))
+    except NumcError:
+        return False
 
 
-def upstream(pipeline: str) -> Pass:
-    """A pass that is a pipeline of upstream passes."""
+@dataclass(frozen=True)
+class Pass:
+    """A pass of the pipeline: what it does, in one line, and the function that does it, in place.
+
+    switch: one of support/switches.py, which leaves the pass out. text: of upstream passes, as `numc opt` takes it.
+    """
+
+    about: str
+    run: Callable[[ir.Module, State], object]
+    switch: str = ""
+    text: str = ""
+
+    def __call__(self, module: ir.Module, state: State) -> None:
+        if not (self.switch and disabled(self.switch)):
+            self.run(module, state)
+
+
+def ours(function: Callable[..., object], *asked: str, switch: str = "") -> Pass:
+    """A function of the module's operation, and of these fields of what the user asked for (``target.isa.fma``)."""
+    fields = [attrgetter(name) for name in asked]
+
+    def run(module: ir.Module, state: State) -> object:
+        return function(module.operation, *(get(state) for get in fields))
+
+    return Pass((function.__doc__ or "").strip().splitlines()[0], run, switch)
+
+
+def upstream(about: str, *passes: str) -> Pass:
+    """Passes of MLIR and torch-mlir, by their text."""
+    pipeline = ",".join(passes)
 
     def run(module: ir.Module, _: State) -> None:
         manager = PassManager.parse(f"builtin.module({pipeline})", module.context)
@@ -89,193 +110,127 @@ def upstream(pipeline: str) -> Pass:
         manager.run(module.operation)
         module.operation.verify()
 
-    return run
+    return Pass(about, run, text=pipeline)
 
 
-_cse = upstream("cse")
+_cse = upstream("Make equal operations one.", "cse")
 
 
 def _merge_equal(module: ir.Module, state: State) -> None:
-    """Equal operations are one, unless each of them draws random bits of its own."""
     if not state.policy.draws:
         _cse(module, state)
 
 
-def _run_time_checks(module: ir.Module, _: State) -> None:
-    run_time_checks(module.operation)
-
-
-def _explicit(module: ir.Module, state: State) -> None:
-    """Write every FMA operator and every rounding into the IR: those that the policy names."""
-    state.decide(module.operation)
-    explicit_arithmetic(module.operation, state.arithmetic_of)
-
-
-def _tidy(module: ir.Module, state: State) -> None:
-    state.weight_conversions = tidy_conversions(module.operation, state.weights)
-
-
-def _check(module: ir.Module, state: State) -> None:
-    """Prove that no multiply-add escaped its operator, and keep the IR in which all arithmetic is explicit."""
-    if left := escaped(module.operation):
-        raise AssertionError(f"a multiply-add has no operator: {left[0]}")
-    state.numc_ir = text(module)
-
-
-def _read_only_arguments(module: ir.Module, state: State) -> None:
-    read_only_arguments(module.operation, set(state.updates.values()))
-
-
-def _skip_zeros(module: ir.Module, _: State) -> None:
-    if not disabled("skip-zeros"):
-        skip_zeros(module.operation)
-
-
-def _drop_unused_results(module: ir.Module, _: State) -> None:
-    drop_unused_results(module.operation)
-
-
-def _fuse_elementwise(module: ir.Module, _: State) -> None:
-    if not disabled("fuse-elementwise"):
-        fuse_elementwise(module.operation)
-
-
-def _merge_products(module: ir.Module, _: State) -> None:
-    if not disabled("merge-products"):
-        merge_products(module.operation)
-
-
-def _fold_constants(module: ir.Module, state: State) -> None:
-    if state.fold and state.weights and not disabled("fold-constants"):
-        state.folded = fold_constants(module.operation, state.weights)
-        if state.folded is not None:
-            state.weights |= set(state.folded.results)
-
-
-def _separate_buffers(module: ir.Module, _: State) -> None:
-    separate_buffers(module.operation)
-
-
-def _update_in_place(module: ir.Module, state: State) -> None:
-    update_in_place(module.operation, state.updates)
-
-
-_tm_tensor_to_buffers = upstream("func.func(tm-tensor-bufferize)")
+_TM_TENSOR = upstream("", "func.func(tm-tensor-bufferize)")
 
 
 def _scatter_and_sort(module: ir.Module, state: State) -> None:
-    """Operations of tm_tensor work on buffers of their own, which no other tensor names: `restrict` says so."""
-    _tm_tensor_to_buffers(module, state)
+    _TM_TENSOR(module, state)
     for op in linalg.operations(module.operation, "bufferization.to_tensor"):
-        op.attributes["restrict"] = ir.UnitAttr.get(module.context)
+        op.attributes["restrict"] = ir.UnitAttr.get(module.context)  # no other tensor has that buffer
 
 
-def _return_updated(module: ir.Module, state: State) -> None:
-    return_updated(module.operation, state.updates)
+_TO_LLVM = upstream(
+    "",
+    "func.func(expand-strided-metadata)",
+    "lower-affine",
+    "func.func(refback-expand-ops-for-llvm,arith-expand)",
+    "canonicalize,cse",
+    "convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,convert-index-to-llvm,"
+    "convert-arith-to-llvm,convert-cf-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm",
+    "canonicalize,cse",
+    "reconcile-unrealized-casts",
+)
 
 
-def _free_early(module: ir.Module, _: State) -> None:
-    free_early(module.operation)
-
-
-def _contractions(module: ir.Module, state: State) -> None:
-    fast = state.fast and state.target.has_fma
-    found = contractions_to_kernels(
-        module.operation,
-        state.target.tile,
-        state.weights,
-        fast=fast,
-        dot=state.target.has_dot,
-        statistics=state.statistics,
-        calibration=state.calibration,
-    )
-    state.contractions, state.packings, state.unused_weights = found
-
-
-def _lower_numc(module: ir.Module, _: State) -> None:
-    lower_numc(module.operation)
-
-
-def _lower_math(module: ir.Module, _: State) -> None:
-    lower_math(module.operation, None)
-
-
-def _parallel_loops(module: ir.Module, _: State) -> None:
-    if not disabled("parallel-loops"):
-        parallel_loops(module.operation)
-
-
-def _outline(module: ir.Module, _: State) -> None:
-    outline(module.operation)
-
-
-def _checks_to_failures(module: ir.Module, state: State) -> None:
-    state.failures = checks_to_failures(module)
-
-
-def _packed_entry(module: ir.Module, _: State) -> None:
-    packed_entry(module)
-
-
-def _without_fma(module: ir.Module, state: State) -> None:
-    if not state.target.has_fma:
-        without_fma(module.operation)
+def _lower(module: ir.Module, state: State) -> None:
+    locate_arguments(module.operation)  # else a dumped file would be lowered to other locations
+    _TO_LLVM(module, state)
 
 
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
 STAGES: Mapping[str, Mapping[str, Pass]] = {
+    # The model as it was imported, in structured operations of one kind.
     "linalg": {
-        # Named contractions become linalg.generic, which we rewrite.
-        "generalize": upstream("func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops),canonicalize"),
-        "run-time-checks": _run_time_checks,  # while padding and concatenation are operations, with sizes to check
+        "generalize": upstream(
+            "Write elementwise operations and named contractions as linalg.generic.",
+            "func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops)",
+            "canonicalize",
+        ),
+        "run-time-checks": ours(run_time_checks),  # while padding and concatenation are operations with sizes to check
         "pad-and-concat": upstream(
-            "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat,linalg-generalize-named-ops),"
-            "canonicalize"
+            "Write padding and concatenation as insertions of slices.",
+            "func.func(refback-generalize-tensor-pad,refback-generalize-tensor-concat,linalg-generalize-named-ops)",
+            "canonicalize",
         ),
-        "merge-equal": _merge_equal,
+        "merge-equal": Pass(
+            "Make equal operations one, unless each of them draws random bits of its own.", _merge_equal
+        ),
     },
+    # All arithmetic is explicit: every operator, every rounding, every order of accumulation.
     "numc": {
-        "explicit-arithmetic": _explicit,
-        "tidy-conversions": _tidy,  # after everything is explicit: only then is every use of a weight known
-        "check-arithmetic": _check,
+        "explicit-arithmetic": ours(explicit_arithmetic, "policy"),
+        "tidy-conversions": ours(tidy_conversions),  # once all is explicit: only then is every use of a weight known
+        "check-arithmetic": ours(check_arithmetic),
     },
-    "vector": {
-        "skip-zeros": _skip_zeros,
-        "drop-unused-results": _drop_unused_results,
-        "fuse-elementwise": _fuse_elementwise,  # while values are tensors: who reads what is plain to see
-        "merge-products": _merge_products,  # after fusion: transposed slices are read in place
-        "fold-constants": _fold_constants,  # after fusion: what became an index map needs no constant
-        "read-only-arguments": _read_only_arguments,
-        "separate-buffers": _separate_buffers,  # no cse from here to bufferize: it would merge them again
-        "update-in-place": _update_in_place,
-        "scatter-and-sort": _scatter_and_sort,
+    # Fewer operations on tensors, while it is plain to see who reads what.
+    "tensors": {
+        "skip-zeros": ours(skip_zeros, switch="skip-zeros"),
+        "drop-unused-results": ours(drop_unused_results),
+        "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),
+        "merge-products": ours(
+            merge_products, switch="merge-products"
+        ),  # after fusion: transposed slices are read in place
+        # After fusion: what became an index map needs no constant.
+        "fold-constants": ours(fold_constants, "fold", switch="fold-constants"),
+        "read-only-arguments": ours(read_only_arguments),
+        "separate-buffers": ours(separate_buffers),  # no cse from here to bufferize: it would merge them again
+        "update-in-place": ours(update_in_place),
+    },
+    # Tensors become buffers.
+    "buffers": {
+        "scatter-and-sort": Pass("Give scatters and sorts buffers of their own.", _scatter_and_sort),
         "bufferize": upstream(
-            "convert-shape-to-std,eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
+            "Give tensors memory: buffers, and where they are freed.",
+            "convert-shape-to-std",
+            "eliminate-empty-tensors",
+            "func.func(empty-tensor-to-alloc-tensor)",
             "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map"
-            " allow-return-allocs-from-loops=true},refback-mlprogram-bufferize,buffer-deallocation-pipeline,"
-            "convert-bufferization-to-memref,canonicalize,cse"
+            " allow-return-allocs-from-loops=true}",
+            "refback-mlprogram-bufferize",
+            "buffer-deallocation-pipeline",
+            "convert-bufferization-to-memref,canonicalize,cse",
         ),
-        "return-updated": _return_updated,
-        "free-early": _free_early,
-        "contractions-to-kernels": _contractions,  # on buffers: kernels address memory
-        "lower-numc": _lower_numc,  # what is left of numc lives in elementwise bodies
-        "lower-math": _lower_math,  # before loops, so that bodies are still easy to find
-        "inline": upstream("inline{default-pipeline=}"),
-        "copies": upstream("func.func(refback-munge-memref-copy)"),  # as linalg.generic, to be outlined like the rest
-        "parallel-loops": _parallel_loops,
-        "outline": _outline,  # after inlining: bodies are complete, equal ones become equal functions
+        "return-updated": ours(return_updated),
+        "free-early": ours(free_early),
     },
-    "llvm": {
-        "checks-to-failures": _checks_to_failures,
-        "loops": upstream("func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)"),
-        "packed-entry": _packed_entry,  # on memrefs still: their static sizes stay known
-        "without-fma": _without_fma,
-        "lower": upstream(
-            "func.func(expand-strided-metadata),lower-affine,func.func(refback-expand-ops-for-llvm,arith-expand),"
-            "canonicalize,cse,convert-vector-to-scf,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,"
-            "convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,"
-            "canonicalize,cse,reconcile-unrealized-casts"
+    # What was decided about every contraction, as attributes that a person can read and edit.
+    "plan": {
+        "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics"),
+    },
+    # Contractions become calls of kernels, everything else loops over memory, in functions of their own.
+    "vector": {
+        "emit-kernels": ours(emit_kernels, "target.isa"),
+        "lower-numc": ours(lower_numc),  # what is left of numc is in the bodies of elementwise operations
+        "lower-math": ours(lower_math),  # before loops: bodies are still easy to find
+        "inline": upstream(
+            "Put the sequences of roundings and multiply-adds in their places.", "inline{default-pipeline=}"
         ),
+        # As linalg.generic, to be outlined like the rest.
+        "copies": upstream("Write copies of buffers as linalg.generic.", "func.func(refback-munge-memref-copy)"),
+        "parallel-loops": ours(parallel_loops, switch="parallel-loops"),
+        "outline": ours(outline),  # after inlining: bodies are complete, so that equal ones become equal functions
+    },
+    # The dialect of LLVM.
+    "llvm": {
+        "checks-to-failures": ours(checks_to_failures),
+        "loops": upstream(
+            "Make loops of the linalg operations that are left.",
+            "func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)",
+        ),
+        "packed-entry": ours(packed_entry),  # on memrefs still: their static sizes stay known
+        "without-fma": ours(without_fma, "target.isa.fma"),
+        "lower": Pass("Convert everything to the dialect of LLVM.", _lower, text=_TO_LLVM.text),
     },
 }
 
@@ -287,13 +242,14 @@ def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", d
     which `numc opt --from STAGE` resumes. Raises CompilerBug when a pass fails; the IR before it is kept.
     """
     names = list(STAGES)
-    count = 0
-    for stage in names[names.index(after) + 1 if after else 0 : names.index(to) + 1]:
+    first = names.index(after) + 1 if after else 0
+    number = sum(len(STAGES[stage]) for stage in names[:first])
+    for stage in names[first : names.index(to) + 1]:
         for name, function in STAGES[stage].items():
             run_pass(name, function, module, state)
-            count += 1
+            number += 1
             if dump_dir:
-                (dump_dir / f"{count:02}-{stage}-{name}.mlir").write_text(text(module))
+                (dump_dir / f"{number:02}-{stage}-{name}.mlir").write_text(text(module))
         if dump_dir:
             (dump_dir / f"{stage}.mlir").write_text(text(module))
 
@@ -309,21 +265,25 @@ def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None
         folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
         (folder / "before.mlir").write_text(before.get_asm(enable_debug_info=True))
         reason = str(error).strip().splitlines()
-        command = ["numc", "opt", f"{folder}/before.mlir", "--passes", name, *_arithmetic(state.policy, folder)]
-        command += ["--target", state.target.name]
+        command = ["numc", "opt", f"{folder}/before.mlir", "--passes", name, *_asked(state, folder)]
+        if off := switched_off():
+            command = ["env", f"NUMC_DISABLE={','.join(sorted(off))}", *command]
         raise CompilerBug(
             f"pass '{name}' failed: {' '.join(reason[:2]) or type(error).__name__}; "
             f"reproduce with: {shlex.join(command)}"
         ) from error
 
 
-def _arithmetic(policy: Policy, folder: Path) -> list[str]:
-    """The options that mean a policy; one that is not plain is written to `folder`."""
-    if policy.is_plain:
-        fma, ops = policy.default
-        return ["--fma", str(fma), "--ops", str(ops)]
-    (folder / "policy").write_text(str(policy), encoding="utf-8")
-    return ["--policy", f"{folder}/policy"]
+def _asked(state: State, folder: Path) -> list[str]:
+    """The options of `numc opt` that ask for the same; a policy that is not plain is written to `folder`."""
+    if state.policy.is_plain:
+        fma, ops = state.policy.default
+        options = ["--fma", str(fma), "--ops", str(ops)]
+    else:
+        (folder / "policy").write_text(str(state.policy), encoding="utf-8")
+        options = ["--policy", f"{folder}/policy"]
+    options += ["--target", state.target.name]
+    return options + ["--statistics"] * state.statistics + ["--no-fast"] * (not state.fast)
 
 
 def text(module: ir.Module) -> str:

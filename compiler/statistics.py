@@ -1,4 +1,4 @@
-"""Statistics of arithmetic at work: what `numc run --stats` and `numc.collect_stats` find out (docs/statistics.md)."""
+"""The records of `numc run --stats` and `numc.collect_stats` (docs/statistics.md)."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.support.errors import NumcError, did_you_mean
 
 WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
-"""What there is to ask for."""
+"""The statistics that can be asked for."""
 LAST_BIN = 31
-"""In a histogram of swamping, the exponent differences from here on."""
+"""The last bin of a histogram of swamping, which also counts all larger differences of exponents."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """``counts[n]`` is how often ``low + n`` occurred."""
+    """Counts of integers: ``counts[n]`` is how often ``low + n`` occurred."""
 
     low: int
     counts: tuple[int, ...]
 
     @property
     def total(self) -> int:
-        """All occurrences."""
+        """The number of all occurrences."""
         return sum(self.counts)
 
     def items(self) -> list[tuple[int, int]]:
-        """Return the values that occurred and how often."""
+        """Return pairs of a value that occurred and its count, in ascending order."""
         return [(self.low + n, count) for n, count in enumerate(self.counts) if count]
 
     def trimmed(self) -> Histogram:
-        """The same without zeros at the ends."""
+        """Return the same histogram without empty bins at both ends."""
         found = self.items()
         if not found:
             return Histogram(0, ())
@@ -44,7 +44,7 @@ class Histogram:
         return Histogram(first, self.counts[first - self.low : last + 1 - self.low])
 
     def __add__(self, other: Histogram) -> Histogram:
-        """The histogram of both."""
+        """Return the histogram of both together."""
         if not self.counts or not other.counts:
             return self if self.counts else other
         low = min(self.low, other.low)
@@ -57,11 +57,12 @@ class Histogram:
 
 @dataclass(frozen=True)
 class TensorStatistics:
-    """What a tensor holds, over all executions.
+    """Counts over the elements of one tensor, summed over all executions.
 
-    subnormals: 0 < abs(x) < 2^Emin of `format`. overflows: finite, beyond the largest number of `format`. exponents:
-    floor(log2(abs(x))) of all finite numbers but zeros. most: the largest fraction that an execution had, by name
-    (zeros, subnormals, infinities, nans, overflows).
+    elements: their number. zeros, infinities, nans: how many elements are such. subnormals: 0 < abs(x) < 2^emin of
+    `format`. overflows: finite, but larger in magnitude than the largest number of `format`. exponents: the histogram
+    of floor(log2(abs(x))) over finite numbers other than zero. format: the name of the format. most: by name of a
+    count, its largest fraction in any one execution.
     """
 
     elements: int
@@ -76,25 +77,25 @@ class TensorStatistics:
 
     @property
     def subnormal_fraction(self) -> float:
-        """Subnormals of all elements."""
+        """The fraction of all elements that are subnormal."""
         return self.fraction("subnormals")
 
     def fraction(self, name: str) -> float:
-        """The fraction of all elements that are zeros, subnormals, infinities, nans or overflows."""
+        """Return the fraction of all elements that `name` counts: zeros, subnormals, infinities, nans or overflows."""
         return int(getattr(self, name)) / self.elements if self.elements else 0.0
 
     @property
     def ranges_used(self) -> int:
-        """How many different exponents occur."""
+        """The number of different exponents."""
         return len(self.exponents.items())
 
     @property
     def bits_used(self) -> int:
-        """How many bits tell that many exponents apart."""
+        """The number of bits of a code that distinguishes that many exponents."""
         return max(0, self.ranges_used - 1).bit_length()
 
     def __add__(self, other: TensorStatistics) -> TensorStatistics:
-        """The statistics of both: of one tensor in several executions."""
+        """Return the statistics of both together, of one tensor in several executions."""
         sums = {n: getattr(self, n) + getattr(other, n) for n in ("elements", "exponents", *FRACTIONS)}
         most = {n: max(self.most.get(n, 0.0), other.most.get(n, 0.0)) for n in {*self.most, *other.most}}
         return TensorStatistics(**sums, format=self.format, most=most)
@@ -105,13 +106,14 @@ FRACTIONS = ("zeros", "subnormals", "infinities", "nans", "overflows")
 
 @dataclass(frozen=True)
 class LayerStatistics:
-    """What one contraction did, over all executions.
+    """The statistics of one contraction, over all executions.
 
-    layer, role, position, fma: as in the table of a policy. fmas: multiply-adds, of which the fraction `sampled` was
-    looked at for `swamping`, the histogram of abs(exponent(p) - exponent(c)) over the additions p + c of two numbers
-    that are finite and not zero, its last bin `LAST_BIN` and more; None if not asked for, or if `note` says why not.
-    adds: all additions that were looked at. tensors: ``a`` and ``b`` as the operator names them, and ``result``, the
-    accumulators. rounding: the sums of (x - r)^2 and of r^2, r being the same sum in fp32.
+    layer, role, position, fma: as in the table of a policy. fmas: the number of multiply-adds. sampled: the fraction of
+    them that was observed for `swamping`. swamping: the histogram of abs(exponent(p) - exponent(c)) over the additions
+    p + c in which both are finite and not zero; its last bin is LAST_BIN and counts all larger differences too. It is
+    None if it was not asked for, or if `note` gives a reason. adds: the number of additions observed.
+    tensors: of ``a`` and ``b``, as the operator names its operands, and of ``result``, the accumulators. rounding: the
+    sums of (x - r)^2 and of r^2, where x are the results and r those of the same contraction in fp32.
     """
 
     layer: str
@@ -128,9 +130,10 @@ class LayerStatistics:
     adds: int = 0
 
     def without_swamping(self, k: int) -> float:
-        """The fraction of FMAs whose exponents differ by at most `k`, the explicit bits of a significand.
+        """Return the fraction of additions whose exponents differ by at most `k`, the explicit bits of a significand.
 
-        An addition with a zero is without swamping. Raises NumcError where swamping was not counted, or not up to `k`.
+        An addition with a zero counts as one without swamping. Raises NumcError if swamping was not counted, or if `k`
+        is not below LAST_BIN.
         """
         if self.swamping is None:
             raise NumcError(f"layer '{self.layer}': swamping was not counted{f': {self.note}' if self.note else ''}")
@@ -142,7 +145,7 @@ class LayerStatistics:
 
     @property
     def relative_error(self) -> float | None:
-        """Squared rounding error over squares; None where it was not asked for."""
+        """The sum of squared rounding errors divided by the sum of squares; None if it was not asked for."""
         if self.rounding is None:
             return None
         error, size = self.rounding
@@ -150,7 +153,7 @@ class LayerStatistics:
 
     @property
     def instructions(self) -> Mapping[str, int]:
-        """Multiplications, additions and roundings, by the definition of the operator."""
+        """The numbers of multiplications, additions and roundings in the definition of the operator, by format."""
         from numc.compiler.arithmetic.grammar import parse_fma  # not needed to run a program
 
         fma = parse_fma(self.fma)
@@ -167,7 +170,7 @@ class LayerStatistics:
 
 
 def _part(conversion: Any) -> str:
-    """The format of one multiplier's operand."""
+    """Return the name of the format of one operand of a multiplier."""
     if isinstance(conversion, Conversion) and conversion.format.parts > 1:
         return "bf16"
     return str(conversion).partition(":")[0]
@@ -175,14 +178,14 @@ def _part(conversion: Any) -> str:
 
 @dataclass(frozen=True)
 class Statistics:
-    """The statistics of the contractions of a program, or of all that ran in a block of `numc.collect_stats`."""
+    """The statistics of the contractions of a program, or of all programs in a block of `numc.collect_stats`."""
 
     rows: tuple[LayerStatistics, ...]
     what: tuple[str, ...] = WHAT
     sample: Fraction = Fraction(1)
 
     def fma_mix(self) -> dict[str, float]:
-        """Return the fraction of all multiply-adds that each operator computed."""
+        """Return, for each operator, the fraction of all multiply-adds that it computed."""
         total = sum(row.fmas for row in self.rows)
         found: dict[str, int] = {}
         for row in self.rows:
@@ -190,7 +193,7 @@ class Statistics:
         return {fma: count / total for fma, count in found.items()} if total else {}
 
     def instruction_mix(self) -> dict[str, int]:
-        """Return how many multiplications, additions and roundings there were, by format."""
+        """Return the numbers of multiplications, additions and roundings, by format."""
         found: dict[str, int] = {}
         for row in self.rows:
             for name, count in row.instructions.items():
@@ -198,7 +201,7 @@ class Statistics:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return it in types that JSON has."""
+        """Return the statistics in types that JSON has."""
         rows = []
         for row in self.rows:
             one = {f.name: getattr(row, f.name) for f in fields(row)}
@@ -213,7 +216,7 @@ class Statistics:
 
     @classmethod
     def from_json(cls, data: str | Mapping[str, Any]) -> Statistics:
-        """Return what `to_json` was made from; `data` may be the text of it. Raises NumcError for anything else."""
+        """Return the statistics that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
             given = json.loads(data) if isinstance(data, str) else data
             rows = []
@@ -232,9 +235,9 @@ class Statistics:
             raise NumcError(f"not the JSON of statistics ({error}): want what Statistics.to_json returns") from None
 
     def write_tensorboard(self, folder: str | os.PathLike[str], step: int = 0) -> None:
-        """Write scalars and histograms for TensorBoard. step: of the training these statistics are from.
+        """Write scalars and histograms for TensorBoard into `folder`; `step` is the number of the training step.
 
-        Raises NumcError where tensorboard is not installed or `folder` cannot be written.
+        Raises NumcError if tensorboard is not installed or `folder` cannot be written.
         """
         if find_spec("tensorboard") is None or find_spec("torch") is None:
             raise NumcError("write_tensorboard: tensorboard or torch is not installed: pip install tensorboard torch")
@@ -297,7 +300,7 @@ def _write_histogram(writer: Any, tag: str, histogram: Histogram, step: int) -> 
 
 
 def chosen(what: str | Iterable[str]) -> tuple[str, ...]:
-    """Return what was asked for, in the order of `WHAT`. Raises NumcError for unknown names, and for none."""
+    """Return the names of the statistics asked for, in the order of WHAT. Raises NumcError for other names or none."""
     names = [n.strip() for n in what.split(",")] if isinstance(what, str) else list(what)
     names = [n for n in names if n]
     for name in names:
@@ -309,7 +312,7 @@ def chosen(what: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def sampling(text: str | float | Fraction) -> Fraction:
-    """Return a fraction of the form 1/n. Raises NumcError for anything else."""
+    """Return a fraction of the form 1/n, given as a text or a number. Raises NumcError for anything else."""
     try:
         found = Fraction(text)
     except (ValueError, TypeError, ZeroDivisionError):
@@ -321,9 +324,9 @@ def sampling(text: str | float | Fraction) -> Fraction:
 
 MAX_SAMPLE = 1 << 20
 COUNTING: list[None] = []
-"""As long as the blocks of numc.collect_stats that count swamping."""
+"""One item for each active block of numc.collect_stats that counts swamping."""
 
 
 def counting() -> bool:
-    """Whether what is compiled now has to be able to count."""
+    """Whether programs that are compiled now have to be able to count swamping."""
     return bool(COUNTING)

@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.codes import join
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.groups import Bfp, GroupFormat, Int, Mx
+from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arrays import F32Array
-from numc.compiler.pack import integer_bytes, pack
+from numc.compiler.pack import element_bytes, pack
 from numc.compiler.support.errors import NumcError
-from numc.passes.kernels.packing.layout import Layout, unpacked
+from numc.passes.kernels.packing.layout import Layout
+from numc.passes.kernels.packing.pack_arrays import unpacked
 from numc.runtime.storage import Encoding, Panels, Storage
 
 Bytes = npt.NDArray[np.uint8]
@@ -25,10 +26,11 @@ def narrow(
 ) -> tuple[Storage, Bytes] | None:
     """Return how to store a weight in the bytes of `fmt`, and these bytes; None where it is to stay as it is.
 
-    memory: the weight as the program's code reads it, its values in the format already, of intN the integers.
+    memory: the weight as the program's code reads it, its values in the format already, or integers where those are
+    summed.
     shape: that of the values, (batches, rows or lanes, k) where there is a layout; groups run along the last axis.
-    A weight stays float32 where the bytes are not fewer, and where expanding them would change a bit: a NaN with a
-    payload, a format without NaN.
+    A weight stays float32 where the bytes are not fewer, where the runtime does not read them, and where expanding them
+    would change a bit: a NaN with a payload, a format without NaN.
     """
     if not math.prod(shape) or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
         return None
@@ -43,7 +45,7 @@ def narrow(
         encoding, stored = _encoded(np.ascontiguousarray(values).reshape(-1, depth), fmt)
         if layout is not None:
             encoding = replace(encoding, parts=layout.parts)
-    except NumcError:  # a NaN that the format has no encoding for
+    except NumcError:  # a NaN without an encoding, a format that the runtime does not read
         return None
     panels = None
     if layout is not None:
@@ -65,17 +67,17 @@ def _sum(parts: F32Array) -> F32Array:
 
 
 def _encoded(rows: F32Array, fmt: Format | GroupFormat) -> tuple[Encoding, Bytes]:
-    """(rows, k) as the bytes of a format. Raises NumcError for a NaN that cannot be stored."""
-    if isinstance(fmt, Int):
+    """(rows, k) as the bytes of a format. Raises NumcError for what cannot be stored."""
+    if isinstance(fmt, Format):
+        kind = fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts
+        return Encoding("float", *kind), np.frombuffer(pack(rows, fmt.name).data, np.uint8)
+    if fmt.encoding is None:
+        raise NumcError(f"'{fmt.name}' is no format that the runtime reads")
+    name, exponent_bits, significand_bits = fmt.encoding
+    if fmt.sums_integers:
         if not np.isfinite(rows).all():
             raise NumcError(f"'{fmt.name}' has no NaN")
-        return Encoding("int", 0, fmt.bits), np.frombuffer(integer_bytes(rows, fmt.bits), np.uint8)
+        return Encoding(name, exponent_bits, significand_bits), np.frombuffer(element_bytes(rows, fmt), np.uint8)
     packed = pack(rows, fmt.name)
-    stored = np.frombuffer(packed.data, np.uint8)
-    if isinstance(fmt, Bfp):
-        top = int(packed.shared)
-        return Encoding("bfp", fmt.exponent_bits, fmt.magnitude_bits, group=fmt.group, top=top), stored
-    if isinstance(fmt, Mx):
-        return Encoding("mx", fmt.exponent_bits, fmt.significand_bits, group=fmt.group), stored
-    kind = fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts
-    return Encoding("float", *kind), stored
+    group, top = fmt.group or 0, int(packed.shared)
+    return Encoding(name, exponent_bits, significand_bits, group=group, top=top), np.frombuffer(packed.data, np.uint8)

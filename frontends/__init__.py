@@ -1,1 +1,1 @@
-"""Frontends: from a model file to a module of linalg on tensors."""
+"""The front ends: from a model to linalg on tensors."""

@@ -1,4 +1,4 @@
-"""What every front end hands to the compiler: linalg text and the meaning of its arguments."""
+"""What every front end hands to the compiler: linalg text, and what the arguments of its function are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that enters or leaves the program: `dtype` is a numpy name, -1 in `shape` is a dynamic size.
+    """A tensor that enters or leaves the program.
 
-    `symbols` names the sizes ("" for static or nameless ones): sizes of the same name are equal in every run. The
-    compiled code relies on that, and on dynamic sizes being at least 1, so whoever runs it checks both.
+    dtype: the name of its numpy type. shape: its sizes, -1 for a dynamic one. symbols: the names of its sizes, "" for
+    one that is static or has no name. Sizes of the same name are equal in every run, and dynamic sizes are at least 1:
+    the compiled code relies on both, and the program checks both when it is called.
     """
 
     name: str
@@ -29,14 +30,19 @@ class Argument:
 
 @dataclass(frozen=True)
 class Imported:
-    """A program in the linalg stage: one module whose ``func.func @main`` takes the inputs, then the weights.
+    """A model in the linalg stage: MLIR text whose ``func.func @main`` takes the inputs, then the weights.
 
-    `weights` maps the position of a function argument to the tensor's name and value; these positions follow those of
-    `inputs`. `sources` are the files that were read. `nodes` maps the name of each source operation to its kind; the
-    names are also the ``loc("name")`` of the operations in `mlir`. `roles` maps some of these names to what the
-    operation is for (arithmetic/policy/presets.py). `ranges` maps names of sizes to their smallest and largest values.
-    `updates` maps the number of an output to that of an input of its type whose memory it may take: nobody needs its
-    old value after a run.
+    mlir: the text of one module. Its operations have ``loc("name")``, the name of the operation of the source that they
+    come from.
+    inputs, outputs: the arguments that are no weights, and the results, in their order.
+    weights: by position among all arguments of ``@main``, the name and the value of a weight.
+    sources: the files that were read, the model first.
+    nodes: by name of an operation of the source, its kind, such as ``Conv`` or ``aten.convolution.default``.
+    roles: by the same name, what the operation is for, where that is known: one of ROLES of
+    compiler/arithmetic/policy/layer.py.
+    ranges: by name of a size, its smallest and its largest value.
+    updates: by position of an output, that of an input of the same type whose memory the output may take, because
+    nothing reads the input after a run.
     """
 
     mlir: str

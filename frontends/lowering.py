@@ -1,4 +1,4 @@
-"""What importing ONNX and PyTorch have in common: torch-mlir's pipelines, its diagnostics, its run-time checks."""
+"""What the front ends for ONNX and PyTorch share: torch-mlir's pipelines, diagnostics, and checks at run time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TO_LINALG = "torch-backend-to-linalg-on-tensors-backend-pipeline"
 
 
 class ConversionError(Exception):
-    """The model does not become usable linalg; the text says why, in one line."""
+    """The model cannot be converted to linalg that numc compiles. The message gives the reason in one line."""
 
 
 def diagnostic(error: ir.MLIRError) -> str:
-    """Return the first thing that MLIR says, in one line, without the operation itself: its name is in the text."""
+    """Return the first diagnostic of MLIR in one line, without the text of the operation, whose name it has anyway."""
     diagnostics = error.error_diagnostics
     text = one_line(diagnostics[0].message if diagnostics else str(error))
     return re.sub(r"( that was explicitly marked illegal)?: (%\S+ = )?\".*", "", text)
@@ -27,7 +27,7 @@ def diagnostic(error: ir.MLIRError) -> str:
 
 @contextmanager
 def conversion_errors() -> Iterator[None]:
-    """Whatever torch-mlir raises inside is a ConversionError."""
+    """Turn every exception of torch-mlir in a ``with`` block into a ConversionError."""
     try:
         yield
     except ir.MLIRError as error:
@@ -37,14 +37,14 @@ def conversion_errors() -> Iterator[None]:
 
 
 def run_pipelines(module: ir.Module, pipelines: Iterable[str]) -> None:
-    """Run pipelines of passes on `module`, in place; raises what MLIR raises."""
+    """Run pipelines of passes on `module` in place. Raises MLIRError if a pass fails."""
     with module.context:
         for pipeline in pipelines:
             PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Return a text as one line of bounded length."""
+    """Return a text in one line of at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[:limit] + "..."
 
@@ -62,7 +62,7 @@ def operations(module: ir.Module) -> list[ir.Operation]:
 
 
 def erase_checks(module: ir.Module, idle: Collection[str]) -> list[str]:
-    """Erase every cf.assert whose message is in `idle`; return the messages of the others, each once."""
+    """Erase every cf.assert whose message is in `idle`; return the messages of the others without repetition."""
     found: dict[str, None] = {}
     for op in operations(module):
         if op.name == "cf.assert":
@@ -75,7 +75,7 @@ def erase_checks(module: ir.Module, idle: Collection[str]) -> list[str]:
 
 
 def check_indices(module: ir.Module) -> None:
-    """Put a cf.assert before every read of a tensor at an index that was computed from data."""
+    """Insert a cf.assert before every read of a tensor at an index that was computed from data."""
     for op in operations(module):
         if op.name != "tensor.extract":
             continue
@@ -84,6 +84,6 @@ def check_indices(module: ir.Module) -> None:
             for n, index in enumerate(indices):
                 if not isinstance(index.owner, ir.Block) and index.owner.name == "arith.index_cast":
                     size = tensor_dialect.DimOp(tensor, arith.ConstantOp(ir.IndexType.get(), n)).result
-                    # Unsigned: a negative index is a huge one.
+                    # The comparison is unsigned: a negative index counts as a very large one.
                     inside = arith.CmpIOp(arith.CmpIPredicate.ult, index, size).result
                     cf.AssertOp(inside, "an index is out of range")

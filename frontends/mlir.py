@@ -1,4 +1,4 @@
-"""Linalg-on-tensors text as a program."""
+"""Linalg-on-tensors text as a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numc.frontends.imported import Imported
 
 
 def load(path: str | os.PathLike[str]) -> Imported:
-    """Read an MLIR text file; parsing and the check for one ``func.func @main`` on tensors are the compiler's.
+    """Read a file of MLIR text. The compiler parses it and checks that there is one ``func.func @main`` on tensors.
 
     Raises NumcError if there is no such file or it is not UTF-8 text.
     """

@@ -4,6 +4,8 @@ Values stay f32 (the carrier of every format, arithmetic.md section 1) because a
 memref nor a vector element. Only this file imports ``torch_mlir.dialects.ext``, whose interface still moves.
 """
 
+from dataclasses import dataclass
+
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
@@ -11,6 +13,7 @@ from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
+from numc.passes import linalg
 
 
 class Numc(ext.Dialect, name="numc"):  # type: ignore[call-arg,misc]
@@ -79,6 +82,54 @@ def conversion_of(op: ir.Operation) -> Conversion:
 def fma_of(op: ir.Operation) -> Fma:
     """Return the operator a ``numc.fma`` carries."""
     return parse_fma(ir.StringAttr(op.attributes["fma"]).value)
+
+
+@dataclass(frozen=True)
+class Contracted:
+    """A linalg.generic that is a contraction and nothing else.
+
+    step: its numc.fma. numbers: of A, B and the accumulator among the operands. conversions: of A and B in the body, as
+    text; "" where the elements are taken as they are.
+    """
+
+    step: ir.Operation
+    fma: Fma
+    numbers: tuple[int, int, int]
+    conversions: tuple[str, str]
+
+
+def contracted(generic: ir.Operation) -> Contracted | None:
+    """The contraction that a linalg.generic is, if its body is one numc.fma and the conversions of its operands."""
+    if not linalg.reduces(generic):
+        return None
+    ops = [op.operation for op in linalg.body(generic).operations]
+    steps = [op for op in ops if op.name == "numc.fma"]
+    if len(steps) != 1 or any(op.name not in ("numc.round", "numc.fma", "linalg.yield") for op in ops):
+        return None
+    if len(ops[-1].operands) != 1 or ops[-1].operands[0] != steps[0].results[0]:
+        return None
+    fma, inputs = fma_of(steps[0]), linalg.input_count(generic)
+    # No rounding can stand for a conversion to groups, which depends on more than one value.
+    a, b, c = (
+        _converted(generic, value, str(to)) for value, to in zip(steps[0].operands, (fma.a, fma.b, ""), strict=True)
+    )
+    if a is None or b is None or c is None:
+        return None
+    if max(a[0], b[0]) >= inputs or c[0] < inputs or len(generic.operands) != inputs + 1:
+        return None
+    return Contracted(steps[0], fma, (a[0], b[0], c[0]), (a[1], b[1]))
+
+
+def _converted(generic: ir.Operation, value: ir.Value, to: str) -> tuple[int, str] | None:
+    """The argument of a body that `value` is, and `to` if it was rounded to that on the way, without random bits."""
+    conversion = "" if isinstance(value.owner, ir.Block) else to
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name != "numc.round" or draws(op) or ir.StringAttr(op.attributes["to"]).value != to:
+            return None
+        value = op.operands[0]
+    argument = ir.BlockArgument(value)
+    return (argument.arg_number, conversion) if argument.owner == linalg.body(generic) else None
 
 
 def number_of(op: ir.Operation) -> int:

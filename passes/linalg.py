@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from torch_mlir import ir
 
 Linear = tuple[dict[int, int], int]
+
+_ZERO = "0.000000e+00 : f32"
 
 
 def operations(root: ir.Operation, name: str | None = None) -> Iterator[ir.Operation]:
@@ -44,11 +46,25 @@ def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
     return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(generic.attributes["indexing_maps"])]
 
 
+def reduces(generic: ir.Operation) -> bool:
+    """Whether a linalg.generic has a reduction among its loops."""
+    return "reduction" in iterator_types(generic)
+
+
 def contracts(generic: ir.Operation) -> bool:
-    """Whether a linalg.generic is a contraction: a reduction by an FMA operator."""
-    return "reduction" in iterator_types(generic) and any(
-        op.operation.name == "numc.fma" for op in body(generic).operations
-    )
+    """Whether a linalg.generic is a contraction, alone or among others: a reduction by an FMA operator."""
+    return reduces(generic) and any(op.operation.name == "numc.fma" for op in body(generic).operations)
+
+
+def multiply_adds(op: ir.Operation) -> list[tuple[ir.Operation, ir.Value]]:
+    """The multiply-adds that an arith.addf may be, before arithmetic is explicit: a product used once, and the addend.
+
+    There are two of them where both operands are products, and none for any other operation.
+    """
+    if op.name != "arith.addf":
+        return []
+    pairs = [(maker(product), op.operands[1 - n]) for n, product in enumerate(op.operands)]
+    return [(p, c) for p, c in pairs if p is not None and p.name == "arith.mulf" and uses(p.results[0]) == 1]
 
 
 def loop_sizes(generic: ir.Operation) -> list[int | None]:
@@ -107,6 +123,38 @@ def linear(expr: ir.AffineExpr) -> Linear | None:
     return None
 
 
+def generic(
+    inputs: Sequence[ir.Value],
+    output: ir.Value,
+    maps: Sequence[ir.AffineMap],
+    kinds: Sequence[str],
+    body: Callable[..., ir.Value],
+) -> ir.Value:
+    """The result of a linalg.generic at the insertion point; `kinds`: ``parallel`` or ``reduction`` for every loop.
+
+    body: from the elements of the inputs and of the output to what it yields.
+    """
+    operands = [*inputs, output]
+    new = ir.Operation.create(
+        "linalg.generic",
+        results=[output.type],
+        operands=operands,
+        attributes={
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
+            "iterator_types": ir.ArrayAttr.get(
+                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
+        },
+        regions=1,
+    )
+    taken = [getattr(v.type, "element_type", v.type) for v in operands]
+    block = new.regions[0].blocks.append(*taken, arg_locs=[new.location] * len(taken))
+    with ir.InsertionPoint(block):
+        ir.Operation.create("linalg.yield", operands=[body(*block.arguments)])
+    return new.results[0]
+
+
 def generic_like(
     old: ir.Operation,
     operands: list[ir.Value],
@@ -114,7 +162,11 @@ def generic_like(
     arguments: list[ir.Type],
     results: list[ir.Type],
 ) -> tuple[ir.Operation, ir.Block]:
-    """A linalg.generic before `old` with its loops but other operands, and its body: empty, with these arguments."""
+    """A linalg.generic before `old` with its loops and its layer but other operands.
+
+    Returns it with its body, which is empty and has these arguments.
+    """
+    kept = {name: old.attributes[name] for name in ("iterator_types", "numc.layer") if name in old.attributes}
     with ir.InsertionPoint(old), old.location:
         new = ir.Operation.create(
             "linalg.generic",
@@ -122,8 +174,8 @@ def generic_like(
             operands=operands,
             attributes={
                 "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-                "iterator_types": old.attributes["iterator_types"],
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands) - len(results), len(results)]),
+                **kept,
             },
             regions=1,
         )
@@ -170,10 +222,14 @@ def main(module: ir.Operation) -> ir.Operation:
 
 
 def retype(function: ir.Operation) -> None:
-    """Make the inputs in a func.func's type those that its body takes."""
+    """Make the inputs in a func.func's type those that its body takes; new ones come after those that it had."""
     results = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results
     inputs = [a.type for a in function.regions[0].blocks[0].arguments]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+    if "arg_attrs" in function.attributes:
+        known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+        missing = [ir.DictAttr.get({})] * (len(inputs) - len(known))
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([*known, *missing])
 
 
 def name_of(op: ir.Operation) -> str:
@@ -220,6 +276,22 @@ def fills_with(op: ir.Operation) -> str | None:
     if isinstance(source.owner, ir.Block) or source.owner.name != "arith.constant" or not is_f32(source):
         return None
     return str(source.owner.attributes["value"])
+
+
+def fills_zero(op: ir.Operation) -> bool:
+    """Whether an operation fills its output with +0 (f32)."""
+    return fills_with(op) == _ZERO
+
+
+def is_zero(value: ir.Value) -> bool:
+    """Whether a value is +0 (f32): a constant, or a tensor that is it everywhere."""
+    op = maker(value)
+    if op is None:
+        return False
+    constant = splat(value)
+    if constant is None and op.name == "arith.constant":
+        constant = op.attributes["value"]
+    return str(constant) == _ZERO or fills_zero(op)
 
 
 def uses(value: ir.Value) -> int:

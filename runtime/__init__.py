@@ -1,4 +1,4 @@
-"""Running compiled programs: `load("model.numc")` gives a Program. Needs numpy and the shared library only."""
+"""Run compiled programs: `load("model.numc")` returns a Program. Needs only numpy and the shared library."""
 
 from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight, read_program, write_program
 from numc.runtime.library import (

@@ -1,4 +1,4 @@
-"""Several objects as one: the ``ar`` format, as far as the runtime's loader reads it (names mean nothing to it)."""
+"""Pack several object files into one ``ar`` archive, which the runtime loads as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAGIC = b"!<arch>\n"
 
 
 def archive(objects: Sequence[bytes]) -> bytes:
-    """Return the objects as members ``0.o/``, ``1.o/`` ..., with no date and no owner, so that equal input is equal."""
+    """Return an archive of the objects, called ``0.o/``, ``1.o/`` ...; equal objects give equal bytes."""
     parts = [MAGIC]
     for number, data in enumerate(objects):
         head = f"{f'{number}.o/':<16}{0:<12}{0:<6}{0:<6}{644:<8}{len(data):<10}`\n"

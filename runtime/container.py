@@ -1,4 +1,4 @@
-"""The program file: one container of code, weights and description. runtime/src/container.hpp defines the layout."""
+"""The program file: code, weights and their description. runtime/src/program/container.hpp defines the layout."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _CHECKSUM_AT = 24
 _ENTRY = struct.Struct("<24sQQII")
 _PAGE = 4096
 _WEIGHT_ALIGNMENT = 64
-# Kinds of arguments besides 0, an input.
+# Kinds of arguments in a file; 0 is an input.
 _WEIGHT, _STORED = 1, 2
-# In the order of numc_dtype.
+# In the order of numc_dtype (numc.h).
 DTYPES: tuple[str, ...] = ("float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8")
 
 Array = npt.NDArray[Any]
@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Name, dtype (a numpy name out of DTYPES) and shape of a tensor. A dimension of None is free."""
+    """Name, dtype (one of DTYPES) and shape of a tensor. The caller chooses the size of a dimension that is None."""
 
     name: str
     dtype: str
@@ -50,7 +50,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Input(TensorSpec):
-    """An argument of the entry that the caller gives."""
+    """An argument of the entry that the caller passes."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Weight(TensorSpec):
 
     @property
     def nbytes(self) -> int:
-        """The size in memory, when a program is loaded."""
+        """The size in bytes that the weight has in memory."""
         return int(np.prod([d or 0 for d in self.shape], dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
 
@@ -77,7 +77,8 @@ class Abi:
     results: tuple[TensorSpec, ...]
     features: frozenset[str] = frozenset()
     target: str = ""
-    updates: Mapping[int, int] = field(default_factory=dict)  # result -> the input whose memory it may take, by number
+    # By number: result -> the input whose memory it may overwrite.
+    updates: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -90,7 +91,7 @@ class Abi:
 
 @dataclass(frozen=True)
 class Contents:
-    """A program, whole: what write_program writes and read_program reads. Weights are in the order of abi.weights."""
+    """All parts of a program file, which write_program writes and read_program reads. Weights: as in abi.weights."""
 
     abi: Abi
     code: bytes
@@ -109,7 +110,7 @@ def _aligned(offset: int, alignment: int) -> int:
 
 
 def feature_bits(features: Iterable[str]) -> int:
-    """Return the bit set of feature names. Raises NumcError for a name that is none."""
+    """Return the bit set of features, given their names. Raises NumcError for an unknown name."""
     names, bits = feature_names(), 0
     for feature in sorted(features):
         if feature not in names:
@@ -129,7 +130,7 @@ def _value(spec: TensorSpec, kind: int) -> bytes:
 
 
 def weight_offsets(weights: Sequence[Array]) -> tuple[list[int], int]:
-    """Return where each weight goes in the weights section, and the size of the section."""
+    """Return the offset in bytes of each weight in the weights section, and the size of the section."""
     offsets, end = [], 0
     for weight in weights:
         offsets.append(_aligned(end, _WEIGHT_ALIGNMENT))
@@ -138,7 +139,7 @@ def weight_offsets(weights: Sequence[Array]) -> tuple[list[int], int]:
 
 
 def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
-    """Return the `abi` section. Raises NumcError for what it cannot say, and for weights that do not fit it."""
+    """Return the `abi` section. Raises NumcError for what it cannot hold and for weights that do not fit it."""
     if len(weights) != len(abi.weights):
         raise NumcError(f"program: got {len(weights)} weights, want {len(abi.weights)}")
     offsets = iter(zip(weight_offsets(weights)[0], weights, strict=True))
@@ -169,7 +170,7 @@ def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that becomes `path` on success and leaves no trace otherwise."""
+    """Open a temporary file, which replaces `path` on success and is deleted otherwise."""
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:64]}.", suffix=".tmp", dir=path.parent)
         try:
@@ -179,7 +180,8 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
                 os.fsync(file.fileno())
             umask = os.umask(0)
             os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes it private; a program is like any output file
+            # mkstemp makes files private, but a program gets the permissions of any output file.
+            os.chmod(temporary, 0o666 & ~umask)
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -190,7 +192,7 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_program(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Write a program file, complete or not at all: an existing file is replaced only by a whole one.
+    """Write a program file, completely or not at all: an existing file is replaced only by a complete one.
 
     Raises NumcError when the disk is full, the folder is not writable, or the weights do not fit the description.
     """
@@ -226,7 +228,7 @@ def write_program(path: str | os.PathLike[str], contents: Contents) -> None:
 
 
 class _Cursor:
-    """Reads numbers and texts off a section; running past its end is damage."""
+    """Reads numbers and texts from a section, one after the other. Raises NumcError if the section ends early."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -249,7 +251,7 @@ def _decode_value(cursor: _Cursor) -> tuple[int, str, tuple[int | None, ...]]:
 
 
 def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
-    """Return an `abi` section's description and the offset of each weight. The runtime has checked it already."""
+    """Decode an `abi` section, which the runtime has checked: returns the Abi and the offset of each weight."""
     cursor = _Cursor(data)
     _, bits = cursor.unpack("IQ")
     entry, target = cursor.text(), cursor.text()
@@ -280,7 +282,7 @@ def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
 
 
 def _sections(path: Path, data: mmap.mmap) -> dict[str, tuple[int, int]]:
-    """Return offset and size of each section, everything checked that has a checksum."""
+    """Return offset and size of each section, after a check of all checksums."""
     if data[: len(MAGIC)] != MAGIC:
         if data[:4] == MAGIC[:4]:
             raise NumcError(f"'{path}': damaged program file (header; was it transferred as text, or cut off?)")
@@ -344,6 +346,6 @@ def read_program(path: str | os.PathLike[str]) -> Contents:
             view = np.frombuffer(data, dtype, count, start + offset) if count else np.empty(0, dtype)
             weights.append(view.reshape(shape))
     except (ValueError, IndexError, OverflowError, MemoryError, struct.error, zlib.error) as error:
-        what = " ".join(str(error).split())  # a name out of a damaged file may hold line ends
+        what = " ".join(str(error).split())  # names in a damaged file may hold line breaks
         raise NumcError(f"'{path}': damaged program file ({what})") from None
     return Contents(abi, section("code"), tuple(weights), manifest, ir)

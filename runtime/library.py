@@ -1,4 +1,4 @@
-"""The runtime's shared library, through ctypes: found, loaded, and each function given its types."""
+"""The shared library of the runtime through ctypes: where it is, and the types of its functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tensor(ctypes.Structure):
 
 
 _pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_size_t
-_error = ctypes.POINTER(ctypes.c_void_p)  # char **: kept as an address, so that it can be freed
+_error = ctypes.POINTER(ctypes.c_void_p)  # char **: c_void_p keeps the address, which has to be freed
 # name: (result, arguments)
 _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_version": (_text, ()),
@@ -61,8 +61,8 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 
 def _candidates() -> list[Path]:
-    """Where the library may be: installed with the package, or built in the source tree."""
-    # Python looks for it as if it were a module, which makes an editable install compile changed sources first.
+    """The paths where the library may be: installed with the package, or built in the source tree."""
+    # Looking for it as for a module makes an editable install compile changed C++ sources first.
     spec = importlib.util.find_spec("numc.runtime." + FILE_NAME.removesuffix(".so"))
     installed = [Path(spec.origin)] if spec is not None and spec.origin is not None else []
     return [*installed, Path(__file__).resolve().parent.parent / "build" / "runtime" / FILE_NAME]
@@ -103,7 +103,7 @@ def include_folder() -> Path:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Load the shared library once and declare its functions. Raises NumcError if it is missing or does not load."""
+    """Return the shared library with typed functions; it is loaded once. Raises NumcError if that fails."""
     path = find_library()
     try:
         loaded = ctypes.CDLL(str(path))
@@ -117,7 +117,7 @@ def library() -> ctypes.CDLL:
 
 
 class ErrorText:
-    """Receives the `char **error` of one call."""
+    """The text that one call stores through its argument `char **error`."""
 
     def __init__(self) -> None:
         self._address = ctypes.c_void_p()
@@ -152,15 +152,15 @@ def cpu_features() -> frozenset[str]:
 
 
 def request_amx() -> bool:
-    """Ask the kernel for AMX tile registers for this process; False where there are none."""
+    """Ask the operating system for AMX tile registers in this process; returns whether it may use them."""
     return bool(library().numc_request_amx())
 
 
 def default_threads() -> int:
-    """Return how many threads a run takes when it is not told: NUMC_NUM_THREADS, else the CPUs this process may use."""
+    """Return the default number of threads: NUMC_NUM_THREADS, else the number of CPUs that this process may use."""
     return int(library().numc_default_threads())
 
 
 def trim() -> None:
-    """Give the buffers that are kept for reuse back to the operating system."""
+    """Give the memory that the runtime keeps for reuse back to the operating system."""
     library().numc_trim()

@@ -1,4 +1,4 @@
-"""Programs: compiled models, ready to run, from a file or straight from the compiler."""
+"""Programs: compiled models that are ready to run, from a file or from the compiler."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from numc.runtime.container import DTYPES, Array, Contents, Input, TensorSpec, e
 from numc.runtime.library import ErrorText, Observer, Tensor, library
 from numc.runtime.tensors import any_tensor, is_tensor, to_array, to_tensor
 
-#: Called with (kernel id, address of the kernel's captured operands, phase): phase 0 before the kernel, 1 after it.
+#: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
 Callback = Callable[[int, int, int], None]
 
 
-#: What surrounds every run of a program while it lasts: verification and statistics of whatever runs.
+#: Context managers that every run of a program enters: those of verification and statistics while they are active.
 WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
 
 
 class _Owner:
-    """Holds one result of the runtime; numpy arrays made from it keep it alive, and it frees the memory."""
+    """Owns the memory of one result. Numpy arrays of that memory keep this object alive; its end frees the memory."""
 
     def __init__(self, tensor: Tensor, shape: tuple[int, ...], typestr: str) -> None:
         self.__array_interface__ = {
@@ -51,7 +51,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class Program:
-    """A compiled model. Calling it runs its machine code in this process: open only files you trust.
+    """A compiled model. Calling it runs its machine code in this process: load only files that you trust.
 
     Inputs are arrays by position or by name, exactly of the dtype and shape in `inputs`; a dimension of None takes any
     size. One output comes back as an array, several as a dict by name; as torch tensors if an input was one. Calls from
@@ -66,7 +66,7 @@ class Program:
         """Load a program from memory. Raises NumcError if this CPU cannot run it, CompilerBug if its code is broken."""
         self._contents = contents
         weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
-        self._weights = weights  # the runtime borrows them
+        self._weights = weights  # the runtime uses them in place
         abi = encode_abi(contents.abi, weights)
         pointers = (ctypes.c_void_p * len(weights))(*(w.ctypes.data for w in weights))
         error = ErrorText()
@@ -75,7 +75,7 @@ class Program:
         )
         if not handle:
             text = error.take()
-            # From memory, the code comes straight from the compiler.
+            # Code in memory comes directly from the compiler, so an error in it is a bug.
             raise CompilerBug(text) if text.startswith("object code:") else NumcError(f"program: {text}")
         self._attach(handle)
 
@@ -94,7 +94,7 @@ class Program:
     def _attach(self, handle: int) -> None:
         self._handle = ctypes.c_void_p(handle)
         self._inputs = self._contents.abi.inputs
-        # What does not change from call to call: a call of a small program takes microseconds.
+        # Computed once, because a call of a small program takes only microseconds.
         self._dtypes = [DTYPES.index(spec.dtype) for spec in self._inputs]
         self._plain = [(np.dtype(spec.dtype), spec.shape) for spec in self._inputs]
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
@@ -117,12 +117,12 @@ class Program:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the compiler wrote about this program."""
+        """The manifest, in which the compiler describes this program: contractions, layers, texts of failures."""
         return self._contents.manifest
 
     @property
     def contents(self) -> Contents:
-        """Everything: description, code, weights, manifest and IR."""
+        """All parts of the program file: description, code, weights, manifest and IR."""
         return self._contents
 
     def __repr__(self) -> str:
@@ -132,16 +132,16 @@ class Program:
         return f"<Program ({row(self.inputs)}) -> ({row(self.outputs)})>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the program file, complete or not at all. Raises NumcError."""
+        """Write the program file, completely or not at all. Raises NumcError if it cannot be written."""
         write_program(path, self._contents)
 
     def __call__(
         self, *args: Any, threads: int | None = None, seed: int | None = None, **named: Any
     ) -> Array | dict[str, Array]:
-        """Run. `threads` None means NUMC_NUM_THREADS, else the CPUs this process may use; the bits never depend on it.
+        """Run. `threads` None: NUMC_NUM_THREADS, else the CPUs this process may use; the bits never depend on it.
 
-        seed: what stochastic roundings draw from, 0 to 2^64 - 1; None draws anew at every run (seed 0, and the number
-        of runs before that were given none).
+        seed: of stochastic rounding, 0 to 2^64 - 1. Without one, every run draws other random bits: those of seed 0 and
+        of the number of earlier runs without a seed.
         Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
         """
         arrays, tensors = self._bind(args, named)
@@ -176,7 +176,7 @@ class Program:
     def by_name(
         self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None
     ) -> dict[str, Array]:
-        """Run on inputs by name, as a call does, and return the outputs by name, also if there is one only."""
+        """Run on inputs by name and return the outputs by name, even if there is only one."""
         found = self(dict(inputs), threads=threads, seed=seed)
         return found if isinstance(found, dict) else {self.outputs[0].name: found}
 
@@ -186,7 +186,7 @@ class Program:
         return int(library().numc_run_seeded(self._handle, given, taken, threads, seed, error.reference()))
 
     def _failure(self, code: int, text: str) -> NumcError:
-        """Turn a code of numc_fail into the text that the manifest has for it."""
+        """Return the text that the manifest has for a code of numc_fail."""
         known = self.manifest.get("failures", {})
         return NumcError(str(known.get(str(code), text)) if code > 0 else text)
 
@@ -206,7 +206,7 @@ class Program:
         return arrays, not plain and any_tensor(values)
 
     def _in_order(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """Return the values of all inputs. Raises NumcError."""
+        """Return the values of all inputs. Raises NumcError for missing, unknown or repeated ones."""
         names = list(self._names)
         if args and isinstance(args[0], Mapping):
             named, args = {**args[0], **named}, args[1:]
@@ -225,7 +225,7 @@ class Program:
         return [values[name] for name in names]
 
     def _check_symbols(self, arrays: Sequence[Array]) -> None:
-        """Sizes of one name are equal and within limits: the importer relied on it, the code has no checks."""
+        """Check that sizes of one name are equal and within their limits. The code relies on it and does not check."""
         seen: dict[str, tuple[str, int]] = {}
         symbols = self.manifest.get("symbols")
         if not symbols:
@@ -249,9 +249,9 @@ class Program:
 
     @contextlib.contextmanager
     def observe(self, callback: Callback) -> Iterator[None]:
-        """Call `callback` around every outermost parallel kernel of the runs that start inside the `with` block.
+        """Call `callback` before and after every parallel kernel of the runs that start inside the `with` block.
 
-        An exception in the callback is raised when the block ends. The operands' address is valid during the call only.
+        An exception in the callback is raised when the block ends. The address is valid only during the call.
         """
         watcher = _Watcher(callback)
         self._watchers.append(watcher)
@@ -267,7 +267,7 @@ class Program:
 
 
 class _Watcher:
-    """One observe() block: its callback until that fails, then the failure, which cannot cross machine code."""
+    """One observe() block: its callback until that raises, then the exception, which must not pass machine code."""
 
     def __init__(self, callback: Callback) -> None:
         self.callback = callback
@@ -282,7 +282,7 @@ class _Watcher:
 
 
 def _forwarder(watchers: list[_Watcher]) -> Any:
-    """Return the one C callback of a program. It lives as long as the program, so no run can outlive it."""
+    """Return the C callback of a program. It lives as long as the program, so every run can call it."""
 
     def forward(_user: int | None, kernel: int, operands: int | None, phase: int) -> None:
         for watcher in tuple(watchers):
@@ -298,15 +298,15 @@ def _thread_count(threads: Any) -> int:
 
 
 def seed_number(seed: Any) -> int:
-    """Return a seed. Raises NumcError for anything else."""
+    """Return `value` as a seed. Raises NumcError if it is none."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
         raise NumcError(f"seed: got {seed!r}, want a whole number from 0 to {2**64 - 1}")
     return int(seed)
 
 
 def _address(array: Array) -> int:
-    """Where the elements of a dense array begin."""
-    if array.size and array.flags.writeable:  # a quarter of the time
+    """Return the address of the first element of a dense array."""
+    if array.size and array.flags.writeable:  # this takes a quarter of the time of array.ctypes
         return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
     return array.ctypes.data
 
@@ -322,7 +322,7 @@ def _checked(spec: Input, value: Any) -> Array:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if isinstance(value, int | float | list | tuple) and array.dtype != spec.dtype:
-        # Python numbers carry no dtype of their own: they become the wanted one where nothing but precision is lost.
+        # Python numbers have no dtype: they are converted to the wanted one if no more than precision is lost.
         with contextlib.suppress(TypeError):
             converted = array.astype(spec.dtype, casting="same_kind")
             array = converted if converted.dtype.kind == "f" or np.array_equal(converted, array) else array
@@ -337,7 +337,7 @@ def _checked(spec: Input, value: Any) -> Array:
 
 
 def load(path: str | os.PathLike[str]) -> Program:
-    """Load a program file. Running a program executes the machine code in it: load only files you trust.
+    """Load a program file. Running a program executes the machine code in it: load only files that you trust.
 
     Raises NumcError when the file cannot be read, is damaged, or needs CPU features that are not here.
     """

@@ -1,6 +1,6 @@
-"""Weights in the bytes of their number format: what a program file says of them, and how they become float32 again.
+"""Weights in the bytes of their number format: how a program file describes them, and their expansion to float32.
 
-The bytes are those of `numc.pack` (docs/arithmetic.md, "Packed storage"); runtime/src/storage.cpp expands them.
+The bytes are those of `numc.pack` (docs/arithmetic.md, "Packed storage"); runtime/src/program/storage.cpp expands them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SIDES = ("", "rows", "lanes")
 
 @dataclass(frozen=True)
 class Encoding:
-    """What the bits mean: codes of a ``float`` format, of its parts; groups of ``bfp`` or ``mx``; ``int`` numbers.
+    """The meaning of the bits: codes of a ``float`` format or its parts, groups of ``bfp`` or ``mx``, ``int`` numbers.
 
-    significand_bits: of bfp those of the magnitude, of int all. parts: how many numbers a value is in memory, bf16 ones
-    or, of bfp, chunks of the magnitude. group: how many neighbours along k share an exponent. top: the largest exponent
-    of a bfp tensor.
+    significand_bits: for bfp the bits of the magnitude, for int all bits. parts: into how many numbers a value is cut
+    in memory: bf16 numbers, or for bfp chunks of the magnitude. group: how many adjacent values along k share an
+    exponent. top: the largest exponent of a bfp tensor.
     """
 
     kind: str
@@ -41,9 +41,10 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Panels:
-    """The order in which a kernel reads an operand: `Layout` of passes/kernels/packing/layout.py, without the parts.
+    """The order in which a kernel reads an operand: as `Layout` of passes/kernels/packing/layout.py, without parts.
 
-    pairs: 16-bit integers and the units of groups. tail: how many numbers lie behind the panels, the guard's data.
+    pairs: panels hold pairs of 16-bit integers and the units of groups. tail: how many float32 numbers, the data of the
+    guard, follow the panels.
     """
 
     side: str
@@ -56,7 +57,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Storage:
-    """How a weight is stored, and where its values go in memory.
+    """How a weight is stored, and the layout of its values in memory.
 
     shape: batches, rows or lanes, and k; the values are stored in that order. panels: None is the same order in memory.
     stored_bytes: the size in a program file, with the tail, which is stored as it is. words: how many float32 numbers
@@ -71,12 +72,12 @@ class Storage:
 
     @property
     def values(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         batches, size, depth = self.shape
         return batches * size * depth
 
     def record(self) -> bytes:
-        """Return what the `abi` section says of it (runtime/src/storage.hpp)."""
+        """Return the record of the weight in the `abi` section (runtime/src/program/storage.hpp)."""
         e, p = self.encoding, self.panels
         numbers = e.exponent_bits, e.significand_bits, e.subnormals, e.finite, e.parts, e.group, e.top
         side = _SIDES.index("" if p is None else p.side)
@@ -86,7 +87,7 @@ class Storage:
         return head + struct.pack("<3IBI", p.width, p.count, p.k_block, p.pairs, p.tail)
 
     def expand(self, stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """Return the float32 numbers that the bytes `stored` become when a program is loaded; 1-D. Raises NumcError."""
+        """Return the float32 numbers, 1-D, that the bytes `stored` become. Raises NumcError if they do not fit."""
         record, out, error = self.record(), np.empty(self.words, np.float32), ErrorText()
         code = library().numc_expand(
             record, len(record), stored.ctypes.data, stored.size, out.ctypes.data, out.size, error.reference()
@@ -97,7 +98,7 @@ class Storage:
 
 
 def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, words: int) -> Storage:
-    """Return what `unpack`, which reads the numbers of a struct format, finds in an `abi` section.
+    """Read the record of a weight from an `abi` section; `unpack` reads the numbers of a struct format from there.
 
     Raises ValueError for a kind or an order that it does not know.
     """

@@ -1,4 +1,4 @@
-"""Torch tensors as inputs and outputs of programs, without importing torch: whoever has a tensor has imported it."""
+"""Torch tensors as inputs and outputs of programs. torch is not imported here: a caller with a tensor has done that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def any_tensor(values: Iterable[object]) -> bool:
 
 
 def to_array(name: str, tensor: Any) -> npt.NDArray[Any]:
-    """Return the memory of a tensor as an array; gradients do not flow through it. Raises NumcError if it cannot be."""
+    """Return an array of a tensor's memory, without gradients. Raises NumcError where that is impossible."""
     if tensor.device.type != "cpu":
         raise NumcError(f"input '{name}': on device {tensor.device}; programs run on the CPU: use .to('cpu')")
     try:
@@ -37,5 +37,5 @@ def to_array(name: str, tensor: Any) -> npt.NDArray[Any]:
 
 
 def to_tensor(array: npt.NDArray[Any]) -> Any:
-    """Return an array as a tensor of the same memory."""
+    """Return a tensor of an array's memory."""
     return sys.modules["torch"].from_numpy(np.asarray(array))

@@ -1,17 +1,35 @@
-"""Options of the test suite. No test touches the user's cache; within a run, equal programs compile once."""
+"""The tiers of the test suite and its options. No test touches the user's cache.
+
+`pytest` alone runs the default tier, `pytest -m "not slow"` the default tier and the tier `all`, `pytest -m slow` the
+exhaustive tests. Within one run equal programs are compiled once: the processes of a run share one cache of programs.
+"""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parent
+FOLDERS_OF_ALL = ("docs", "examples", "training")  # every test in these folders is in the tier `all`
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest reads -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(ROOT).parts[0] in FOLDERS_OF_ALL:
+            item.add_marker(pytest.mark.all)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory):
-    os.environ["NUMC_CACHE_DIR"] = str(tmp_path_factory.getbasetemp() / "numc-cache")
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # the workers' folders lie in that of the run
+    os.environ["NUMC_CACHE_DIR"] = str(base / "numc-cache")
     os.environ.pop("NUMC_CACHE_SIZE", None)

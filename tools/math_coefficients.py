@@ -52,7 +52,7 @@ def remez(f: Function, low: mpf, high: mpf, degree: int, weight: Function) -> tu
         fitted = [mpmath.polyval(coefficients[::-1], x) for x in grid]
         errors = [(p - v) * w for p, v, w in zip(fitted, values, weights, strict=True)]
         largest = max(abs(e) for e in errors)
-        # One extremum per run of equal sign; when there are too many runs, the ends with the smaller error go.
+        # Keep one extremum for each run of equal sign. If there are too many runs, drop the end with the smaller error.
         peaks: list[int] = []
         for i, error in enumerate(errors):
             if peaks and (error > 0) == (errors[peaks[-1]] > 0):
@@ -110,14 +110,14 @@ def _erfcx(t: mpf) -> mpf:
     if t == 1:
         return 2 / mpmath.sqrt(mp.pi)
     x = ERFC_CENTRE * (1 + t) / (1 - t)
-    if x > 60:  # the asymptotic series; exp(x*x) is out of reach there
+    if x > 60:  # the asymptotic series, because exp(x*x) overflows
         series = 1 - 1 / (2 * x**2) + 3 / (4 * x**4) - 15 / (8 * x**6) + 105 / (16 * x**8)
         return (1 + 2 * x) / (x * mpmath.sqrt(mp.pi)) * series
     return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
 
 
 def fits() -> dict[str, Fit]:
-    """Return every polynomial of the table; call it at the precision of the derivation."""
+    """Return every polynomial of the table. The precision of mpmath has to be set before."""
     half_ln2, z_trig = mpmath.log(2) / 2 * mpf("1.001"), (mp.pi / 4) ** 2 * mpf("1.001")
     z_log = ((mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)) ** 2 * mpf("1.001")
     zero = mpf(0)

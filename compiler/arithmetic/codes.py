@@ -1,4 +1,4 @@
-"""Codes of single values on whole arrays: `Format.encode` and `Format.decode` in numpy, and the parts of bf16xN."""
+"""Codes of single values on whole arrays: `Format.encode` and `Format.decode` in numpy, and codes as bits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.numpy_groups import F64Array, exponents
-from numc.compiler.arrays import F32Array
-from numc.compiler.arrays import round as round_array
+from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, exponents
 
 Codes = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.uint8]
 
 
 def encode_finite(x: F64Array, exponent_bits: int, significand_bits: int) -> Codes:
@@ -31,23 +30,6 @@ def decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F6
     magnitude = np.ldexp(units.astype(np.float64), np.maximum(biased, 1) - bias - significand_bits)
     signed: F64Array = np.copysign(magnitude, np.where(codes >> exponent_bits + significand_bits, -1.0, 1.0))
     return signed
-
-
-def split(x: F32Array, count: int) -> F32Array:
-    """Return values, not rounded yet, as the parts of bf16xN, on a new last axis."""
-    parts, rest = [], x
-    for _ in range(count):
-        parts.append(round_array(rest, "bf16"))
-        with np.errstate(invalid="ignore"):  # there is nothing behind an infinity
-            rest = np.where(np.isfinite(parts[0]), rest - parts[-1], np.float32(0))
-    return np.stack(parts, axis=-1)
-
-
-def join(parts: F32Array) -> F32Array:
-    """Return (n, count) parts as values: the first one where it is zero, with its sign, or not finite."""
-    first = parts[:, 0]
-    values: F32Array = np.where(np.isfinite(first) & (first != 0), parts.sum(axis=1, dtype=np.float64), first)
-    return values.astype(np.float32)
 
 
 def encode(x: F32Array, fmt: Format) -> Codes:
@@ -80,3 +62,36 @@ def decode(codes: Codes, fmt: Format) -> F32Array:
         values = np.where(magnitude < 1 << fmt.significand_bits, np.copysign(0.0, values), values)
     result: F32Array = values.astype(np.float32)
     return result
+
+
+def join(parts: F32Array) -> F32Array:
+    """Return (n, count) parts of bf16xN as values: the first one where it is zero, with its sign, or not finite."""
+    first = parts[:, 0]
+    values: F32Array = np.where(np.isfinite(first) & (first != 0), parts.sum(axis=1, dtype=np.float64), first)
+    return values.astype(np.float32)
+
+
+def signed_codes(codes: Codes, width: int) -> F64Array:
+    """Return two's complement codes as numbers."""
+    return (codes - ((codes >> width - 1) << width)).astype(np.float64)
+
+
+def bits_of_codes(codes: Codes, width: int) -> Bits:
+    """Return (..., n) codes as (..., n * width) bits, from the least significant one of each up."""
+    if width in (8, 16, 32):
+        words = np.ascontiguousarray(codes.astype(f"<u{width // 8}"))
+        return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")
+    bits = np.empty((*codes.shape, width), np.uint8)
+    small = codes.astype(np.uint8 if width <= 8 else np.uint32)
+    for place in range(width):  # along the long axes: the bits of one code are too few for a loop of numpy
+        bits[..., place] = small >> place & 1
+    return bits.reshape(*codes.shape[:-1], codes.shape[-1] * width)
+
+
+def codes_of_bits(bits: Bits) -> Codes:
+    """Return (..., width) bits as (...) codes."""
+    width = bits.shape[-1]
+    codes = np.zeros(bits.shape[:-1], np.uint8 if width <= 8 else np.uint32)
+    for place in range(width):
+        codes |= bits[..., place].astype(codes.dtype) << place
+    return codes.astype(np.int64)

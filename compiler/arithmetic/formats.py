@@ -1,7 +1,7 @@
 """Number formats: one frozen literal each, everything else derived (arithmetic.md section 2).
 
 Values live in binary32; "x is in format F" means that rounding x to F gives x. A format says which values there are and
-how they are encoded; a `Conversion` adds how a value gets into it. The definition of rounding is in `reference.py`.
+how they are encoded; a `Conversion` adds how a value gets into it. Rounding is defined in `reference/rounding.py`.
 """
 
 from __future__ import annotations

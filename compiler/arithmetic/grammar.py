@@ -1,4 +1,4 @@
-"""The texts of formats and FMA operators: ``e6m9:rtz``, ``bf16_2_2{3}``, ``fma(a=bf16, acc=fp32, datapath=exact)``."""
+"""The texts of formats and of FMA operators, as ``e6m9:rtz``, ``bf16_2_2{3}``, ``fma(a=bf16, acc=fp32)``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from functools import cache
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
+from numc.compiler.arithmetic.datapaths import DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS, Conversion, Format, noise_of
-from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupConversion, GroupFormat, Int
+from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS, KINDS
 from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
 from numc.compiler.support.errors import NumcError, did_you_mean
 
@@ -34,9 +36,15 @@ _PARSER = Lark(
     maybe_placeholders=False,
 )
 _FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
-_GROUP_SYNTAX = "bfp(g,e,m), " + ", ".join(GROUP_FORMATS) + ", intN"
+_SIZED = {kind.call: kind for kind in KINDS if kind.call}
+_GROUP_SYNTAX = ", ".join(
+    [
+        *(kind.syntax for kind in _SIZED.values()),
+        *GROUP_FORMATS,
+        *(kind.syntax for kind in KINDS if kind.syntax and not kind.call),
+    ]
+)
 _EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?")
-_INTN = re.compile(r"int(\d+)")
 
 
 @cache
@@ -147,23 +155,18 @@ def _options(name: str, options: list[str]) -> tuple[str, str]:
 def _group_format(node: Token | Tree[Token]) -> GroupFormat | None:
     """The grouped format a node writes, or None where it writes something else."""
     if isinstance(node, Tree):
-        return _bfp(node) if str(node.children[0]) == "bfp" else None
-    if match := _INTN.fullmatch(node):
-        return Int(int(match[1]))
-    return GROUP_FORMATS.get(str(node))
-
-
-def _bfp(call: Tree[Token]) -> Bfp:
-    values = [argument.children[0] for argument in call.children[1:]]  # type: ignore[union-attr]
-    if len(values) != 3 or any(isinstance(value, Tree) or not value.isdecimal() for value in values):
-        raise NumcError("format 'bfp(...)': write bfp(g,e,m), three numbers: group, exponent and magnitude bits")
-    return Bfp(*(int(value) for value in values))  # type: ignore[arg-type]
+        name, *arguments = node.children
+        given = [_text(argument) for argument in arguments]
+        return next((fmt for kind in KINDS if (fmt := kind.read(str(name), given))), None)
+    found = next((fmt for kind in KINDS if (fmt := kind.read(str(node), None))), None)
+    return found or GROUP_FORMATS.get(str(node))
 
 
 def _format(node: Token | Tree[Token]) -> Format:
     if isinstance(node, Tree):
         name = str(node.children[0])
-        raise NumcError(f"unknown format '{name}(...)': allowed is {_FORMAT_SYNTAX} or bfp(g,e,m)")
+        sized = " or ".join(kind.syntax for kind in _SIZED.values())
+        raise NumcError(f"unknown format '{name}(...)': allowed is {_FORMAT_SYNTAX} or {sized}")
     text = name = str(node)
     if node.type == "PAPER":
         sign, exponent, significand, kind = text.split("/")
@@ -180,8 +183,8 @@ def _format(node: Token | Tree[Token]) -> Format:
         return next((known for known in FORMATS.values() if known == fmt), fmt)
     if re.fullmatch(r"bf16x\d+", name):
         raise NumcError(f"format '{name}': allowed are bf16x1, bf16x2 and bf16x3")
-    if name == "bfp":
-        raise NumcError("format 'bfp' needs its sizes: write bfp(g,e,m), as in bfp(16,3,4)")
+    if needs := _SIZED.get(name):
+        raise NumcError(f"format '{name}' needs its sizes: write {needs.syntax}, as in {needs.example}")
     near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
     raise NumcError(
         f"unknown format '{name}'{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
@@ -190,7 +193,7 @@ def _format(node: Token | Tree[Token]) -> Format:
 
 
 _CALLS = {
-    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, datapath={'|'.join(DATAPATHS)}, chunk=c)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",

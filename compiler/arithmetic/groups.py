@@ -1,202 +1,173 @@
-"""Formats of groups of values that share a scale: one frozen literal each (arithmetic.md section 2).
+"""Formats of groups of values that share a scale (arithmetic.md section 2): what a kind of them is, and a conversion.
 
 A group is a run of `group` neighbours along one axis of a tensor (the last run may be short), or the whole tensor where
-`group` is None. Every value is a small signed number, an element, times the scale of its group, and the value
-that results is exact or rounded to binary32 once. Converting takes the tensor, not one value: hence `GroupConversion`
-beside `Conversion`. The definition of the conversions is in `reference/groups.py`.
+`group` is None. Every value is a small signed number, its element, times the scale of its group; the product is exact,
+or rounded to binary32 once. A conversion takes the tensor and not one value: hence `GroupConversion` beside
+`Conversion`. The kinds, and the names of formats, are in `kinds/`; docs/adding-a-kind-of-format.md makes another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
-from numc.compiler.arithmetic.formats import Noise, check_rounding, floor_log2, noise_of
+import numpy as np
+
+from numc.compiler.arithmetic.codes import Bits
+from numc.compiler.arithmetic.exact.value import Value
+from numc.compiler.arithmetic.formats import Noise, check_rounding, noise_of
+from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 from numc.compiler.support.errors import NumcError
 
-CHUNK = 2  # magnitude bits that are stored, and multiplied, together (FAST's fMAC)
+Noisy = tuple[Value, int]  # a value, and what its rounding draws
 
 
-@dataclass(frozen=True)
-class Bfp:
-    """Block floating point: `group` values share an exponent E; a value is sign * M * 2^(E - (magnitude_bits - 1)).
+class GroupFormat(ABC):
+    """One format with groups: its sizes, its conversion in exact numbers and on arrays, and its bits.
 
-    0 <= M < 2^magnitude_bits, no hidden bit. E is stored in `exponent_bits`, as its distance from the bottom of a
-    window whose top is the largest E of the tensor. Raises NumcError for sizes out of range.
+    Each kind is a frozen dataclass in `kinds/`. What a kind does not say is as most kinds have it.
+
+    datapaths: those that multiply its elements. shares_tensor: conversions depend on the largest magnitude of the
+    tensor. finite_only: that is the largest finite one; otherwise an infinity or a NaN makes it NaN. sums_exactly:
+    the dot product of two groups is exact before it is rounded to binary32; otherwise every step of it is rounded to 24
+    bits. sums_integers: contractions multiply and add integers, and apply the scales of the tensors at their end; this
+    is so for a format whose scale is that of the tensor, and for no other.
     """
 
-    group: int
-    exponent_bits: int
-    magnitude_bits: int
+    datapaths: ClassVar[tuple[str, ...]] = ("fp32",)
+    shares_tensor: ClassVar[bool] = False
+    finite_only: ClassVar[bool] = False
+    sums_exactly: ClassVar[bool] = True
+    sums_integers: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        if self.group < 1:
-            raise NumcError(f"format '{self.name}': groups of {self.group} values, allowed are 1 or more")
-        if not 1 <= self.exponent_bits <= 8:
-            raise NumcError(
-                f"format '{self.name}': {self.exponent_bits} exponent bits, allowed are 1 to 8 (float32 itself has 8)"
-            )
-        if not 1 <= self.magnitude_bits <= 23:
-            raise NumcError(
-                f"format '{self.name}': {self.magnitude_bits} magnitude bits, "
-                "allowed are 1 to 23 (a float32 holds 24, and needs no group)"
-            )
+    # Sizes.
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The text that parses back to the format."""
-        return f"bfp({self.group},{self.exponent_bits},{self.magnitude_bits})"
+
+    if TYPE_CHECKING:  # a field of some kinds, which a property of the base would take for its default
+
+        @property
+        def group(self) -> int | None:
+            """How many values share a scale; None: all of the tensor."""
 
     @property
     def default_rounding(self) -> str:
-        """Truncation, as FAST converts weights and activations."""
-        return "rtz"
-
-    @property
-    def precision(self) -> int:
-        """Significant bits of an element."""
-        return self.magnitude_bits
-
-    @property
-    def largest(self) -> int:
-        """The largest M."""
-        return (1 << self.magnitude_bits) - 1
-
-    @property
-    def window(self) -> int:
-        """How many exponents below the largest one of the tensor a group can have."""
-        return (1 << self.exponent_bits) - 1
-
-    @property
-    def chunks(self) -> int:
-        """How many times a group is stored, with CHUNK magnitude bits each."""
-        return -(-self.magnitude_bits // CHUNK)
-
-    @property
-    def bits_per_value(self) -> Fraction:
-        """Storage of a full group, divided by its size: each chunk repeats the exponent and the signs."""
-        return Fraction(self.chunks * (self.exponent_bits + self.group * (1 + CHUNK)), self.group)
-
-
-@dataclass(frozen=True)
-class Mx:
-    """OCP Microscaling (MX) v1.0: blocks share a power of two (E8M0), elements are small floats or integers.
-
-    exponent_bits: of an element; 0 is a two's complement integer of 2^-significand_bits (INT8).
-    largest: the largest finite element, which says how many of the highest codes are no numbers.
-    """
-
-    exponent_bits: int
-    significand_bits: int
-    largest: Fraction
-
-    @property
-    def group(self) -> int:
-        """The block size, the same for all of MX v1.0."""
-        return 32
-
-    @property
-    def name(self) -> str:
-        """The text that parses back to the format."""
-        if not self.exponent_bits:
-            return f"mxint{self.element_bits}"
-        return f"mxfp{self.element_bits}_e{self.exponent_bits}m{self.significand_bits}"
-
-    @property
-    def default_rounding(self) -> str:
-        """The rounding that the specification requires to exist."""
+        """The rounding where a text names none: to nearest even."""
         return "rne"
 
     @property
+    @abstractmethod
     def precision(self) -> int:
         """Significant bits of an element."""
-        return self.significand_bits + 1
 
     @property
-    def emin(self) -> int:
-        """The exponent of the smallest normal element; below it, and in integers, the step is the same everywhere."""
-        return 2 - (1 << (self.exponent_bits - 1)) if self.exponent_bits else 0
+    @abstractmethod
+    def most_units(self) -> int:
+        """The largest magnitude of an element, in units of ``2 ** unit_exponent``."""
 
     @property
-    def emax(self) -> int:
-        """The exponent of the largest element."""
-        return floor_log2(self.largest)
+    def unit_exponent(self) -> int:
+        """The exponent of two that every element is a multiple of."""
+        return 0
 
-    @property
-    def element_bits(self) -> int:
-        """Storage of an element: a sign, the exponent (in an integer: the bit of the ones), the significand."""
-        return 1 + max(self.exponent_bits, 1) + self.significand_bits
+    @abstractmethod
+    def group_bits(self, size: int) -> int:
+        """How many bits a group of `size` values is stored in."""
 
     @property
     def bits_per_value(self) -> Fraction:
-        """Storage of a full block, divided by its size."""
-        return self.element_bits + Fraction(SCALE_BITS, self.group)
+        """Storage of a full group, divided by its size; the scale of a whole tensor is not counted."""
+        size = self.group or 1
+        return Fraction(self.group_bits(size), size)
 
+    def parts(self, datapath: str) -> int:
+        """How many parts a datapath multiplies a value in."""
+        return 1
 
-SCALE_BITS = 8  # E8M0: 2^(code - 127), all ones is NaN
-SCALE_BIAS = 127
+    def leading(self, parts: int) -> GroupFormat:
+        """The format of the first `parts` parts of a value."""
+        return self
 
+    # The definition: one group at a time, in integers and fractions.
 
-@dataclass(frozen=True)
-class Int:
-    """Uniform symmetric quantisation of a tensor: s = max abs / (2^(bits-1) - 1), a value is s times an integer.
+    def shared(self, largest: Value) -> Value:
+        """What a tensor whose largest magnitude is `largest` shares: an exponent, or a scale (a binary32 number)."""
+        return 0
 
-    Raises NumcError for sizes out of range.
-    """
+    @abstractmethod
+    def convert(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> list[Value]:
+        """The values that a group becomes; `shared`: what its tensor shares. All are NaN where the scale is."""
 
-    bits: int
+    def operands(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> list[Value]:
+        """What a contraction multiplies: the values, or integers where it sums integers."""
+        return self.convert(group, to, shared)
+
+    # The same on arrays, in binary64.
+
+    def shared_by(self, largest: F64Array) -> float:
+        """What a tensor shares whose groups have the magnitudes `largest`, infinities and NaN among them."""
+        return 0.0
+
+    @abstractmethod
+    def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:
+        """Return the elements of groups (n, size), and their scales (n, 1), NaN where a group has no finite values.
+
+        to_integer: rounds to integers as the conversion does.
+        """
+
+    def values_of(self, elements: F64Array, scales: F64Array) -> F32Array:
+        """Return elements (n, size) times the scales (n, 1) of their groups, which is exact."""
+        values: F32Array = (elements * scales).astype(np.float32)
+        return values
+
+    # Bits (docs/arithmetic.md, "Packed storage").
+
+    @abstractmethod
+    def to_bits(self, elements: F64Array, scales: F64Array, shared: float) -> Bits:
+        """Return elements (n, size) and scales (n, 1) as the bits of their groups, (n, group_bits)."""
+
+    @abstractmethod
+    def from_bits(self, bits: Bits, size: int, shared: float) -> tuple[F64Array, F64Array]:
+        """The inverse of `to_bits`, for groups of `size` values."""
 
     @property
-    def group(self) -> None:
-        """The whole tensor."""
+    def encoding(self) -> tuple[str, int, int] | None:
+        """How a program file names these bits: a kind of `runtime.storage.Encoding`, exponent and significand bits.
+
+        None is a kind that the runtime does not read: weights of it stay float32 in program files.
+        """
         return None
 
-    def __post_init__(self) -> None:
-        if not 4 <= self.bits <= 16:
-            raise NumcError(f"format '{self.name}': {self.bits} bits, allowed are 4 to 16")
 
-    @property
-    def name(self) -> str:
-        """The text that parses back to the format."""
-        return f"int{self.bits}"
+@dataclass(frozen=True)
+class Kind:
+    """A kind of format in texts.
 
-    @property
-    def default_rounding(self) -> str:
-        """To nearest even."""
-        return "rne"
+    name: in messages. formats: those that have a name. syntax: how the others are written; call: their name if they are
+    written with sizes in parentheses, example: one of them. read: takes a name, and the sizes in parentheses or None;
+    returns the format, or None for the text of another kind. It raises NumcError for sizes that do not exist.
+    """
 
-    @property
-    def precision(self) -> int:
-        """Significant bits of an element."""
-        return self.bits - 1
-
-    @property
-    def largest(self) -> int:
-        """The largest integer; the smallest is its opposite."""
-        return (1 << (self.bits - 1)) - 1
-
-    @property
-    def bits_per_value(self) -> Fraction:
-        """Storage of an integer; the scale of the tensor is not counted."""
-        return Fraction(self.bits)
-
-
-GroupFormat = Bfp | Mx | Int
-
-
-def shares_tensor(fmt: GroupFormat) -> bool:
-    """Whether conversions depend on the whole tensor: on its largest exponent (bfp) or its largest magnitude (intN)."""
-    return not isinstance(fmt, Mx)
+    name: str
+    formats: Mapping[str, GroupFormat]
+    read: Callable[[str, Sequence[str] | None], GroupFormat | None]
+    syntax: str = ""
+    call: str = ""
+    example: str = ""
 
 
 @dataclass(frozen=True)
 class GroupConversion:
-    """A grouped format and how elements are rounded; ``str`` gives the text that parses back to it.
+    """A format with groups and how elements are rounded; ``str`` gives the text that parses back to it.
 
-    channel: of intN as an operand of a contraction, a scale for each of its rows or columns, not one for the tensor.
-    Raises NumcError for an unknown rounding, and for channels of another format.
+    channel: the operand of a contraction has a scale for each of its rows or columns, and not one for the tensor.
+    Raises NumcError for an unknown rounding, and for channels of a format whose scales are not the tensor's.
     """
 
     format: GroupFormat
@@ -204,7 +175,7 @@ class GroupConversion:
     channel: bool = False
 
     def __post_init__(self) -> None:
-        if self.channel and not isinstance(self.format, Int):
+        if self.channel and self.format.group is not None:
             raise NumcError(f"'{self.format.name}:channel': only intN has scales that channels can have of their own")
         check_rounding(self.rounding, self.format.name)
 
@@ -222,27 +193,3 @@ class GroupConversion:
         if self.channel:
             raise NumcError(f"'{self}': channels are those of a contraction's operands, leave ':channel' out")
         return self
-
-
-# The accepted names, besides bfp(g,e,m) and intN.
-GROUP_FORMATS: Mapping[str, GroupFormat] = MappingProxyType(
-    {
-        "msfp12": Bfp(16, 8, 3),
-        "lowbfp": Bfp(16, 3, 2),
-        "midbfp": Bfp(16, 3, 3),
-        "highbfp": Bfp(16, 3, 4),
-        "mxfp8": Mx(4, 3, Fraction(448)),
-        "mxfp8_e4m3": Mx(4, 3, Fraction(448)),
-        "mxfp8_e5m2": Mx(5, 2, Fraction(57344)),
-        "mxfp6": Mx(2, 3, Fraction(15, 2)),
-        "mxfp6_e3m2": Mx(3, 2, Fraction(28)),
-        "mxfp6_e2m3": Mx(2, 3, Fraction(15, 2)),
-        "mxfp4": Mx(2, 1, Fraction(6)),
-        "mxfp4_e2m1": Mx(2, 1, Fraction(6)),
-        "mxint8": Mx(0, 6, Fraction(127, 64)),
-        "int4": Int(4),
-        "int8": Int(8),
-        "int12": Int(12),
-        "int16": Int(16),
-    }
-)

@@ -1,4 +1,4 @@
-"""FMA operators: one frozen literal each (arithmetic.md section 3). What they compute is defined in `reference.py`."""
+"""FMA operators: one frozen literal each (arithmetic.md section 3). What they compute is defined in `reference/`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from numc.compiler.arithmetic.datapaths import DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS, Conversion
-from numc.compiler.arithmetic.groups import Bfp, GroupConversion, GroupFormat
+from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
+from numc.compiler.arithmetic.kinds import KINDS
 from numc.compiler.support.errors import NumcError
 
-SOFTWARE_DATAPATHS = ("fp32", "exact")
-HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
+SOFTWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.stepwise)
+HARDWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.only)
 GROUP_DATAPATHS = ("fp32", "fmac2")  # fmac2: FAST's fMAC, which multiplies two magnitude bits by two at a time
-DATAPATHS = (*SOFTWARE_DATAPATHS, *HARDWARE_DATAPATHS, "fmac2")
 
 MAX_CHUNK = 2**31 - 1
 MAX_GROUP = 4096
@@ -58,15 +59,16 @@ class Fma:
         if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
             self._check_groups(what)
             return
-        if self.datapath == "fmac2":
-            raise NumcError(f"{what}: datapath 'fmac2' multiplies block floating point, write a=bfp(g,e,m)")
+        if DATAPATHS[self.datapath].groups:
+            raise NumcError(f"{what}: datapath '{self.datapath}' multiplies block floating point, write a=bfp(g,e,m)")
         allowed = allowed_products(*self.parts)
         if self.products not in allowed:
             parts = f"{self.parts[0]} x {self.parts[1]} parts"
             raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
-        is_native = (self.a, self.b, self.acc, self.product) == (BF16, BF16, FP32, None)
-        if self.datapath in HARDWARE_DATAPATHS and not is_native:
-            raise NumcError(f"{what}: datapath '{self.datapath}' takes only a=bf16, b=bf16, acc=fp32, products=1")
+        only = DATAPATHS[self.datapath].only
+        if only is not None and (self.product is not None or (str(self.a), str(self.b), str(self.acc)) != only):
+            a, b, acc = only
+            raise NumcError(f"{what}: datapath '{self.datapath}' takes only a={a}, b={b}, acc={acc}, products=1")
         if self.chunk is not None:
             self._check_chunk(what, self.chunk)
 
@@ -87,15 +89,16 @@ class Fma:
         if not isinstance(a, GroupConversion) or not isinstance(b, GroupConversion):
             raise NumcError(f"{what}: one operand has groups, the other has none: give a and b formats of one kind")
         if type(a.format) is not type(b.format):
-            raise NumcError(f"{what}: bfp, mx and intN do not mix: give a and b formats of one kind")
+            *names, last = (kind.name for kind in KINDS)
+            raise NumcError(f"{what}: {', '.join(names)} and {last} do not mix: give a and b formats of one kind")
         if a.format.group != b.format.group:
             raise NumcError(
                 f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
             )
         if self.acc.format != FP32.format or self.acc.noise is not None:
             raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
-        if self.datapath not in GROUP_DATAPATHS or (self.datapath == "fmac2" and not isinstance(a.format, Bfp)):
-            allowed = "only fp32" if not isinstance(a.format, Bfp) else " or ".join(GROUP_DATAPATHS)
+        if self.datapath not in a.format.datapaths:
+            allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
             raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
         if self.products != math.prod(self.parts):
             raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
@@ -103,8 +106,8 @@ class Fma:
             raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
         if a.format.group is not None and a.format.group > MAX_GROUP:
             raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
-        sizes = (f.largest for f in (a.format, b.format) if isinstance(f, Bfp))
-        if isinstance(a.format, Bfp) and math.prod((a.format.group, *sizes)) >= 1 << _EXACT_BITS:
+        units = a.format.most_units * b.format.most_units
+        if a.format.group is not None and a.format.sums_exactly and a.format.group * units >= 1 << _EXACT_BITS:
             raise NumcError(
                 f"{what}: the dot product of a group takes more than {_EXACT_BITS} bits, "
                 "use shorter groups or fewer magnitude bits"
@@ -163,6 +166,17 @@ class Fma:
         """The same operator with the formats of A and B exchanged."""
         return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)
 
+    def with_operands(self, a: Conversion | GroupConversion, b: Conversion | GroupConversion, acc: Conversion) -> Fma:
+        """The same operator with other formats of A, B or the accumulator.
+
+        An operator that sums all partial products sums all of those that the new formats have. Raises NumcError if the
+        formats do not fit together.
+        """
+        products = self.products
+        if products == math.prod(self.parts):
+            products = parts_of(a, self.datapath) * parts_of(b, self.datapath)
+        return replace(self, name="", a=a, b=b, acc=acc, products=products)
+
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
@@ -189,9 +203,7 @@ class Fma:
 
 def parts_of(to: Conversion | GroupConversion, datapath: str) -> int:
     """Return how many parts a value of an operand has."""
-    if isinstance(to, Conversion):
-        return to.format.parts
-    return to.format.chunks if isinstance(to.format, Bfp) and datapath == "fmac2" else 1
+    return to.format.parts if isinstance(to, Conversion) else to.format.parts(datapath)
 
 
 def allowed_products(a_parts: int, b_parts: int) -> tuple[int, ...]:

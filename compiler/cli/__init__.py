@@ -1,4 +1,4 @@
-"""The command ``numc``: its entry, and how every failure ends (one line on stderr, no traceback)."""
+"""The command ``numc``: its subcommands, and its exit status and message for every failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-import numc
 from numc.compiler.cli.bisect_command import bisect_command
 from numc.compiler.cli.cache_command import cache_command
 from numc.compiler.cli.compare_command import compare_command
@@ -24,6 +23,7 @@ from numc.compiler.cli.opt_command import opt_command
 from numc.compiler.cli.run_command import run_command
 from numc.compiler.cli.verify_command import verify_command
 from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
+from numc.compiler.support.versions import own_version
 
 _EPILOG = """\b
 Examples:
@@ -38,7 +38,7 @@ Examples:
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"numc {numc.__version__}")
+        click.echo(f"numc {own_version()}")
         context.exit()
 
 
@@ -67,7 +67,11 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0, or 1 (numc or a check failed), 2 (bad input), 130 (interrupted)."""
+    """Run the command line and return its exit status.
+
+    0: success. 1: numc failed, or a check found a difference. 2: the input is wrong. 130: interrupted. A failure prints
+    one line to stderr, without a traceback.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(cli.main(given, prog_name="numc", standalone_mode=False) or 0)
@@ -81,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f" (see {context.command_path} --help)" if context else ""
         return _fail(f"{error.format_message()}{where}", 2)
     except ParseError as error:
-        click.echo(f"numc: error: {error}", err=True)  # the line and the caret below it
+        click.echo(f"numc: error: {error}", err=True)  # several lines: the line of the text and the caret below it
         return 2
     except NumcError as error:
         return _fail(str(error), 2)
@@ -100,10 +104,10 @@ def _fail(text: str, status: int) -> int:
 
 
 def _keep(command: str) -> Path:
-    """Save the traceback of the exception in flight and the command that reproduces it; return the file."""
+    """Write the traceback of the current exception and the command that reproduces it to a file; return the file."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
-    except OSError:  # the working folder is not writable
+    except OSError:  # the current folder is not writable
         folder = Path(tempfile.mkdtemp(prefix="numc-failure-"))
     file = folder / "traceback.txt"
     file.write_text(f"reproduce with: {command}\nin: {Path.cwd()}\n\n{traceback.format_exc()}", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``numc bisect``: which layers have to be in fp32 for a result within a tolerance."""
+"""``numc bisect``: find the layers that have to be in fp32 for a result within a tolerance."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ Examples:
 @click.option("--labels", metavar="FILE", help="Class numbers, for top1.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--output", "-o", "out", metavar="FILE", help="Write the policy that was found.")
-@click.option("--seed", type=int, default=0, metavar="N", help="What stochastic roundings draw from; default: 0.")
-@click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of stochastic roundings; default: 0.")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it.")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def bisect_command(
@@ -63,9 +63,9 @@ def bisect_command(
     threads: int | None,
     want_json: bool,
 ) -> None:
-    """Find a smallest set of layers that has to be in fp32 for a result close to that in fp32 (delta debugging).
+    """Find a smallest set of layers that have to be in fp32 for a result close to that in fp32 (delta debugging).
 
-    Every try compiles the model and runs it on the data; what was compiled stays in the cache (`numc cache`).
+    Each try compiles the model and runs it on the data; the programs are kept in the cache (`numc cache`).
     """
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
@@ -86,7 +86,7 @@ def bisect_command(
     except Interrupted as stopped:
         if stopped.best is not None:
             where = f", written to {out}" if out is not None else ""
-            enough = _layers(len(stopped.best))
+            enough = _count(len(stopped.best))
             click.echo(f"after {stopped.tries} tries: {enough} in fp32 are enough, perhaps fewer{where}", err=True)
             if out is not None:
                 output.write_text(out, stopped.policy)
@@ -103,7 +103,7 @@ def bisect_command(
         context.exit(1)
 
 
-def _layers(count: int) -> str:
+def _count(count: int) -> str:
     return f"{count} layer{'' if count == 1 else 's'}"
 
 
@@ -121,7 +121,7 @@ def _print(found: Bisection, out: str | None) -> None:
     columns = ("#", "layer", "shape", "instead of", f"{unit} without it")
     output.table(columns, [(k.position, k.name or "-", k.shape, k.fma, f"{k.without:.4g}") for k in found.layers])
     click.echo(
-        f"{_layers(len(found.layers))} of {found.candidates} in fp32: {unit} {found.error:.4g}, at most "
+        f"{_count(len(found.layers))} of {found.candidates} in fp32: {unit} {found.error:.4g}, at most "
         f"{found.tolerance:g}; {found.start:.4g} without, {found.every:.4g} with all ({found.tries} tries)"
     )
     click.echo("none of them can be left out; another set may be smaller")
@@ -131,7 +131,7 @@ def _print(found: Bisection, out: str | None) -> None:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[Try], None] | None]:
-    """Show on stderr, if it is a terminal, what was tried last and what is the best so far."""
+    """Show the last try and the smallest set so far on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -140,7 +140,7 @@ def _progress() -> Iterator[Callable[[Try], None] | None]:
     with Console(stderr=True).status("running in fp32") as status:
 
         def show(last: Try) -> None:
-            best = "nothing is enough so far" if last.best is None else f"{_layers(last.best)} are enough so far"
-            status.update(f"try {last.number}: {_layers(last.size)} in fp32, error {last.error:.3g}; {best}")
+            best = "nothing is enough so far" if last.best is None else f"{_count(last.best)} are enough so far"
+            status.update(f"try {last.number}: {_count(last.size)} in fp32, error {last.error:.3g}; {best}")
 
         yield show

@@ -1,4 +1,4 @@
-"""``numc cache``: what is in the cache of compiled programs, and how to empty it."""
+"""``numc cache``: list or empty the cache of compiled programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cache_command() -> None:
 @cache_command.command("info")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def info_command(want_json: bool) -> None:
-    """List the programs in the cache, the one used last first."""
+    """List the programs in the cache, the most recently used first."""
     from numc.compiler import cache
 
     found = cache.info()
@@ -48,7 +48,7 @@ def info_command(want_json: bool) -> None:
 
 @cache_command.command("clear")
 def clear_command() -> None:
-    """Remove every program from the cache."""
+    """Remove all programs from the cache."""
     from numc.compiler import cache
 
     count, size = cache.clear()

@@ -1,4 +1,4 @@
-"""``numc compare``: arithmetics of a model on the same data, as a table and as a page."""
+"""``numc compare``: compare arithmetics of a model on the same data, in a table and on a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy.typing as npt
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import data_option, read_data, read_labels
@@ -20,9 +19,12 @@ from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from numc.compiler.studies.comparison import Comparison
 
-Array = npt.NDArray[Any]
+    Array = npt.NDArray[Any]
+
 
 _EPILOG = """\b
 fp32 is always compared, as the first. FILE:ARRAY is one array of an .npz file; without
@@ -36,6 +38,8 @@ Examples:
   numc compare model.onnx --fma 'mp,bf16_2_2{3},fma(a=bf16,acc=e8m10)' --policy mixed.policy --data x.npy --json
 """
 
+_NOT_KEPT = "not kept: --report or --results FILE keeps them"
+
 
 @click.command("compare", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
@@ -46,7 +50,7 @@ Examples:
 @click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
 @click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
-@click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it.")
 @click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run.")
 @click.option("--sample", metavar="1/N", help="Count additions of that fraction of the steps of k.")
 @click.option("--report", metavar="FILE.html", help="Write a page.")
@@ -74,52 +78,33 @@ def compare_command(
     shapes: tuple[str, ...],
     want_json: bool,
 ) -> None:
-    """Run a model in several arithmetics on the same data, and say how far each is from fp32 and what it costs."""
+    """Run a model in several arithmetics on the same data, and show how far each is from fp32 and what it costs."""
     check_model(model)
     if sample is not None and not stats:
         raise NumcError("--sample is about statistics: leave it or --no-stats out")
     fixed = parse_shapes(shapes)
     _check_places(report, plots, results)
-    kept = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
-    if kept is not None:
-        check_writable(Path(kept))
-    operators = [operator for text in fmas for operator in split_list("--fma", text)]
+    place = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
+    if place is not None:
+        check_writable(Path(place))
+    operators = [one for text in fmas for one in split_list("--fma", text)]
     names = [name for text in metrics for name in split_list("--metric", text)]
-    given = read_data(data)
-    of_labels = None if labels is None else read_labels(labels)
-
+    given, of_labels = read_data(data), None if labels is None else read_labels(labels)
     from numc.compiler.studies.compare import FMAS, Interrupted, compare
 
     if not operators and not policies:
         operators = list(FMAS)
-    command = _command(context, model)
     try:
         with _bar() as progress:
             found = compare(
-                model,
-                given,
-                fmas=operators,
-                policies=policies,
-                labels=of_labels,
-                metrics=names,
-                output=output_name,
-                batch=batch,
-                threads=threads,
-                statistics=stats,
-                sample=sample or 1,
-                results=kept,
-                shapes=fixed,
-                commands=(command,),
-                progress=progress,
-            )
+                model, given, fmas=operators, policies=policies, labels=of_labels, metrics=names, output=output_name,
+                batch=batch, threads=threads, statistics=stats, sample=sample or 1, results=place, shapes=fixed,
+                commands=(_command(context, model),), progress=progress,
+            )  # fmt: skip
     except Interrupted as stopped:
-        where = f"kept in {stopped.path}: the same command goes on from there"
-        lost = "not kept: --report or --results FILE keeps them"
-        click.echo(
-            f"numc: interrupted: {stopped.finished} of {stopped.total} arithmetics are finished and "
-            f"{where if stopped.path else lost}",
-            err=True,
-        )
+        kept = f"kept in {stopped.path}: the same command goes on from there" if stopped.path else _NOT_KEPT
+        finished = f"{stopped.finished} of {stopped.total} arithmetics are finished"
+        click.echo(f"numc: interrupted: {finished} and {kept}", err=True)
         context.exit(130)
     if report is not None:
         found.write_report(report)
@@ -128,9 +113,7 @@ def compare_command(
     if want_json:
         output.as_json(found.as_json())
     else:
-        _show(found)
-        for path in filter(None, (report, plots)):
-            click.echo(f"wrote {path}", err=not sys.stdout.isatty())
+        _show(found, report, plots)
     peer = found.onnxruntime
     if peer is not None and not peer.holds:
         click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
@@ -138,7 +121,7 @@ def compare_command(
 
 
 def split_list(option: str, text: str) -> list[str]:
-    """Split at commas that are in no brackets. Raises NumcError for an empty part."""
+    """Split a text at the commas outside of brackets. Raises NumcError for an empty part."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
@@ -152,8 +135,8 @@ def split_list(option: str, text: str) -> list[str]:
 
 
 def _check_places(report: str | None, plots: str | None, results: str | None) -> None:
-    """Raise NumcError for what could not be written after all the work."""
-    from numc.compiler.studies.report import check_installed
+    """Raise NumcError if an output could not be written, before the work starts."""
+    from numc.compiler.studies.report.write import check_installed
 
     if report is not None:
         check_installed("jinja2")
@@ -173,7 +156,7 @@ def _check_places(report: str | None, plots: str | None, results: str | None) ->
 
 
 def _command(context: click.Context, model: str) -> str:
-    """The command line that does the same again."""
+    """Return the command line that reproduces the comparison."""
     words = ["numc", "compare", model]
     for option in context.command.params:
         value = context.params[option.name or ""]
@@ -189,7 +172,7 @@ def _command(context: click.Context, model: str) -> str:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[Callable[[str, float], None] | None]:
-    """A bar on stderr with what is being done and how long it will take, if that is a terminal."""
+    """Show what is being done and a progress bar on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -207,7 +190,7 @@ def _bar() -> Iterator[Callable[[str, float], None] | None]:
         yield lambda what, done: bar.update(task, completed=done, description=what)
 
 
-def _show(found: Comparison) -> None:
+def _show(found: Comparison, *written: str | None) -> None:
     from numc.compiler.studies.metrics import METRICS
 
     columns = ["arithmetic", *found.metrics, "error", "breaks at", "time", "weights", "area", "iso-area", "packed"]
@@ -228,8 +211,10 @@ def _show(found: Comparison) -> None:
     output.table(columns, rows)
     peer = found.onnxruntime
     if peer is not None:
-        from numc.compiler.studies.comparison import AGREES
+        from numc.compiler.studies.results import AGREES
 
         text = f"relative error {peer.error:.1e}, allowed {AGREES:g}; largest difference {peer.largest:.1e}"
         said = peer.note or f"fp32 against onnxruntime {peer.version}: {text}"
         click.echo(said, err=not sys.stdout.isatty())
+    for path in filter(None, written):
+        click.echo(f"wrote {path}", err=not sys.stdout.isatty())

@@ -1,4 +1,4 @@
-"""``numc compile``: a model to a program file, or to the IR of a stage."""
+"""``numc compile``: compile a model to a program file, or to the IR of a stage."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +15,9 @@ from numc.compiler.cli.inputs import read_named
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.compiler.support.files import check_writable
-from numc.runtime.container import Contents, write_program
+
+if TYPE_CHECKING:
+    from numc.runtime.container import Contents
 
 _EPILOG = """\b
 Examples:
@@ -32,7 +35,7 @@ Examples:
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
 @shape_option
-@click.option("--calibrate", metavar="DATA.npz", help="Inputs by name: scales of intN are those of this data.")
+@click.option("--calibrate", metavar="DATA.npz", help="Inputs by name, which fix the scales of intN.")
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
@@ -80,18 +83,20 @@ def compile_command(
     start = time.perf_counter()
     if emit is not None:
         from numc.compiler import pipeline
-        from numc.compiler.build import load_source, lowered
+        from numc.compiler.lower import lowered
+        from numc.frontends.load import load_file
 
         with output.busy(f"lowering {model}"):
-            text = pipeline.text(lowered(load_source(model, fixed), options, emit, dump)[0])
+            text = pipeline.text(lowered(load_file(model, fixed), options, emit, dump))
         output.write_text(out, text)
         return
     from numc.compiler import compile as compiling
+    from numc.runtime.container import write_program
 
     with output.busy(f"compiling {model}"):
         if calibrate is not None:
             options = compiling.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
-        # Not loaded: the target may be another machine than this one.
+        # The program is not loaded, because the target may be another processor than this one.
         contents, cached = compiling.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
     write_program(out, contents)
     _summary(contents, out, time.perf_counter() - start, cached, want_json)

@@ -1,4 +1,4 @@
-"""``numc cost``: what a policy takes of hardware, layer by layer."""
+"""``numc cost``: the hardware that an arithmetic takes, layer by layer."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def cost_command(
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
-    from numc.compiler.build import load_source
-    from numc.compiler.explain import table
+    from numc.compiler.policy_table import policy_table
     from numc.compiler.studies.cost import report
     from numc.compiler.studies.cost_machines import load_machine
+    from numc.frontends.load import load_file
 
     known = load_machine(machine) if machine is not None else None
     with output.busy(f"reading {model}"):
-        found = report(table(load_source(model, fixed), options).decisions, known, free=batch)
+        found = report(policy_table(load_file(model, fixed), options).decisions, known, free=batch)
     if want_json:
         output.as_json(found.as_json())
         return

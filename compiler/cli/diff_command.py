@@ -1,4 +1,4 @@
-"""``numc diff``: where two programs of one model begin to differ."""
+"""``numc diff``: find where two programs of one model begin to differ."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Examples:
 @click.argument("a", metavar="A.numc")
 @click.argument("b", metavar="B.numc")
 @data_option
-@click.option("--seed", type=int, default=0, metavar="N", help="What stochastic roundings draw from; default: 0.")
-@click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of stochastic roundings; default: 0.")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it.")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def diff_command(a: str, b: str, data: tuple[str, ...], seed: int, threads: int | None, want_json: bool) -> None:
     """Run two programs of one model side by side and compare the results of every contraction, bit by bit."""
@@ -72,7 +72,7 @@ def diff_command(a: str, b: str, data: tuple[str, ...], seed: int, threads: int 
 
 
 def _place(positions: tuple[int, ...]) -> str:
-    """Positions as in a policy: 3, or 0..7 for several."""
+    """Return positions as a policy writes them: ``3``, or ``0..7`` for several."""
     if not positions:
         return "-"
     return str(positions[0]) if len(positions) == 1 else f"{positions[0]}..{positions[-1]}"

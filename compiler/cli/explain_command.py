@@ -1,4 +1,4 @@
-"""``numc explain``: which operation computes in which arithmetic, and which rule decided."""
+"""``numc explain``: show which operation computes in which arithmetic, and which rule decided."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def explain_command(
     want_all: bool,
     want_json: bool,
 ) -> None:
-    """Print what every layer computes in and the rule that decided it; nothing is compiled to code.
+    """Print the arithmetic of every layer and the rule that decided it; no code is generated.
 
-    Operations other than contractions are listed where a rule of a policy is about them, or with --all.
+    Operations other than contractions are listed if a rule of the policy selects them, or with --all.
     """
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
     from numc.compiler.arithmetic.policy.table import decided
-    from numc.compiler.build import load_source
-    from numc.compiler.explain import table
+    from numc.compiler.policy_table import policy_table
+    from numc.frontends.load import load_file
 
     with output.busy(f"reading {model}"):
-        found = table(load_source(model, fixed), options)
+        found = policy_table(load_file(model, fixed), options)
     if want_json:
         output.as_json({"policy": str(found.policy), "layers": found.layers})
         return

@@ -1,27 +1,31 @@
-"""The inputs of a run: numpy files and random numbers."""
+"""The inputs of a run, from numpy files or from random numbers."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import numpy as np
-import numpy.typing as npt
 
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.runtime.program import Program
+
+if TYPE_CHECKING:  # numpy is imported only where it is used, so that `--help` is quick
+    import numpy as np
+    import numpy.typing as npt
+
+    from numc.runtime.program import Program
+
+    Array = npt.NDArray[Any]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Array = npt.NDArray[Any]
 
 
 def input_options(function: F) -> F:
     """Add --input, --random-input, --batch and --threads."""
     for option in (
-        click.option("--threads", type=click.IntRange(1, 1024), help="Threads; the bits never depend on it."),
+        click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it."),
         click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions of random inputs."),
         click.option("--random-input", "seed", type=click.IntRange(0), help="Seed: fill the other inputs at random."),
         click.option(
@@ -44,7 +48,10 @@ def data_option(function: F) -> F:
 
 
 def gather(program: Program, files: Sequence[str], seed: int | None, batch: int) -> dict[str, Array]:
-    """Return the inputs of `program` by name, from files, the rest random if there is a seed. Raises NumcError."""
+    """Return the inputs of `program` by name: from files, and if there is a seed, random numbers for the others.
+
+    Raises NumcError if a file cannot be read, or if an input is missing, unknown or given twice.
+    """
     names = [spec.name for spec in program.inputs]
     given: dict[str, Array] = {}
     unnamed: list[tuple[str, Array]] = []
@@ -71,6 +78,8 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
     if missing and seed is None:
         wanted = ", ".join(f"'{spec.name}' ({spec})" for spec in missing)
         raise NumcError(f"no value for {wanted}: give --input NAME=FILE.npy, or --random-input SEED")
+    import numpy as np
+
     rng = np.random.default_rng(seed)
     for spec in missing:
         given[spec.name] = _random(rng, spec.dtype, tuple(batch if d is None else d for d in spec.shape))
@@ -95,7 +104,7 @@ def read_named(file: str) -> dict[str, Array]:
 
 
 def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
-    """The arrays by input, or one without a name, of what --data was given. Raises NumcError."""
+    """Return what --data gives: arrays by input, or one array without a name. Raises NumcError."""
     given: dict[str, Array] = {}
     for text in texts:
         name, equals, file = text.partition("=")
@@ -119,7 +128,10 @@ def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
 
 
 def read_labels(text: str) -> Array:
-    """The array of an .npy file, FILE:ARRAY, or the array called labels of an .npz. Raises NumcError."""
+    """Return the labels in an .npy file, in FILE:ARRAY, or in the array ``labels`` of an .npz file.
+
+    Raises NumcError if the file cannot be read or has no such array.
+    """
     content = _read_array(text)
     if isinstance(content, dict):
         if "labels" not in content:
@@ -130,7 +142,7 @@ def read_labels(text: str) -> Array:
 
 
 def _read_array(text: str) -> Array | dict[str, Array]:
-    """A numpy file, or FILE:ARRAY. Raises NumcError."""
+    """Return the content of a numpy file, or the array of FILE:ARRAY. Raises NumcError."""
     file, colon, name = text.rpartition(":")
     if not colon or Path(text).exists():
         return read_file(text)
@@ -145,7 +157,9 @@ def _read_array(text: str) -> Array | dict[str, Array]:
 
 
 def read_file(file: str) -> Array | dict[str, Array]:
-    """Return the array of an .npy file, or those of an .npz file by name. Raises NumcError."""
+    """Return the array of an .npy file, or the arrays of an .npz file by name. Raises NumcError."""
+    import numpy as np
+
     try:
         content = np.load(file, allow_pickle=False)
         return dict(content) if isinstance(content, np.lib.npyio.NpzFile) else np.asarray(content)
@@ -156,6 +170,8 @@ def read_file(file: str) -> Array | dict[str, Array]:
 
 
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:
+    import numpy as np
+
     kind = np.dtype(dtype).kind
     if kind == "f":
         return np.asarray(rng.standard_normal(shape)).astype(dtype)

@@ -1,8 +1,7 @@
-"""``numc list``: tables of what there is, derived from the data that defines it."""
+"""``numc list``: tables of formats, operators and the like, made from the data that defines them."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -31,12 +30,12 @@ Rows = list[dict[str, Any]]
 
 
 class _Average(Fraction):
-    """A number that a table may shorten to one decimal: JSON has all of it."""
+    """A number that a table shows with one decimal, and JSON in full."""
 
 
 def _formats() -> Rows:
     from numc.compiler.arithmetic.formats import FORMATS
-    from numc.compiler.arithmetic.groups import GROUP_FORMATS
+    from numc.compiler.arithmetic.kinds import GROUP_FORMATS
 
     values: Rows = [
         {
@@ -51,7 +50,7 @@ def _formats() -> Rows:
         }
         for name, f in FORMATS.items()
     ]
-    # Their ranges are the tensor's: every group has its scale.
+    # Formats with groups have no range of their own, because every group has a scale.
     ranges = dict.fromkeys(("emin", "emax", "max", "min normal", "min subnormal"))
     groups: Rows = [
         {
@@ -67,11 +66,11 @@ def _formats() -> Rows:
 
 def _fmas() -> Rows:
     from numc.compiler.arithmetic.grammar import parse_fma
-    from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp
+    from numc.compiler.arithmetic.kinds import GROUP_FORMATS
     from numc.compiler.arithmetic.operators import FMAS
     from numc.compiler.studies.cost import area, iso_area
 
-    serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if isinstance(f, Bfp)]
+    serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if "fmac2" in f.datapaths]
     texts = [*GROUP_FORMATS, *serial]
     return [
         {
@@ -100,21 +99,10 @@ def _passes() -> Rows:
     from numc.compiler.pipeline import STAGES
 
     return [
-        {"pass": name, "stage": stage, "what": _about(function)}
+        {"pass": name, "stage": stage, "what": f"{each.about} Upstream: {each.text}" if each.text else each.about}
         for stage, passes in STAGES.items()
-        for name, function in passes.items()
+        for name, each in passes.items()
     ]
-
-
-def _about(function: Callable[..., Any]) -> str:
-    """The first line of the pass's docstring, or of the function it calls; for a bundle, its upstream passes."""
-    if function.__doc__:
-        return function.__doc__.strip().splitlines()[0]
-    seen = inspect.getclosurevars(function)
-    if isinstance(bundle := seen.nonlocals.get("pipeline"), str):
-        return bundle
-    called = (inspect.getdoc(value) for value in seen.globals.values() if inspect.isfunction(value))
-    return next((text.splitlines()[0] for text in called if text), "")
 
 
 def _targets() -> Rows:
@@ -127,7 +115,7 @@ def _targets() -> Rows:
     except NumcError:
         host = ""
     return [
-        {"target": name, "float32 lanes": t.tile.width, "host": name == host, "features": " ".join(t.features)}
+        {"target": name, "float32 lanes": t.isa.width, "host": name == host, "features": " ".join(t.features)}
         for name, t in TARGETS.items()
     ]
 
@@ -149,7 +137,8 @@ def _machines() -> Rows:
 
 
 def _presets() -> Rows:
-    from numc.compiler.arithmetic.policy.presets import PRESETS, arithmetic
+    from numc.compiler.arithmetic.policy.load import arithmetic
+    from numc.compiler.arithmetic.policy.presets import PRESETS
 
     return [{"preset": name, "policy": "; ".join(str(arithmetic(name).policy()).splitlines())} for name in PRESETS]
 
@@ -178,7 +167,7 @@ def list_command(what: str, want_json: bool) -> None:
 
 
 def _number(value: Any) -> Any:
-    # A double has every bit of these: no format has more than 25 significant bits or leaves its exponent range.
+    # Exact in a double: no format has more than 25 significant bits or a larger exponent range.
     return float(value) if isinstance(value, Fraction) else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ Examples:
 @click.option("--to", metavar="STAGE", help="The last stage to run; default: the last there is.")
 @click.option("--passes", metavar="A,B,...", help="Run exactly these: `numc list passes`, or any upstream pass text.")
 @arithmetic_options
+@click.option("--statistics", is_flag=True, help="Kernels that can count swamping, as for `numc compile`.")
+@click.option("--no-fast", is_flag=True, help="Leave the cheap rounding sequences under guards out; the bits stay.")
 @click.option("-o", "--output", "out", metavar="OUT", default="-", help="File to write; default: stdout.")
 def opt_command(
     file: str,
@@ -40,6 +43,8 @@ def opt_command(
     to: str | None,
     passes: str | None,
     arithmetic: Arithmetic,
+    statistics: bool,
+    no_fast: bool,
     out: str,
 ) -> None:
     """Run the stages that follow --from up to --to, or exactly the named passes, on MLIR text; print the IR."""
@@ -59,7 +64,7 @@ def opt_command(
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")
-    options = arithmetic.options()
+    options = replace(arithmetic.options(), statistics=statistics, fast=not no_fast)
     text = mlir.load(file).mlir
     steps = split_passes(passes) if passes is not None else None
     output.write_text(out, lowered(text, file, options, after=after or "", to=last, steps=steps))
@@ -79,11 +84,10 @@ def lowered(
     `name` is what errors call the text. Raises NumcError.
     """
     from numc.compiler import pipeline
-    from numc.compiler.build import parse_module
+    from numc.compiler.lower import parse_module
 
-    policy, target = options.resolved()
+    state = pipeline.State.of(options)
     module = parse_module(text, name)
-    state = pipeline.State(policy, target)
     if steps is None:
         pipeline.run(module, state, after=after, to=to)
         return pipeline.text(module)
@@ -109,7 +113,7 @@ def _find(step: str, module: ir.Module) -> Pass:
         if "does not refer to a registered pass" in reason:
             reason = "no such pass"
         raise NumcError(f"--passes {step!r}: {reason}{near}: see `numc list passes`") from None
-    return upstream(step)
+    return upstream("", step)
 
 
 # Upstream passes people ask for by name; only suggestions are made from this list.

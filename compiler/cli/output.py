@@ -1,4 +1,4 @@
-"""What commands print: tables, JSON and progress. Decoration goes to terminals only; pipes get plain text."""
+"""Output of commands: tables, JSON and progress, decorated for terminals and as plain text for pipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numc.compiler.support.json_values import json_values
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows: a drawn table on a terminal, otherwise tab-separated lines under a line of column names."""
+    """Print rows: as a drawn table on a terminal, otherwise as tab-separated lines with a line of column names."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             click.echo("\t".join(map(str, row)))
@@ -28,7 +28,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for n, column in enumerate(columns):
-        # Names and numbers stay whole: a shortened number would be a wrong one. Long texts fold.
+        # Long texts are folded, but words are not shortened: a shortened number would be a wrong one.
         words = " ".join([column, *(str(row[n]) for row in rows)]).split()
         drawn.add_column(column, overflow="fold", min_width=min(20, max(map(len, words))))
     for row in rows:
@@ -37,13 +37,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def as_json(value: Any) -> None:
-    """Print one JSON document. Floats that JSON lacks become the strings "nan", "inf" and "-inf"."""
+    """Print one JSON document. Floats that JSON does not have become the strings "nan", "inf" and "-inf"."""
     click.echo(json.dumps(json_values(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 @contextlib.contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show on stderr, if it is a terminal, that something is going on."""
+    """Show on stderr, if it is a terminal, what is being done."""
     if not sys.stderr.isatty():
         yield
         return
@@ -55,7 +55,7 @@ def busy(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a function of (done, total) that draws a bar on stderr, or None if stderr is no terminal."""
+    """Give a function of (done, total) that draws a progress bar on stderr, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -68,7 +68,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write text to a file, or to stdout for ``-``."""
+    """Write text to a file, or to stdout if `path` is "-"."""
     if path == "-":
         click.echo(text, nl=not text.endswith("\n"))
         return
@@ -76,5 +76,5 @@ def write_text(path: str, text: str) -> None:
 
 
 def dims(shape: Sequence[int | None]) -> str:
-    """Return for example ``?x64``, or ``scalar``."""
+    """Return a shape as text, for example ``?x64``, or ``scalar``."""
     return "x".join("?" if d is None else str(d) for d in shape) or "scalar"

@@ -1,4 +1,4 @@
-"""``numc run``: a program, or a model compiled on the spot, on numpy files or random numbers."""
+"""``numc run``: run a program, or a model that is compiled first, on numpy files or random numbers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
-import numpy as np
-import numpy.typing as npt
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
@@ -20,9 +18,14 @@ from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import check_writable, write_whole
-from numc.runtime.program import Program, seed_number
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from numc.runtime.program import Program
+
+    Array = npt.NDArray[Any]
+
 _EPILOG = """\b
 Running a program executes the machine code in it: run only files you trust.
 
@@ -40,7 +43,7 @@ Examples:
 @click.argument("path", metavar="PROGRAM|MODEL")
 @input_options
 @click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
-@click.option("--seed", "draws", type=int, metavar="N", help="What stochastic roundings draw from; default: 0.")
+@click.option("--seed", "draws", type=int, metavar="N", help="Seed of stochastic roundings; default: 0.")
 @click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
 @click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
 @click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
@@ -61,7 +64,9 @@ def run_command(
     arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
-    """Run a program, or a model compiled on the spot; print statistics of its outputs, or write them to a file."""
+    """Run a program, or compile a model and run it; print statistics of the outputs, or write the outputs to a file."""
+    from numc.runtime.program import seed_number
+
     if out is not None:
         if Path(out).suffix not in (".npy", ".npz"):
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
@@ -106,7 +111,7 @@ def run_command(
 
 
 def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str, ...]:
-    """The statistics that are asked for. Raises NumcError."""
+    """Return the names of the statistics asked for. Raises NumcError for options that do not fit together."""
     if stats is None:
         for option, given in (("--sample", sample), ("--stats-output", path)):
             if given is not None:
@@ -125,7 +130,7 @@ def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str,
 
 
 def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None, seed: int) -> dict[str, Array]:
-    """Run and return every output by name."""
+    """Run a program and return its outputs by name."""
     result = program(inputs, threads=threads, seed=seed)
     if isinstance(result, dict):
         return result
@@ -133,11 +138,13 @@ def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None,
 
 
 def _save(path: Path, results: dict[str, Array]) -> None:
+    import numpy as np
+
     def write(file: IO[bytes]) -> None:
         if path.suffix == ".npy":
             np.save(file, next(iter(results.values())), allow_pickle=False)
             return
-        # Not numpy.savez: it has parameters of its own, so that an output called "file" would fail.
+        # Not numpy.savez, which has a parameter called "file", so that an output could not have this name.
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, value in results.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -147,7 +154,9 @@ def _save(path: Path, results: dict[str, Array]) -> None:
 
 
 def _statistics(value: Array) -> tuple[float | int | bool | None, ...]:
-    """Return minimum, mean and maximum; None where there are no elements. NaN shows as NaN."""
+    """Return minimum, mean and maximum, which are NaN if an element is; None if there are no elements."""
+    import numpy as np
+
     if value.size == 0:
         return None, None, None
     with np.errstate(all="ignore"):

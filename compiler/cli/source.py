@@ -1,4 +1,4 @@
-"""What most commands share: how a model is compiled, and models where a program is expected."""
+"""What most commands share: the options that say how to compile, and models where a program is expected."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from numc.compiler.support.errors import NumcError
-from numc.runtime.program import Program, load
 
 if TYPE_CHECKING:
     from numc.compiler.options import Options
+    from numc.runtime.program import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODELS = (".onnx", ".mlir", ".pt2")
@@ -22,7 +22,7 @@ MODELS = (".onnx", ".mlir", ".pt2")
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The options that say how to compile; None is what the user left out."""
+    """The options that say how to compile; None for one that was not given."""
 
     fma: str | None = None
     ops: str | None = None
@@ -35,8 +35,11 @@ class Arithmetic:
         return any((self.fma, self.ops, self.policy, self.target, self.shapes))
 
     def options(self) -> Options:
-        """Return them as the compiler takes them, checked. Raises NumcError for unknown names."""
-        from numc.compiler.arithmetic.policy.text import load_policy
+        """Return the options of the compiler.
+
+        Raises NumcError for unknown names, and for options that exclude each other.
+        """
+        from numc.compiler.arithmetic.policy.load import load_policy
         from numc.compiler.options import Options
 
         if self.policy is not None and (self.fma or self.ops):
@@ -49,7 +52,10 @@ class Arithmetic:
 
 
 def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --fma, --ops, --policy and --target; the command gets them, and --shape if it has it, as `arithmetic`."""
+    """Add --fma, --ops, --policy and --target to a command.
+
+    The command gets them as `arithmetic`, together with --shape if it has that option.
+    """
 
     @functools.wraps(function)
     def command(
@@ -74,7 +80,7 @@ def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def shape_option(function: F) -> F:
-    """Add --shape."""
+    """Add --shape to a command."""
     return click.option(
         "--shape",
         "shapes",
@@ -85,7 +91,7 @@ def shape_option(function: F) -> F:
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return shapes by input name. Raises NumcError."""
+    """Return the shapes of --shape by name of the input. Raises NumcError for a text that is not NAME=SIZES."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, sizes = text.rpartition("=")
@@ -99,7 +105,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def check_model(model: str) -> None:
-    """Raise NumcError unless `model` is the name of a file numc compiles."""
+    """Raise NumcError unless `model` is an existing file with the suffix of a model."""
     if Path(model).suffix not in MODELS:
         raise NumcError(f"{model}: not a model by its suffix: want {', '.join(MODELS[:-1])} or {MODELS[-1]}")
     if not Path(model).is_file():
@@ -107,7 +113,12 @@ def check_model(model: str) -> None:
 
 
 def program_from(path: str, arithmetic: Arithmetic, *, statistics: bool = False) -> Program:
-    """Load a program, or compile a model in memory, one that counts for `statistics` if asked to. Raises NumcError."""
+    """Load a program, or compile a model in memory. Raises NumcError if the file is not valid.
+
+    statistics: whether the kernels of the compiled model have to be able to count.
+    """
+    from numc.runtime.program import Program, load
+
     if Path(path).suffix in MODELS:
         check_model(path)
         shapes, options = parse_shapes(arithmetic.shapes), replace(arithmetic.options(), statistics=statistics)

@@ -1,4 +1,4 @@
-"""How `numc run --stats` prints what it collected."""
+"""The output of `numc run --stats`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numc.compiler.cli import output
 from numc.compiler.statistics import LayerStatistics, Statistics
 from numc.compiler.support.files import write_whole
 
-_BITS = (7, 10, 23)  # explicit bits of bf16, of fp16 and tf32, of fp32
+_BITS = (7, 10, 23)  # explicit significand bits of bf16, of fp16 and tf32, and of fp32
 _TENSORS = ("a", "b", "result")
 
 
 def print_statistics(found: Statistics) -> None:
-    """Print a row for each contraction, then what all of it was made of."""
+    """Print a row for each contraction, then the numbers of operations."""
     columns = ["layer", "role", "fma", "FMAs"]
     if "swamping" in found.what:
         columns += [*(f"no swamping at {k} bits" for k in _BITS), "sampled"]
@@ -51,6 +51,9 @@ def _cells(row: LayerStatistics, what: tuple[str, ...]) -> list[str]:
 
 
 def write_statistics(found: Statistics, path: str) -> None:
-    """Write them as JSON, which `numc.Statistics.from_json` reads. Raises NumcError."""
+    """Write statistics as JSON, which `numc.Statistics.from_json` reads.
+
+    Raises NumcError if the file cannot be written.
+    """
     text = json.dumps(found.to_json(), allow_nan=False) + "\n"
     write_whole(Path(path), lambda file: file.write(text.encode()))

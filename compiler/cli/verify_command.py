@@ -1,4 +1,4 @@
-"""``numc verify``: recompute sampled outputs of every contraction with the exact reference."""
+"""``numc verify``: recompute sampled outputs of every contraction by the exact reference."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def verify_command(
     arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
-    """Run a program and recompute sampled outputs of every contraction exactly; every bit must agree.
+    """Run a program and recompute sampled outputs of every contraction exactly; every bit has to agree.
 
-    Inputs that are not given are random, with seed 0 unless --random-input says otherwise.
+    Inputs that are not given are random, with the seed of --random-input or 0.
     """
     program = program_from(path, arithmetic)
     inputs = gather(program, files, seed or 0, batch)

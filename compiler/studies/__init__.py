@@ -1,1 +1,1 @@
-"""What is found out with compiled programs: comparisons, differences, costs."""
+"""Studies of models with compiled programs: comparisons, differences, costs, explanations."""

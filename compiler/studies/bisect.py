@@ -1,4 +1,4 @@
-"""numc.bisect: the layers that have to be in fp32 for a result within a tolerance, found by delta debugging."""
+"""numc.bisect: which layers have to be in fp32 for a result within a tolerance, found by delta debugging."""
 
 from __future__ import annotations
 
@@ -12,28 +12,35 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.text import parse_policy
-from numc.compiler.build import chosen, load_source, signature
 from numc.compiler.compile import contents
-from numc.compiler.explain import table
+from numc.compiler.lower import chosen, signature
 from numc.compiler.options import Options
+from numc.compiler.policy_table import policy_table
 from numc.compiler.studies.data import BATCH, check_batch, check_data
 from numc.compiler.studies.ddmin import ddmin
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Imported
+from numc.frontends.load import load_file
 from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
 
 METRICS = ("relative", "mse", "top1")
-"""Errors of outputs x against r, those in fp32. relative: sum (x - r)^2 / sum r^2, mse: mean of (x - r)^2, both of the
-worst output; top1: how much fewer samples, as a part of all, have their label as the largest value of the first output.
+"""The errors that can be bounded, of outputs x against the outputs r of the program in fp32.
+
+relative: sum (x - r)^2 / sum r^2, of the worst output. mse: the mean of (x - r)^2, of the worst output. top1: the
+decrease of the fraction of samples whose label is the largest value of the first output.
 """
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A layer that has to be in fp32. without: the error if it alone is not; fma: what it computes in then."""
+    """A layer that has to be in fp32.
+
+    without: the error of the program in which only this layer of the set is not in fp32. fma: the operator that it has
+    then.
+    """
 
     position: int
     name: str
@@ -44,11 +51,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Bisection:
-    """What has to be in fp32.
+    """The layers that have to be in fp32.
 
-    layers: a 1-minimal set, none of which can be left out; None if all of them are not enough. policy: that of the
-    result, as text. start: the error without any layer in fp32; every: with all; error: with the set. candidates: how
-    many layers are not in fp32 to begin with. tries: how many programs were run.
+    layers: a 1-minimal set, which is not enough without any one of its layers; None if even all layers are not enough.
+    policy: the text of the policy that keeps them in fp32. start: the error with no layer in fp32. every: the error
+    with all layers in fp32. error: the error with the set in fp32. candidates: the number of layers that are not in
+    fp32 at the start. tries: the number of programs that were run.
     """
 
     layers: tuple[Kept, ...] | None
@@ -62,13 +70,16 @@ class Bisection:
     tries: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers; floats may be NaN or infinite."""
+        """Return dictionaries, lists, strings and numbers; floats may be NaN or infinite."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Try:
-    """One program that was run. size: how many layers it has in fp32; best: the smallest number that was enough."""
+    """One program that was run.
+
+    size: the number of layers that it has in fp32. best: the size of the smallest set found so far that is enough.
+    """
 
     number: int
     size: int
@@ -77,7 +88,11 @@ class Try:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C. best: positions of the fewest layers found so far that are enough, None for none; policy: theirs."""
+    """The search was interrupted by Ctrl-C.
+
+    best: the positions of the layers in the smallest set found so far that is enough, None if none was found. policy:
+    the policy that keeps them in fp32.
+    """
 
     def __init__(self, best: tuple[int, ...] | None, policy: str, tries: int) -> None:
         super().__init__(f"interrupted after {tries} tries")
@@ -102,34 +117,26 @@ def bisect(
     cache: bool = True,
     progress: Callable[[Try], None] | None = None,
 ) -> Bisection:
-    """Find a smallest set of contractions to be in fp32 for the result to be within `tolerance` of that in fp32.
+    """Find a smallest set of contractions that have to be in fp32 for outputs within `tolerance` of those in fp32.
 
-    The set is 1-minimal: it is not enough without any one of them, though another set may be smaller. Every try
-    compiles and runs a program. model, fma, ops, policy, shapes, target, cache: as for numc.compile; a model of PyTorch
-    as a file. data, batch: as for numc.compare. metric: a name of METRICS; labels: class numbers, for top1. seed: what
-    stochastic roundings of the first batch draw from; those of the next one from the next number. progress: called
-    after every try. Raises NumcError for bad input, and Interrupted for Ctrl-C.
+    The set is 1-minimal: it is not enough without any one of its layers, though there may be a smaller set. Each try
+    compiles and runs a program.
+    model: the name of a file, or imported text. fma, ops, policy, shapes, target, cache: as for numc.compile. data,
+    batch: as for numc.compare. tolerance: the largest error that is allowed. metric: one of METRICS. labels: class
+    numbers, for top1. seed: of the stochastic roundings in the first batch; batch n uses seed + n. progress: called
+    after each try.
+    Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
     """
-    if not tolerance >= 0 or tolerance == float("inf"):
-        raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
-    if metric not in METRICS:
-        raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
-    if labels is not None and metric != "top1":
-        raise NumcError(f"metric '{metric}': needs no labels, leave them out")
-    check_batch(batch)
-    seed_number(seed)
-    if not isinstance(model, (str, os.PathLike, Imported)):
-        raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
+    _check_options(model, tolerance, metric, labels, batch, seed)
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
-    imported = model if isinstance(model, Imported) else load_source(model, shapes)
+    imported = model if isinstance(model, Imported) else load_file(model, shapes)
     inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
     checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
     if metric == "top1":
         check_metrics((metric,), checked.labels, of_model[0])
-    rows = [row for row in table(imported, options).layers if row["position"] is not None]
-    candidates = {row["position"]: row for row in rows if row["fma"] != "fp32"}
+    candidates = _candidates(imported, options)
 
     def outputs(how: Options) -> Iterator[list[Array]]:
         program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
@@ -144,35 +151,37 @@ def bisect(
         return measure(outputs(how))
 
     search = _Search(given, candidates, error, tolerance, progress)
-    try:
-        start = search.error(())
-        if start <= tolerance:
-            kept: list[int] | None = []
-        elif not candidates or not search.enough(tuple(candidates)):
-            kept = None
-        else:
-            kept = ddmin(list(candidates), search.enough)
-    except KeyboardInterrupt:
-        best = search.best
-        text = "" if best is None else search.text(best)
-        raise Interrupted(best, text, len(search.errors)) from None
+    kept = search.smallest()
+    start = search.error(())
     every = search.errors.get(tuple(candidates), start)
     layers = tuple(candidates) if kept is None else tuple(kept)
-    reached = search.errors[layers]
-    found = None
-    if kept is not None:
-        found = tuple(_kept(candidates[p], search.error(tuple(q for q in kept if q != p))) for p in kept)
+    found, reached = None if kept is None else search.needed(kept), search.errors[layers]
     return Bisection(
         found, search.text(layers), metric, tolerance, start, every, reached, len(candidates), len(search.errors)
     )
 
 
-def _kept(row: Mapping[str, Any], without: float) -> Kept:
-    return Kept(row["position"], row["layer"], row["shape"], row["fma"], without)
+def _check_options(model: object, tolerance: float, metric: str, labels: Any, batch: int, seed: int) -> None:
+    if not tolerance >= 0 or tolerance == float("inf"):
+        raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
+    if metric not in METRICS:
+        raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
+    if labels is not None and metric != "top1":
+        raise NumcError(f"metric '{metric}': needs no labels, leave them out")
+    check_batch(batch)
+    seed_number(seed)
+    if not isinstance(model, (str, os.PathLike, Imported)):
+        raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
+
+
+def _candidates(imported: Imported, options: Options) -> dict[int, Mapping[str, Any]]:
+    """Return the rows of the contractions that are not in fp32, by position."""
+    rows = policy_table(imported, options).layers
+    return {row["position"]: row for row in rows if row["position"] is not None and row["fma"] != "fp32"}
 
 
 class _Search:
-    """The errors of all sets of layers that were tried."""
+    """The error of every set of layers that was tried."""
 
     def __init__(
         self,
@@ -186,15 +195,34 @@ class _Search:
         self.errors: dict[tuple[int, ...], float] = {}
         self.best: tuple[int, ...] | None = None
 
+    def smallest(self) -> list[int] | None:
+        """Return a 1-minimal set of layers that is enough, or None if all are not. Raises Interrupted for Ctrl-C."""
+        every = tuple(self._rows)
+        try:
+            if self.error(()) <= self._tolerance:
+                return []
+            return ddmin(list(every), self.enough) if every and self.enough(every) else None
+        except KeyboardInterrupt:
+            text = "" if self.best is None else self.text(self.best)
+            raise Interrupted(self.best, text, len(self.errors)) from None
+
+    def needed(self, layers: Sequence[int]) -> tuple[Kept, ...]:
+        """Return the layers of a set, each with the error without it."""
+        found = []
+        for position in layers:
+            row, without = self._rows[position], self.error([p for p in layers if p != position])
+            found.append(Kept(position, row["layer"], row["shape"], row["fma"], without))
+        return tuple(found)
+
     def text(self, layers: Sequence[int]) -> str:
-        """The policy with `layers` in fp32."""
+        """Return the text of the policy that keeps `layers` in fp32."""
         if not layers:
             return str(self._given)
         names = " ".join(", ".join(dict.fromkeys(self._rows[p]["layer"] for p in layers)).split())
         return f"{self._given}layer {', '.join(map(str, layers))} fma = fp32  # {names}\n"
 
     def error(self, layers: Sequence[int]) -> float:
-        """The error with `layers` in fp32."""
+        """Return the error with `layers` in fp32."""
         key = tuple(layers)
         if key not in self.errors:
             error = self._run(key, parse_policy(self.text(key)))
@@ -207,14 +235,14 @@ class _Search:
         return self.errors[key]
 
     def enough(self, layers: Sequence[int]) -> bool:
-        """Whether the result is within the tolerance."""
+        """Whether the error with `layers` in fp32 is within the tolerance."""
         return self.error(layers) <= self._tolerance
 
 
 def _measure(
     metric: str, reference: Sequence[Sequence[Array]], labels: Sequence[Array | None]
 ) -> Callable[[Iterable[Sequence[Array]]], float]:
-    """Return what gives the error of outputs, batch by batch. Raises NumcError where no output has one."""
+    """Return a function from outputs, batch by batch, to their error. Raises NumcError if no output has an error."""
     if metric == "top1":
         right = _accuracy(reference, labels)
         return lambda outputs: right - _accuracy(outputs, labels)
@@ -233,7 +261,7 @@ def _measure(
 
 
 def _accuracy(outputs: Iterable[Sequence[Array]], labels: Sequence[Array | None]) -> float:
-    """How many samples have their label as the largest value of the first output, as a part of all."""
+    """Return the fraction of samples whose label is the largest value of the first output."""
     sums = Sums(("top1",))
     for (first, *_), of_batch in zip(outputs, labels, strict=True):
         sums.add(first, first, of_batch)

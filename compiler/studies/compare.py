@@ -1,4 +1,4 @@
-"""numc.compare: arithmetics of one model on the same data, next to fp32."""
+"""numc.compare: several arithmetics of one model on the same data, compared with fp32."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import numc
+from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.table import decided
-from numc.compiler.arithmetic.policy.text import load_policy
-from numc.compiler.build import load_module, load_source, signature
 from numc.compiler.cache import own_sources
 from numc.compiler.compile import contents
-from numc.compiler.explain import PolicyTable, table
+from numc.compiler.lower import signature
 from numc.compiler.options import Options
+from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.compiler.statistics import Statistics, counting, sampling
-from numc.compiler.studies.comparison import Comparison, LayerError, Result
+from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.cost import FP32_AREA, report
 from numc.compiler.studies.data import BATCH, Data, check_batch, check_data
 from numc.compiler.studies.diff import layers_of_both, side_by_side
@@ -34,24 +33,29 @@ from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics, che
 from numc.compiler.studies.observe.collect import Collector
 from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
 from numc.compiler.studies.peer import Peer
+from numc.compiler.studies.results import LayerError, Result
 from numc.compiler.studies.store import Store
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.compiler.support.versions import version_of
+from numc.compiler.support.versions import own_version, version_of
 from numc.frontends.imported import Imported
+from numc.frontends.load import load
 from numc.runtime.container import Contents, TensorSpec, Weight
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]
-#: Called with what is being done, and how much of all work is done, from 0 to 1.
+#: Called with a text that says what is being done, and the fraction of all work that is done.
 Progress = Callable[[str, float], None]
 FMAS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}")
 
 _COUNTED = ("swamping", "exponents", "denormals", "fmas")
-_ROUNDS, _SECONDS = 7, 0.5  # runs of a batch that are timed, fewer when they take long
+_ROUNDS, _SECONDS = 7, 0.5  # the most runs of a batch that are timed, and the seconds after which no further one starts
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C: how many of the results are finished, and the file that has them, if there is one."""
+    """The comparison was interrupted by Ctrl-C.
+
+    finished, total: the number of results. path: the file that keeps the finished ones, or None.
+    """
 
     def __init__(self, finished: int, total: int, path: Path | None) -> None:
         super().__init__(f"{finished} of {total} finished")
@@ -78,35 +82,26 @@ def compare(
     commands: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
-    """Run a model on data in several arithmetics and compare them with fp32, which is always the first of them.
+    """Run a model on the same data in several arithmetics and compare each with fp32, which is always the first.
 
-    model, example_inputs, shapes, dynamic_shapes: as for numc.compile. data: arrays or torch tensors by input (others
-    are left out), or the only one. fmas: operators. policies: more arithmetics, by name or not (docs/policies.md).
-    labels: class numbers, or values of the shape of the output. metrics: names of compare_metrics.METRICS; () are those
-    that suit the labels. output: the one that is compared, the first if None. batch: samples that run at once, where
-    the model leaves that free. statistics: also count swamping and exponents, which compiles and runs everything once
-    more; sample: of the fraction 1/n of all additions. results: a file that keeps every finished result; those in it
-    are not computed again. commands: what a report says that reproduces it. progress: see Progress.
-    Raises NumcError for bad input, before anything is compiled, and Interrupted for Ctrl-C.
+    model, example_inputs, shapes, dynamic_shapes: as for numc.compile.
+    data: arrays or tensors by name of the input; other names are ignored. Or one array, if the model has one input.
+    fmas: names or texts of FMA operators. policies: more arithmetics, as a mapping from names or as a sequence
+    (docs/policies.md).
+    labels: class numbers, or values of the shape of the output. metrics: names in studies.metrics.METRICS; if there are
+    none, top1 with class numbers as labels, otherwise cosine. output: the name of the output that is compared, by
+    default the first.
+    batch: the number of samples that run at once, where the model leaves it free. threads: as for a Program.
+    statistics: whether to count swamping and exponents too, which compiles and runs each program once more. sample: the
+    fraction 1/n of the additions that is observed.
+    results: a file that keeps every finished result; results found in it are not computed again. commands: command
+    lines that the report shows. progress: see Progress.
+    Raises NumcError if the model, the data or an option is not valid, before anything is compiled, and Interrupted for
+    Ctrl-C.
     """
-    # What takes no model is said first: reading one takes a while.
-    check_names(metrics)
-    check_batch(batch)
-    if counting():  # a kernel counts for one observer
-        raise NumcError(
-            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
-            "outside of it"
-        )
+    _check_options(metrics, batch)  # before the model is read, which takes a while
     fraction = sampling(sample) if statistics else None
-    columns = [Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))]
-    columns += _policies(policies)
-    # The same arithmetic in other words is one column, under the first of its names.
-    unique: dict[str, Column] = {}
-    for column in columns:
-        if any(column.name == other.name for other in unique.values()):
-            column = replace(column, name=f"policy {column.name}")  # a preset, or a file, with the name of an operator
-        unique.setdefault(str(column.options.resolved()[0]), column)
-    columns = list(unique.values())
+    columns = _columns(fmas, policies)
     name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
@@ -118,46 +113,57 @@ def compare(
     store = Store(Path(results) if results is not None else None, name, digest)
     work = _Work(imported, checked, names, chosen, threads, fraction, columns, tables)
     peer = Peer.find(model, imported.sources, threads)
-    about = [checked.sha256(), names, chosen.name, threads, str(fraction), numc.__version__, own_sources()]
+    about = [checked.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
-    found = [store.get(key) for key in keys]
-    for number, key in enumerate(keys):
-        if found[number] is None:
-            try:
-                result = work.run(number, peer if number == 0 else None, progress)
-                store.put(key, result)
-            except KeyboardInterrupt:
-                raise Interrupted(sum(r is not None for r in found), len(keys), store.path) from None
-            found[number] = result
-    kind = "" if checked.labels is None else "classes" if checked.labels.dtype.kind in "iu" else "values"
+    found = _results(work, keys, store, peer, progress)
     return Comparison(
-        name, checked.samples, checked.steps[0][1], threads, names, kind,
-        tuple(replace(r, name=c.name) for r, c in zip(found, columns, strict=True) if r is not None),
+        name, checked.samples, checked.steps[0][1], threads, names, checked.kind,
+        tuple(replace(result, name=column.name) for result, column in zip(found, columns, strict=True)),
         {"model": digest, "data": checked.sha256()}, _versions(), tuple(commands),
     )  # fmt: skip
 
 
+def _check_options(metrics: Sequence[str], batch: int) -> None:
+    check_names(metrics)
+    check_batch(batch)
+    if counting():  # a kernel counts for one observer only
+        raise NumcError(
+            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+            "outside of it"
+        )
+
+
 @dataclass(frozen=True)
 class Column:
-    """An arithmetic that is compared, and how to compile it."""
+    """An arithmetic that is compared, and the options that compile it."""
 
     name: str
     options: Options
 
     @classmethod
     def plain(cls, fma: str) -> Column:
-        """That of an operator. Raises NumcError for an unknown one."""
+        """Return the column of an operator. Raises NumcError for an unknown one."""
         options = Options(fma, pack_weights=True)
         options.resolved()
         return cls(fma.strip(), options)
 
     def check(self, imported: Imported) -> PolicyTable:
-        """Return what computes in what. Raises NumcError if the model is not one for it."""
+        """Return the arithmetic of every layer. Raises NumcError if the model or the policy does not allow it."""
         try:
-            return table(imported, self.options)
+            return policy_table(imported, self.options)
         except NumcError as error:
             text = str(error)
             raise NumcError(text if self.name in text else f"{self.name}: {text}") from None
+
+
+def _columns(fmas: Sequence[str], policies: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
+    """Return the columns, fp32 first. Names or texts of the same arithmetic give one column, under the first name."""
+    found: dict[str, Column] = {}
+    for column in [*(Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))), *_policies(policies)]:
+        if any(column.name == other.name for other in found.values()):
+            column = replace(column, name=f"policy {column.name}")  # a preset or a file that is called like an operator
+        found.setdefault(str(column.options.resolved()[0]), column)
+    return list(found.values())
 
 
 def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
@@ -174,7 +180,7 @@ def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
 
 
 class _Work:
-    """What all results share: the data, and the program in fp32 that everything is compared with."""
+    """What all results share: the data, and the program in fp32 that the others are compared with."""
 
     def __init__(
         self,
@@ -192,7 +198,7 @@ class _Work:
         self._reference: Program | None = None
 
     def run(self, number: int, peer: Peer | None, progress: Progress | None) -> Result:
-        """Return the result of a column."""
+        """Compute the result of one column."""
         column, found = self.columns[number], self.tables[number]
 
         def say(what: str, done: float) -> None:
@@ -212,7 +218,7 @@ class _Work:
         counted = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
         costs = report(found.decisions, free=1)
         weights, packed = _weights(made)
-        # Counted, if they were: sizes besides the number of samples may be free, and loops run often.
+        # The counted number if there is one: the other does not know free sizes and the number of executions of a loop.
         fmas = costs.total()["fmas"] // self.data.fixed
         if counted is not None and counted.rows:
             fmas = sum(row.fmas for row in counted.rows) // self.data.samples
@@ -238,7 +244,10 @@ class _Work:
     def _outputs(
         self, program: Program, peer: Peer | None, progress: Callable[[float], None]
     ) -> tuple[Sums, tuple[LayerError, ...], tuple[str, ...]]:
-        """Run both programs side by side on all data: sums over outputs, errors of layers, and those in one only."""
+        """Run both programs side by side on all data.
+
+        Returns the sums over outputs, the errors of layers, and the names of layers that only one of the programs has.
+        """
         assert self._reference is not None
         pair = (program, self._reference)
         keys, apart = layers_of_both(*pair)
@@ -262,7 +271,7 @@ class _Work:
         return sums, tuple(layers), tuple(sorted(apart))
 
     def _time(self, program: Program) -> tuple[float, float]:
-        """The fastest of several runs of the first batch, and of fp32 in turns with it, in seconds."""
+        """Return the shortest time of one batch in seconds, and that of fp32, measured in turns."""
         assert self._reference is not None
         inputs, _ = next(iter(self.data))
         best = {program: np.inf, self._reference: np.inf}
@@ -277,7 +286,7 @@ class _Work:
         return float(best[program]), float(best[self._reference])
 
     def _statistics(self, column: Column, progress: Callable[[float], None]) -> Statistics | None:
-        """Run a program whose kernels count on all data."""
+        """Run a program that counts on all data, and return its statistics."""
         if self.sample is None:
             return None
         program = Program(contents(self.imported, replace(column.options, statistics=True))[0])
@@ -289,22 +298,33 @@ class _Work:
         return Statistics(collector.rows(), _COUNTED, self.sample)
 
 
+def _results(
+    work: _Work, keys: Sequence[str], store: Store, peer: Peer | None, progress: Progress | None
+) -> list[Result]:
+    """Return the results of all columns, from the store or computed and then stored. Raises Interrupted."""
+    found = {key: result for key in keys if (result := store.get(key)) is not None}
+    for number, key in enumerate(keys):
+        if key not in found:
+            try:
+                found[key] = work.run(number, peer if number == 0 else None, progress)
+                store.put(key, found[key])
+            except KeyboardInterrupt:
+                raise Interrupted(len(found), len(keys), store.path) from None
+    return [found[key] for key in keys]
+
+
 def _weights(made: Contents) -> tuple[int, int]:
-    """Bytes of the weights in memory and in the file."""
+    """Return the size of the weights in bytes, in memory and in the file."""
     weights = [argument for argument in made.abi.arguments if isinstance(argument, Weight)]
     return sum(weight.nbytes for weight in weights), sum(array.nbytes for array in made.weights)
 
 
 def _imported(model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any) -> tuple[str, Imported]:
-    """The name of a model, and the model. Raises NumcError."""
+    """Return the name of a model and the imported model. Raises NumcError."""
+    imported = load(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compare")
     if isinstance(model, Imported):
-        return (model.sources or ("model",))[0], model
-    if isinstance(model, (str, os.PathLike)):
-        if example_inputs is not None or dynamic_shapes is not None:
-            raise NumcError(f"{model}: example_inputs and dynamic_shapes are for PyTorch modules: leave them out")
-        return os.fspath(model), load_source(model, shapes)
-    loaded = load_module(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compare")
-    return type(model).__name__, loaded
+        return (model.sources or ("model",))[0], imported
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__, imported
 
 
 def _output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
@@ -319,7 +339,7 @@ def _output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
 
 
 def _digest(imported: Imported) -> str:
-    """A hash of what is computed, whatever file it is in."""
+    """Return a hash of the imported model, which does not depend on the file that it comes from."""
     hashed = hashlib.sha256(imported.mlir.encode())
     hashed.update(repr((imported.inputs, imported.outputs)).encode())
     for position, (name, value) in imported.weights.items():
@@ -333,7 +353,7 @@ def _key(digest: str, policy: str, about: Sequence[object]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"numc": numc.__version__}
+    found = {"numc": own_version()}
     for package in ("torch-mlir", "onnxruntime", "numpy"):
         if (version := version_of(package)) is not None:
             found[package] = version

@@ -1,4 +1,4 @@
-"""The cost model: what an arithmetic takes of a machine (docs/cost.md has the definitions and their sources)."""
+"""The cost model: the hardware that an arithmetic takes (docs/cost.md has the definitions and their sources)."""
 
 from __future__ import annotations
 
@@ -11,44 +11,48 @@ from typing import Any
 
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.groups import CHUNK, Bfp, GroupFormat
+from numc.compiler.arithmetic.groups import GroupFormat
+from numc.compiler.arithmetic.kinds.bfp import CHUNK
 from numc.compiler.arithmetic.operators import BF16, Fma
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.studies.cost_machines import Machine, Unit, load_machine
+from numc.compiler.studies.explain import explain
 from numc.compiler.support.errors import NumcError
 
 FP32_AREA = 24 * 24
 
 
 def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
-    """How many times an fMAC goes over a pair of groups (FAST, section V): two magnitude bits by two at a time.
+    """Return how many passes an fMAC makes over a pair of groups; None without block floating point.
 
-    None for anything but block floating point.
+    An fMAC multiplies two bits of a magnitude by two in each pass (FAST, section V).
     """
-    return a.chunks * b.chunks if isinstance(a, Bfp) and isinstance(b, Bfp) else None
+    if isinstance(a, Format) or isinstance(b, Format) or "fmac2" not in a.datapaths or "fmac2" not in b.datapaths:
+        return None
+    return a.parts("fmac2") * b.parts("fmac2")
 
 
 def area(fma: Fma) -> int:
-    """Area units of an operator: of each of its multipliers, significand bits of A times those of B.
+    """Return the area units of an operator: for each of its multipliers, significand bits of A times those of B.
 
-    The hidden bit counts (thesis, section 7.4.2: the square of the significand bits). An fMAC has 2 x 2 multipliers,
-    and is used once in a pass.
+    The hidden bit counts (thesis, section 7.4.2: the square of the number of significand bits). The area of an fMAC,
+    which has 2 x 2 multipliers, is counted once for each pass.
     """
     a, b = fma.a.format, fma.b.format
     found = passes(a, b)
     if found is not None:
         return found * CHUNK * CHUNK
-    return (1 if isinstance(a, Bfp) else fma.products) * a.precision * b.precision
+    return fma.products * a.precision * b.precision
 
 
 def iso_area(fma: Fma) -> Fraction:
-    """How many times more products the area of fp32 multipliers computes in an operator."""
+    """Return the ratio of the number of products per area of an operator to that of fp32."""
     return Fraction(FP32_AREA, area(fma))
 
 
 def bf16_products(fma: Fma) -> int:
-    """How many multiplications of bf16 numbers one FMA is; 0 if it is made of others."""
+    """Return the number of multiplications of bf16 numbers in one FMA; 0 if its operands have other formats."""
     parts = (fma.a.format, fma.b.format)
     return fma.products if all(_is_bf16(f) for f in parts) else 0
 
@@ -62,10 +66,13 @@ def _is_bf16(fmt: Format | GroupFormat) -> bool:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one contraction takes. area: of one FMA. area_time: times the number of FMAs.
+    """The cost of one contraction.
 
-    bytes: A and B read and the result written, once each, in their formats. moved: to and from memory, on the machine.
-    passes: of fMACs over a pair of groups. seconds, bound (compute, latency, memory): the estimate for the machine.
+    layer, kind, shape, fma: as in the table of a policy. fmas: the number of multiply-adds. bf16_multiplications: of
+    bf16 numbers. area: the area units of one FMA. area_time: area times the number of FMAs. iso_area: see `iso_area`.
+    bytes: the size of A, B and the result in their formats. passes: of an fMAC over a pair of groups.
+    moved: the estimated bytes to and from the memory of the machine. seconds: the estimated time. bound: what limits
+    it: "compute", "latency" or "memory". These three are None without a machine.
     """
 
     layer: str
@@ -86,7 +93,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Report:
-    """The costs of a model's contractions. speed_up: over fp32 on the same machine, None where it has no fp32."""
+    """The costs of the contractions of a model.
+
+    speed_up: of the estimated time over that in fp32 on the same machine; None without a machine, or if it has no fp32
+    units.
+    """
 
     costs: tuple[Cost, ...]
     machine: Machine | None
@@ -94,12 +105,12 @@ class Report:
 
     @property
     def iso_area(self) -> float:
-        """The iso-area speed-up of all of it: area times FMAs, in fp32 and as it is."""
+        """The ratio of area times FMAs in fp32 to that of the model's own operators."""
         total = sum(cost.area_time for cost in self.costs)
         return FP32_AREA * sum(cost.fmas for cost in self.costs) / total if total else 1.0
 
     def total(self) -> dict[str, Any]:
-        """Return the sums."""
+        """Return the sums over all contractions, with iso_area, and with speed_up if there is a machine."""
         keys = ["fmas", "bf16_multiplications", "area_time", "bytes"]
         found: dict[str, Any] = {key: sum(getattr(cost, key) for cost in self.costs) for key in keys}
         found["iso_area"] = self.iso_area
@@ -109,7 +120,7 @@ class Report:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """Return it in types that JSON has."""
+        """Return the report in types that JSON has."""
         machine = None if self.machine is None else {"name": self.machine.name, "assumed": list(self.machine.assumed)}
         return {"layers": [asdict(cost) for cost in self.costs], "total": self.total(), "machine": machine}
 
@@ -140,13 +151,12 @@ def cost(
     batch: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Report:
-    """Return what every contraction of a model takes of hardware, forward and backward if it is a module of PyTorch.
+    """Return the hardware cost of every contraction of a model; of a PyTorch module, also those of its backward pass.
 
-    model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, or a file. batch:
-    the size of what the model leaves free. Raises NumcError for bad input.
+    model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, a file, or None
+    for no estimate of times. batch: the value of sizes that the model leaves free. Raises NumcError if the model, the
+    machine or an option is not valid.
     """
-    from numc.compiler.explain import explain
-
     known = load_machine(machine) if isinstance(machine, str) else machine
     return report(explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions, known, free=batch)
 
@@ -182,13 +192,18 @@ def _bytes(values: int, fmt: Format | GroupFormat) -> int:
 
 
 def _moved(layer: Layer, stored: list[int], machine: Machine) -> int:
-    """Bytes to and from memory: each once if all fit into the largest cache, else once for every square tile."""
+    """Return the bytes to and from memory.
+
+    Everything is moved once if it fits into the largest cache, otherwise once for every square tile.
+    """
     total, cache = sum(stored), max(machine.caches, default=0)
     if total <= cache or not cache:
         return total
     b, m, n, _ = (size or 1 for size in layer.sizes.values())
     values = sum(math.prod(s or 1 for s in shape) for shape in layer.operands)
-    side = max(1, math.isqrt(int(cache * values / total / 3)))  # three tiles of values as large as they are here
+    side = max(
+        1, math.isqrt(int(cache * values / total / 3))
+    )  # three tiles, of A, B and the result, fit into the cache
     again = stored[0] * math.ceil(n / side) + stored[1] * math.ceil(m / side) + stored[2]
     return min(again, total + b * m * n * sum(stored[:2]))
 
@@ -196,7 +211,7 @@ def _moved(layer: Layer, stored: list[int], machine: Machine) -> int:
 def _time(layer: Layer, fma: Fma, moved: int, machine: Machine) -> tuple[float, str]:
     unit, steps = _unit(fma, machine)
     b, m, n, k = (size or 0 for size in layer.sizes.values())
-    chain = steps * math.ceil(k / unit.values)  # steps that one result needs, one after the other
+    chain = steps * math.ceil(k / unit.values)  # the steps of one result, each of which depends on the last
     found = {
         "compute": math.ceil(b * m * n * chain / unit.count) / machine.clock,
         "latency": chain * unit.latency / machine.clock,
@@ -207,7 +222,10 @@ def _time(layer: Layer, fma: Fma, moved: int, machine: Machine) -> tuple[float, 
 
 
 def _unit(fma: Fma, machine: Machine) -> tuple[Unit, int]:
-    """The units that compute an operator, and how many steps of one of them an FMA is. Raises NumcError."""
+    """Return the units that compute an operator, and how many of their steps an FMA takes.
+
+    Raises NumcError if the machine has none.
+    """
     count = passes(fma.a.format, fma.b.format)
     if count is not None and "fmac" in machine.units:
         return machine.units["fmac"], count

@@ -1,4 +1,4 @@
-"""Machines that the cost model knows: a TOML file each (docs/cost.md), two of them shipped."""
+"""The machines of the cost model: one TOML file each (docs/cost.md), two of which come with numc."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _UNIT_KEYS = ("count", "latency", "values")
 
 @dataclass(frozen=True)
 class Unit:
-    """Functional units of one kind: how many steps start in a cycle, after how many cycles a result can be used.
+    """The functional units of one kind.
 
-    values: how many pairs of values one step multiplies (fmac: a group).
+    count: how many steps start in one cycle. latency: the cycles until a result can be used. values: the pairs of
+    values that one step multiplies; for fmac, the size of a group.
     """
 
     count: int
@@ -40,9 +41,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine. clock in Hz, bandwidth in bytes per second, caches from the nearest to the largest in bytes.
+    """A machine of the cost model.
 
-    assumed: the keys of its file whose values have no source.
+    clock: in Hz. bandwidth: of memory, in bytes per second. caches: sizes in bytes, the nearest first. units: by name.
+    assumed: the keys of the file whose values have no published source.
     """
 
     name: str
@@ -60,7 +62,10 @@ def shipped() -> list[str]:
 
 
 def load_machine(name: str) -> Machine:
-    """Return a machine that is shipped, or that a file describes. Raises NumcError."""
+    """Return a machine that comes with numc, or that a file describes.
+
+    Raises NumcError if there is no such machine or file, or if the file is not valid.
+    """
     path = _SHIPPED / f"{name}.toml" if name in shipped() else Path(name)
     try:
         with open(path, "rb") as file:

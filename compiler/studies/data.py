@@ -1,4 +1,4 @@
-"""The data of a comparison: checked, then cut into batches that a program takes."""
+"""The data of a comparison: checked against the inputs of the model and cut into batches."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Data:
-    """Inputs by name, labels if there are any, and where they are cut.
+    """Inputs by name, labels, and the batches.
 
-    axis: of each input, the one that batches are cut from, None for inputs that every batch gets whole. steps: the
-    first and the last sample of each batch; samples are counted along the axis of the first input that is cut. fixed:
-    how many samples the model takes at once, 1 where it leaves that free.
+    axis: for each input, the axis along which batches are cut; None for an input that every batch takes whole. steps:
+    the first and the last sample of each batch, where samples are counted along the axis of the first input that is
+    cut. fixed: the number of samples that the model takes at once; 1 if it leaves that free.
     """
 
     inputs: Mapping[str, Array]
@@ -34,8 +34,13 @@ class Data:
 
     @property
     def samples(self) -> int:
-        """How many there are."""
+        """The number of samples."""
         return self.steps[-1][1]
+
+    @property
+    def kind(self) -> str:
+        """The kind of labels: "classes", "values", or "" if there are none."""
+        return "" if self.labels is None else "classes" if self.labels.dtype.kind in "iu" else "values"
 
     def __iter__(self) -> Iterator[tuple[dict[str, Array], Array | None]]:
         for start, end in self.steps:
@@ -47,7 +52,7 @@ class Data:
             yield given, labels
 
     def sha256(self) -> str:
-        """A hash of all values and of how they are cut."""
+        """Return a hash of all values and of the batches."""
         hashed = hashlib.sha256(repr((self.steps, sorted(self.axis.items(), key=str))).encode())
         arrays = dict(self.inputs) if self.labels is None else {**self.inputs, "": self.labels}
         for name, array in sorted(arrays.items()):
@@ -56,11 +61,11 @@ class Data:
         return hashed.hexdigest()
 
 
-BATCH = 64  # samples that run at once unless it is said
+BATCH = 64  # the number of samples that run at once by default
 
 
 def check_batch(batch: int) -> None:
-    """Raise NumcError for a batch without a sample."""
+    """Raise NumcError if `batch` is less than 1."""
     if batch < 1:
         raise NumcError(f"batch: got {batch}, want at least 1")
 
@@ -73,11 +78,13 @@ def check_data(
     symbols: Mapping[str, Sequence[str]],
     batch: int,
 ) -> Data:
-    """Return the data, ready to run. Raises NumcError for what does not fit the model or cannot be compared.
+    """Return the data of a comparison.
 
-    given: as for `named`. A free size that the first input with one has is the number of samples,
-    wherever `symbols` say that another input has the same; where a model fixes all sizes, data of several times its
-    first size is cut into pieces of that size. batch: how many samples run at once, where the model leaves that free.
+    given: as for `named`. batch: the number of samples that run at once, where the model leaves it free. The first
+    input with a free size gives the number of samples; other inputs are cut where `symbols` say that they have the same
+    size. If the model fixes all sizes, data whose first size is a multiple of the model's is cut into pieces of that
+    size.
+    Raises NumcError if the data does not fit the model, or is empty or not finite.
     """
     arrays = named(given, inputs)
     axis = _axes(inputs, symbols)
@@ -105,7 +112,7 @@ def check_data(
                 f"data '{spec.name}': {array.shape[at]} samples, but '{total[0]}' has {total[1]}: want as many"
             )
         total = total or (spec.name, array.shape[at])
-    if total is None:  # one batch: the data is what the model takes
+    if total is None:  # one batch, which has the sizes of the model
         first = inputs[0].shape[0] if inputs and inputs[0].shape else 1
         at_once = first or 1
         steps = [(0, at_once)]
@@ -122,9 +129,9 @@ def _cut(array: Array, axis: int | None, start: int, end: int) -> Array:
 
 
 def named(given: Any, inputs: Sequence[Input]) -> dict[str, Array]:
-    """Return arrays by input. Raises NumcError where one is missing.
+    """Return the arrays of all inputs by name. Raises NumcError if one is missing.
 
-    given: arrays or tensors by name, of which others are left out, or the only one, without a name.
+    given: arrays or tensors by name, where other names are ignored, or one array, if there is one input.
     """
     names = [spec.name for spec in inputs]
     wanted = ", ".join(f"'{spec.name}' ({spec})" for spec in inputs) or "no inputs"
@@ -141,7 +148,7 @@ def named(given: Any, inputs: Sequence[Input]) -> dict[str, Array]:
 
 
 def _axes(inputs: Sequence[Input], symbols: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
-    """The axis of the samples of each input."""
+    """Return the axis of the samples of each input, or None."""
     free = next(((s, n) for s in inputs for n, size in enumerate(s.shape) if size is None), None)
     if free is None:
         return {spec.name: 0 if spec.shape else None for spec in inputs}
@@ -171,7 +178,7 @@ def _check_array(spec: Input, array: Array, axis: int | None) -> None:
 
 
 def check_values(name: str, array: Array) -> None:
-    """Raise NumcError for data that has nothing in it, or a NaN or an infinity: it shows no difference."""
+    """Raise NumcError if an array is empty, or has a NaN or an infinity, which hide differences."""
     if array.size == 0:
         got = TensorSpec(name, array.dtype.name, array.shape)
         raise NumcError(f"data '{name}': is empty ({got}): want at least one sample")

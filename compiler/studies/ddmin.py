@@ -12,16 +12,17 @@ T = TypeVar("T")
 
 
 def ddmin(items: Sequence[T], enough: Callable[[Sequence[T]], bool]) -> list[T]:
-    """Return a 1-minimal part of `items` that is enough: without any one of its items it is not.
+    """Return a 1-minimal subset of `items` that is enough: without any one of its items it is not enough.
 
-    It is not always the smallest. `items` are enough, and nothing is not; at most n^2 + 3n calls for n items.
+    There may be a smaller subset. All of `items` have to be enough, and no items must not be. `enough` is called at
+    most n^2 + 3n times for n items.
     """
     kept, count = list(items), 2
     while len(kept) > 1:
         ends = [len(kept) * n // count for n in range(count + 1)]
         spans = [(ends[n], ends[n + 1]) for n in range(count)]
         parts = [kept[start:end] for start, end in spans]
-        # Of two parts each is what the other one leaves.
+        # With two parts, each part is the complement of the other.
         rests = [kept[:start] + kept[end:] for start, end in spans] if count > 2 else []
         if (part := next(filter(enough, parts), None)) is not None:
             kept, count = part, 2

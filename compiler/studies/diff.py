@@ -1,4 +1,4 @@
-"""numc.diff: two programs of one model on the same data, side by side, layer by layer."""
+"""numc.diff: two programs of one model on the same data, compared layer by layer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """A contraction in both programs.
+    """The difference of a contraction that both programs have.
 
-    positions: among the contractions of the model, as policies count them; several where products are merged, as the
-    name is what is left of them. executions: more than one in a loop. fma_a, fma_b: what both programs compute in.
+    name, role: of the layer. positions: its positions among the contractions of the model, as policies count them;
+    several if products are merged under this name. executions: how often it ran; more than once in a loop. fma_a,
+    fma_b: its operator in each program.
     """
 
     positions: tuple[int, ...]
@@ -42,7 +43,7 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """An output of both programs; no difference where their shapes are not the same."""
+    """The difference of one output, which is None if the shapes in the two programs are not the same."""
 
     name: str
     shape_a: tuple[int, ...]
@@ -52,10 +53,10 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class Diff:
-    """How two programs of one model differ, in program order.
+    """The differences of two programs of one model, in program order.
 
-    apart: names of layers of which contractions could not be put side by side, because the programs merge them
-    differently, compute them at compile time, or as loops without a kernel.
+    apart: the names of layers that could not be compared, because one program merges their products differently,
+    computes them at compile time, or runs them as plain loops.
     """
 
     layers: tuple[LayerDifference, ...]
@@ -64,16 +65,16 @@ class Diff:
 
     @property
     def first(self) -> LayerDifference | None:
-        """The first layer of which a bit differs."""
+        """The first layer with a bit that differs; None if there is none."""
         return next((layer for layer in self.layers if layer.difference.differ), None)
 
     @property
     def same(self) -> bool:
-        """Whether every bit that was compared is the same."""
+        """Whether all bits that were compared are equal."""
         return self.first is None and all(o.difference is not None and not o.difference.differ for o in self.outputs)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers; floats may be NaN or infinite."""
+        """Return dictionaries, lists, strings and numbers; floats may be NaN or infinite."""
         first = self.first
         return {**asdict(self), "first": None if first is None else first.name, "same": self.same}
 
@@ -87,11 +88,12 @@ def diff(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Diff:
-    """Run two programs of one model, or program files, on the same inputs and compare what their contractions compute.
+    """Run two programs of one model on the same inputs and compare the results of their contractions.
 
-    Both run at once and wait for each other: no more than a few layers are in memory. Errors are relative to `a`. seed:
-    what stochastic roundings draw from. progress: called with (layers compared, layers), each layer once.
-    Raises NumcError for programs of different models, and for inputs that do not fit or are not finite.
+    a, b: programs or names of program files. inputs: arrays by name. threads: as for a Program. seed: of stochastic
+    roundings. progress: called with the number of layers compared and the number of all layers. Errors are relative to
+    `a`. Both programs run at the same time and wait for each other, so that only a few layers are in memory at once.
+    Raises NumcError if the programs are of different models, or if the inputs do not fit or are not finite.
     """
     first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
     check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
@@ -136,16 +138,17 @@ def diff(
 
 
 def load_program(path: str | os.PathLike[str]) -> Program:
-    """Load a program file. Raises NumcError, also for a model that is not compiled."""
+    """Load a program file. Raises NumcError if it is not one, such as a model that is not compiled."""
     if Path(path).suffix in (".onnx", ".mlir", ".pt2"):
         raise NumcError(f"{path}: is a model: compile it (numc compile {path} --fma FMA) and name the program")
     return load(path)
 
 
 def layers_of_both(a: Program, b: Program) -> tuple[list[dict[int, tuple[str, int]]], set[str]]:
-    """Return the contractions of two programs by number, those of layers that both have, and the names of the others.
+    """Return, for each program, the contractions of layers that both have, by number; and the names of the others.
 
-    The others are merged differently, or run as plain loops or at compile time: there is no kernel to be watched in.
+    The other layers are merged differently in the two programs, or have no kernel because they are computed at compile
+    time or as plain loops.
     """
     tables = [_layer_keys(program.manifest["contractions"]) for program in (a, b)]
     counts = [Counter(name for name, _ in table.values()) for table in tables]
@@ -155,7 +158,7 @@ def layers_of_both(a: Program, b: Program) -> tuple[list[dict[int, tuple[str, in
 
 
 def _layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
-    """The names of contractions by number, each with how many of that name came before."""
+    """Return the keys of contractions by number: the name, and how many contractions of that name came before."""
     seen: Counter[str] = Counter()
     keys = {}
     for contraction in contractions:
@@ -165,7 +168,7 @@ def _layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[st
 
 
 def _positions(rows: Sequence[Mapping[str, Any]], key: tuple[str, int], count: int) -> tuple[int, ...]:
-    """The positions in the model of one of `count` contractions of a name."""
+    """Return the positions in the model of one of `count` contractions of a name."""
     name, number = key
     found = tuple(row["position"] for row in rows if row["layer"] == name and row["position"] is not None)
     return found[number : number + 1] if len(found) == count else found
@@ -176,7 +179,7 @@ def side_by_side(
     keys: Sequence[Mapping[int, tuple[str, int]]],
     add: Callable[[tuple[str, int], LayerOutput, LayerOutput], None],
 ) -> list[dict[str, Array]]:
-    """Call `add` with both results of every layer and execution that both streams have; return their outputs."""
+    """Call `add` with both results of every execution of a layer in `keys`, and return the outputs of both programs."""
     outputs: list[dict[str, Array]] = [{}, {}]
     waiting: list[dict[tuple[tuple[str, int], int], LayerOutput]] = [{}, {}]
     running = [0, 1]
@@ -212,7 +215,7 @@ def check_same_model(
     outputs_a: Sequence[TensorSpec],
     outputs_b: Sequence[TensorSpec],
 ) -> None:
-    """Raise NumcError unless two programs, by their manifests and signatures, are of one model."""
+    """Raise NumcError unless the manifests and the signatures of two programs are those of one model."""
     for what, specs_a, specs_b in (("input", inputs_a, inputs_b), ("output", outputs_a, outputs_b)):
         if len(specs_a) != len(specs_b):
             _differ(f"{len(specs_a)} {what}s", f"{len(specs_b)}")
@@ -221,7 +224,7 @@ def check_same_model(
                 _differ(f"the {what} '{x.name}' ({x})", f"'{y.name}' ({y})")
     rows_a, rows_b = ([row for row in m["layers"] if row["position"] is not None] for m in (a, b))
     if len({parse_policy(m["policy"]).draws for m in (a, b)}) == 2:
-        # Equal operations are one, but two where they draw random bits.
+        # Equal operations are merged, but not if they draw random bits.
         fewer, more = sorted((rows_a, rows_b), key=len)
         lost = next((row for row in fewer if not any(_rows_fit(row, other) for other in more)), None)
         if lost is not None:
@@ -244,5 +247,5 @@ def _rows_fit(x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
 
 
 def _sizes_fit(x: Sequence[int | None], y: Sequence[int | None]) -> bool:
-    """Whether sizes are the same; free ones (None) are any."""
+    """Whether two shapes are the same; None, a free size, fits any size."""
     return len(x) == len(y) and all(m is None or n is None or m == n for m, n in zip(x, y, strict=True))

@@ -1,4 +1,4 @@
-"""How two arrays of equal shape differ: in bits, in units in the last place, and relatively."""
+"""The difference of two arrays of equal shape: in bits, in units in the last place, and relative."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_LENGTHS = 33  # of distances in ulp: at most 2^n, more than 2^(n - 1)
-_BLOCK = 1 << 20  # elements that are looked at together: float64 copies of a whole layer would not fit
+_LENGTHS = 33  # bins of distances in ulp: bin n has those in (2^(n - 1), 2^n]
+_BLOCK = 1 << 20  # elements that are compared at once, so that float64 copies of large layers fit into memory
 
 
 @dataclass(frozen=True)
 class Element:
-    """One element of which the bits differ: where, and both values. execution: of a layer in a loop, from 0."""
+    """An element whose bits differ: its index, its two values, and for a layer in a loop the execution, from 0."""
 
     index: tuple[int, ...]
     shape: tuple[int, ...]
@@ -37,13 +37,13 @@ class Element:
 
 @dataclass(frozen=True)
 class Difference:
-    """What b makes of the values r of a.
+    """The difference of values x of `b` from values r of `a`.
 
-    differ: elements of `elements` of which the bits differ; all NaN are equal. largest: of abs(b - r). relative:
-    sum((b - r)^2) / sum(r^2), mse: sum((b - r)^2) / elements; all three NaN where only one of them is. ulp: the largest
-    number of steps from one float32 to the next between two elements, 2^32 to a NaN; ulp_half: so many have half of the
-    elements at most, rounded up to a power of two (0 is 0); None where nothing is float32. first: in the order of the
-    model.
+    elements: their number. differ: how many differ in a bit; all NaN count as equal. largest: the maximum of abs(x -
+    r). relative: sum (x - r)^2 / sum r^2. mse: sum (x - r)^2 / elements. These three are NaN if one value of a pair is
+    NaN and the other is not. ulp: the largest distance of two elements in float32 steps; 2^32 between a number and a
+    NaN. ulp_half: the median of that distance, rounded up to 0 or a power of two. Both are None if no array is float32.
+    first: the first element that differs.
     """
 
     elements: int
@@ -57,13 +57,13 @@ class Difference:
 
 
 class Differences:
-    """Sums up how arrays differ: the executions of a layer, or one output."""
+    """The difference summed up over arrays: over the executions of a layer, or for one output."""
 
     def __init__(self) -> None:
         self._elements = self._differ = self._float32 = 0
         self._largest = self._error = self._norm = 0.0
         self._ulp = 0
-        self._steps = np.zeros(_LENGTHS, np.int64)  # elements by the length of their distance
+        self._steps = np.zeros(_LENGTHS, np.int64)  # how many elements have a distance in each bin
         self._first: Element | None = None
 
     def add(self, a: Array, b: Array, execution: int = 0) -> None:
@@ -95,14 +95,14 @@ class Differences:
             self._error += float(np.square(errors).sum())
             self._largest = float(np.maximum(self._largest, errors.max()))
             if r.dtype == np.float32:
-                # From a NaN to a number it is as far as from one end of them to the other.
+                # A NaN is as far from every number as the smallest number from the largest.
                 steps = np.where(np.isnan(x) | np.isnan(r), 1 << 32, np.abs(_ordered(x) - _ordered(r)))
                 self._ulp = max(self._ulp, int(steps.max()))
                 lengths = np.ceil(np.log2(np.maximum(steps, 1))).astype(np.int64)
                 self._steps += np.bincount(lengths[steps > 0], minlength=_LENGTHS)
 
     def result(self) -> Difference:
-        """What was found so far."""
+        """Return the difference over all arrays added so far."""
         relative = self._error
         if relative > 0:
             relative = self._error / self._norm if self._norm else math.inf
@@ -117,7 +117,7 @@ class Differences:
 
 
 def difference(a: Array, b: Array) -> Difference:
-    """Return how two arrays of equal shape and type differ."""
+    """Return the difference of two arrays of equal shape and type."""
     found = Differences()
     found.add(a, b)
     return found.result()
@@ -133,6 +133,6 @@ def _hex(x: Any) -> str:
 
 
 def _ordered(x: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """Integers in the order of the numbers, one apart for neighbours; both zeros are 0."""
+    """Return integers in the order of the numbers, consecutive ones for consecutive numbers; both zeros give 0."""
     bits = np.ascontiguousarray(x).view(np.int32).astype(np.int64)
     return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)

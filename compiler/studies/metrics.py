@@ -1,4 +1,4 @@
-"""What a comparison says about the outputs of a model, summed up batch by batch."""
+"""The metrics of a comparison, which are summed up over the batches."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """A number about outputs. needs: classes, labels that are class numbers, or nothing.
+    """A metric of the outputs of a model.
 
-    percent: a fraction, shown as a percentage. best: max or min.
+    needs: "classes" if it needs labels that are class numbers. percent: whether it is shown as a percentage. best:
+    "max" or "min", whichever is better.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Metric:
     best: str = "max"
 
     def text(self, value: float) -> str:
-        """Return a value as it is read."""
+        """Return a value as text, with the metric's number of digits."""
         if self.percent and math.isfinite(value):
             return f"{100 * value:.2f}%"
         return f"{value:.7f}" if self.name == "cosine" else f"{value:.5g}"
@@ -52,7 +53,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise NumcError for a metric that does not exist."""
+    """Raise NumcError for an unknown metric."""
     for name in names:
         if name not in METRICS:
             near = did_you_mean(name, METRICS)
@@ -60,7 +61,10 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec) -> tuple[str, ...]:
-    """Return the metrics, or those that suit the labels if none is named. Raises NumcError."""
+    """Return the metrics; if none is named, top1 for class numbers as labels, otherwise cosine.
+
+    Raises NumcError for an unknown metric, and for one that does not fit the labels or the output.
+    """
     if not names:
         return ("top1",) if labels is not None and labels.dtype.kind in "iu" else ("cosine",)
     check_names(names)
@@ -74,18 +78,18 @@ def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec
 
 
 class Sums:
-    """What is summed up over batches, in float64."""
+    """The sums over batches, in float64, from which metrics are computed."""
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self.metrics = tuple(metrics)
-        self.error = SquaredError()  # against fp32
-        self._wanted = SquaredError()  # against fp32, or labels that are values
+        self.error = SquaredError()  # relative to fp32
+        self._wanted = SquaredError()  # relative to fp32, or to labels that are values
         self._count = 0
         self._sum = dict.fromkeys(metrics, 0.0)
         self._xr = self._xx = self._rr = 0.0
 
     def add(self, output: Array, reference: Array, labels: Array | None) -> None:
-        """Add a batch: outputs, those of fp32, and labels."""
+        """Add a batch: its outputs, the outputs of the program in fp32, and its labels."""
         self.error.add(output, reference)
         with np.errstate(all="ignore"):
             if labels is not None and labels.dtype.kind in "iu":
@@ -102,7 +106,7 @@ class Sums:
         x, labels = x.reshape(-1, x.shape[-1]), labels.reshape(-1)
         of_label = np.take_along_axis(x, labels[:, None], axis=1)
         self._count += len(labels)
-        # Ties are decided as argmax does, for the first; NaN is never right.
+        # Of equal values the first counts as larger, as in argmax. A NaN is never the largest.
         before = np.arange(x.shape[1]) < labels[:, None]
         rank = ((x > of_label) | (x == of_label) & before | np.isnan(x)).sum(axis=1) + np.isnan(of_label[:, 0])
         for name, most in (("top1", 1), ("top5", 5)):
@@ -119,7 +123,7 @@ class Sums:
         self._rr += float((r * r).sum())
 
     def values(self) -> dict[str, float]:
-        """The metrics over everything that was added."""
+        """Return the metrics over all batches added so far."""
         found = {}
         for name in self.metrics:
             if name == "mse":
@@ -134,7 +138,7 @@ class Sums:
 
 
 def _cosine(x: float) -> float:
-    return x if math.isnan(x) else max(-1.0, min(1.0, x))  # sums in float64 may go past 1
+    return x if math.isnan(x) else max(-1.0, min(1.0, x))  # rounding may give more than 1
 
 
 def _exp(x: float) -> float:
@@ -145,31 +149,31 @@ def _exp(x: float) -> float:
 
 
 class SquaredError:
-    """What Σ(x - r)² is of values x against r, those of fp32 or of labels (arithmetic.md, section 7)."""
+    """Sums of squared errors of values x relative to r, those of fp32 or the labels (docs/arithmetic.md, section 7)."""
 
     def __init__(self) -> None:
         self._error = self._norm = 0.0
         self._count = 0
 
     def add(self, x: Array, r: Array) -> None:
-        """Add values of equal shape."""
+        """Add arrays of equal shape."""
         with np.errstate(all="ignore"):
             wide = r.astype(np.float64)
             difference = x.astype(np.float64)
             difference -= wide
-            # Equal infinities are no difference.
+            # Equal infinities have no difference.
             self._error += float(np.square(difference, where=x != r, out=np.zeros_like(wide)).sum())
             self._norm += float(np.square(wide, out=wide).sum())
         self._count += r.size
 
     @property
     def relative(self) -> float:
-        """Σ(x - r)² / Σr²; an infinity where nothing of the right size was computed, NaN if a NaN was."""
+        """Σ(x - r)² / Σr²; infinite if only the denominator is 0, NaN if a value was NaN."""
         if self._error == 0 or math.isnan(self._error):
             return self._error
         return self._error / self._norm if self._norm else math.inf
 
     @property
     def mean(self) -> float:
-        """The mean of (x - r)²; 0 of no values."""
+        """The mean of (x - r)²; 0 if there are no values."""
         return self._error / self._count if self._count else 0.0

@@ -1,4 +1,4 @@
-"""onnxruntime, where it is installed: whether fp32 computes what it should."""
+"""The check of fp32 against onnxruntime, where that is installed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.studies.comparison import Agreement
 from numc.compiler.studies.metrics import SquaredError
+from numc.compiler.studies.results import Agreement
 
 Array = npt.NDArray[Any]
 
 
 class Peer:
-    """A model under onnxruntime; `note` says why it does not run there, or is empty."""
+    """A session of onnxruntime with the same model.
+
+    note: the reason why onnxruntime does not run the model, or "".
+    """
 
     def __init__(self, path: str, threads: int | None) -> None:
         import onnxruntime
@@ -26,16 +29,16 @@ class Peer:
         self._version = str(onnxruntime.__version__)
         self._error, self._largest, self.note = SquaredError(), 0.0, ""
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # what it cannot do is said in the note
+        options.log_severity_level = 4  # errors are in the note
         options.intra_op_num_threads = threads or 0
         try:
             self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its own classes, all of them below Exception
+        except Exception as error:  # onnxruntime has exception classes of its own
             self._give_up(error)
 
     @classmethod
     def find(cls, model: object, sources: Sequence[str], threads: int | None) -> Peer | None:
-        """Return it for an ONNX file, or None where there is none or onnxruntime is not installed."""
+        """Return a peer for an ONNX file; None for other models, and if onnxruntime is not installed."""
         path = os.fspath(model) if isinstance(model, (str, os.PathLike)) else (sources or ("",))[0]
         if Path(path).suffix != ".onnx" or find_spec("onnxruntime") is None:
             return None
@@ -45,7 +48,7 @@ class Peer:
         self.note = f"onnxruntime cannot run the model: {(str(error).splitlines() or [type(error).__name__])[0]}"
 
     def add(self, inputs: Mapping[str, Array], output: str, values: Array) -> None:
-        """Run a batch, and compare what numc computes in fp32."""
+        """Run a batch and compare it with `values`, what numc computes in fp32."""
         if self.note:
             return
         try:
@@ -59,5 +62,5 @@ class Peer:
         self._largest = max(self._largest, float(np.nanmax(apart, initial=0.0)))
 
     def agreement(self) -> Agreement:
-        """What was found so far."""
+        """Return the agreement over all batches so far."""
         return Agreement(self._version, self._error.relative, self._largest, self.note)

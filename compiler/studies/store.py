@@ -1,4 +1,4 @@
-"""Finished results of a comparison, in a file: an interrupted one goes on where it was."""
+"""The file of finished results of a comparison, which lets an interrupted comparison continue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.studies.comparison import Result
+from numc.compiler.studies.results import Result
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 
@@ -14,9 +14,11 @@ _KIND = "numc compare 1"
 
 
 class Store:
-    """Results by key, a hash of all that they depend on; in a file, if there is a path, that is whole at any time.
+    """Results by key, a hash of everything that determines them.
 
-    Raises NumcError for a file that is something else or about another model.
+    path: the file that keeps them, which is complete at any time; None keeps them in memory only. model, sha256: the
+    name and the hash of the model. Raises NumcError for a file that is not such a file, or has the results of another
+    model.
     """
 
     def __init__(self, path: Path | None, model: str, sha256: str) -> None:
@@ -40,15 +42,15 @@ class Store:
         self._content = found
 
     def get(self, key: str) -> Result | None:
-        """Return a result that was kept, or None."""
+        """Return the result with this key, or None."""
         found = self._content["results"].get(key)
         try:
             return None if found is None else Result.of_json(found)
         except (KeyError, TypeError, ValueError, NumcError):
-            return None  # written by another version: it is computed again
+            return None  # written by another version of numc: compute it again
 
     def put(self, key: str, result: Result) -> None:
-        """Keep a result. Raises NumcError where the file cannot be written."""
+        """Store a result. Raises NumcError if the file cannot be written."""
         self._content["results"][key] = result.as_json()
         if self.path is not None:
             text = json.dumps(self._content, ensure_ascii=False, allow_nan=False)

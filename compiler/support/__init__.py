@@ -1,1 +1,1 @@
-"""What every floor of the house may use: errors, files, switches."""
+"""What the whole package may use: errors, files, switches, versions."""

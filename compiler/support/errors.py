@@ -1,4 +1,4 @@
-"""The two ways numc fails: the input was wrong (exit code 2), or numc itself was (exit code 1)."""
+"""The exceptions of numc: either the input was wrong (exit code 2), or numc itself was (exit code 1)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Iterable
 
 
 class NumcError(Exception):
-    """Bad input. The text is one line a user can act on: the thing, what was found, what is allowed, what to do."""
+    """The input is wrong. The message is one line that says what is wrong, what is allowed, and what to do."""
 
 
 class ParseError(NumcError):
-    """A text that cannot be parsed: what is wrong, then the line of the text, then a caret below the place."""
+    """A text does not follow its grammar.
+
+    The message has three lines: what is wrong, the line of the text, and a caret below the place.
+    """
 
 
 class CompilerBug(Exception):  # noqa: N818
-    """A failure of numc itself. The text names the kept IR and the command that reproduces it."""
+    """numc itself failed. The message names the file with the IR and the command that reproduces the failure."""
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x' or 'y'?)"`` for names near `name`, or the empty string."""
+    """Return ``" (did you mean 'x' or 'y'?)"`` with the candidates closest to `name`, or "" if none is close."""
     near = difflib.get_close_matches(name, list(candidates), n=2, cutoff=0.6)
     return f" (did you mean {' or '.join(repr(n) for n in near)}?)" if near else ""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Writing files so that a failure leaves no incomplete file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numc.compiler.support.errors import NumcError
 
 
 def check_writable(path: Path) -> None:
-    """Raise NumcError if a file cannot be created at `path`: said before the work, not after it."""
+    """Raise NumcError if no file can be created at `path`. Commands call this before work that takes long."""
     folder = path.parent
     if path.is_dir():
         raise NumcError(f"{path}: is a folder: name a file for the output")
@@ -24,10 +24,10 @@ def check_writable(path: Path) -> None:
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Call `write` on a new file that takes the place of `path` when it is complete. Raises NumcError."""
+    """Let `write` fill a temporary file, which replaces `path` when it is complete. Raises NumcError if it cannot."""
     temporary: str | None = None
     try:
-        if path.exists() and not path.is_file():  # /dev/null and the like cannot be replaced
+        if path.exists() and not path.is_file():  # a device such as /dev/null cannot be replaced
             with open(path, "wb") as stream:
                 write(stream)
             return
@@ -38,7 +38,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.fsync(file.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes files that only their owner reads
+        os.chmod(temporary, 0o666 & ~mask)  # mkstemp lets only the owner read the file
         os.replace(temporary, path)
         temporary = None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Values as JSON has them, which has no number that is not finite."""
+"""Conversion of values to types that JSON has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def json_values(value: Any) -> Any:
-    """Return dictionaries, lists and plain values; floats that JSON lacks are the strings "nan", "inf" and "-inf"."""
+    """Return `value` with mappings as dict and sequences as list; NaN and infinities become "nan", "inf" and "-inf"."""
     if isinstance(value, Mapping):
         return {key: json_values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""What can be switched off to find or to test the cause of a difference: ``NUMC_DISABLE=fast,fuse-elementwise,...``.
+"""The environment variable NUMC_DISABLE, which switches optimisations off: ``NUMC_DISABLE=fast,fuse-elementwise``.
 
-No output bit may depend on any of them.
+Switching them off serves to find the cause of a difference. No bit of a result may depend on any of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SWITCHES = {
 
 
 def switched_off() -> frozenset[str]:
-    """What the environment switches off. Raises NumcError for a name that is not one of SWITCHES."""
+    """Return the switches that the environment names. Raises NumcError for a name that is not in SWITCHES."""
     listed = frozenset(part.strip() for part in os.environ.get("NUMC_DISABLE", "").split(",") if part.strip())
     for part in sorted(listed - SWITCHES.keys()):
         near = did_you_mean(part, SWITCHES)
@@ -33,6 +33,6 @@ def switched_off() -> frozenset[str]:
 
 
 def disabled(name: str) -> bool:
-    """Whether the environment switches `name`, one of SWITCHES, off. Raises NumcError."""
+    """Whether the environment switches `name`, one of SWITCHES, off. Raises NumcError for a bad NUMC_DISABLE."""
     assert name in SWITCHES
     return name in switched_off()

@@ -1,4 +1,4 @@
-/* Runs a program file on inputs of ones and prints what comes out. Build it against the installed Python package:
+/* Runs a program file on inputs of ones and prints the outputs. Build it against the installed Python package:
  *   d=$(python -c "import numc.runtime as r; print(r.include_folder(), r.library_folder())")
  *   set -- $d; cc run.c -I$1 -L$2 -lnumc_runtime -Wl,-rpath,$2 -o run && ./run model.numc
  */
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     inputs[i].rank = numc_input_rank(program, i);
     for (int d = 0; d < inputs[i].rank; ++d) {
       int64_t dim = numc_input_dims(program, i)[d];
-      count *= inputs[i].dims[d] = dim < 0 ? 2 : dim; /* a free dimension: we choose 2 */
+      count *= inputs[i].dims[d] = dim < 0 ? 2 : dim; /* the caller chooses the size of this dimension */
     }
     if (inputs[i].dtype != NUMC_F32) die("this example fills float32 inputs only");
     float *data = inputs[i].data = malloc(sizeof(float) * (size_t)count);

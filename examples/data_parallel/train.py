@@ -1,8 +1,8 @@
-"""Data-parallel training of a digits classifier in a chosen arithmetic: every process has a part of each batch.
+"""Data-parallel training of a digits classifier in a chosen arithmetic: every process takes a part of each batch.
 
-``torchrun --nproc-per-node 2 examples/data_parallel/train.py --arithmetic bf16_1_2``. Needs torch. One process takes
-the parts one after the other: either way, half the gradient of the second part is added to half that of the first, in
-fp32. So the bits of the weights, printed as a hash, do not depend on the number of processes, one or two.
+``torchrun --nproc-per-node 2 examples/data_parallel/train.py --arithmetic bf16_1_2``. Needs torch. A single
+process computes the parts one after the other. In both cases half the gradient of the second part is added to half that
+of the first in fp32, so one process and two give the same bits of the weights, which are printed as a hash.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     digits = np.load(DIGITS)
     images, labels = torch.from_numpy(digits["images"]), torch.from_numpy(digits["labels"])
     for _ in range(chosen.steps):
-        batch = torch.randint(len(images), (PARTS, 32))  # the same in every process: the seed is
+        batch = torch.randint(len(images), (PARTS, 32))  # every process has the same seed, so the batches are the same
         optimizer.zero_grad()
         mine = batch[rank::processes]
         for part in mine:

@@ -1,6 +1,6 @@
 """Classify 360 held-out digits under several FMA operators: accuracy, error of the logits, and time, next to fp32.
 
-Run from anywhere: ``python examples/digits/run.py``. Needs numc only; with onnxruntime installed there is a row for it.
+Run from anywhere: ``python examples/digits/run.py``. Needs only numc; the row of onnxruntime needs that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Run = Callable[[F32Array], F32Array]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. relative_error is sum((x - r)^2) / sum(r^2) of the logits x against the fp32 logits r."""
+    """One line of the table. relative_error: sum((x - r)^2) / sum(r^2) of the logits x and the fp32 logits r."""
 
     operator: str
     accuracy: float
@@ -44,7 +44,7 @@ class Row:
 
 
 def onnxruntime_run(model: Path, threads: int) -> Run | None:
-    """Return the model under onnxruntime, or None where that is not installed."""
+    """Return the model under onnxruntime, or None if that is not installed."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     import onnxruntime
@@ -67,7 +67,7 @@ def compile_all(model: Path, operators: Sequence[str], threads: int, note: Conso
 
 
 def measure(runs: dict[str, Run], images: F32Array, labels: npt.NDArray[np.int64], repeat: int) -> list[Row]:
-    """Run everything `repeat` times, taking turns so that all meet the same machine; report the fastest of each."""
+    """Run all operators in turns, `repeat` times each, so that other load affects all; report the fastest of each."""
     logits = {name: run(images) for name, run in runs.items()}
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(repeat):
@@ -101,7 +101,7 @@ def show(rows: Sequence[Row], title: str) -> None:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw accuracy over time as a picture file. Needs matplotlib."""
+    """Draw accuracy over time into a picture file. Needs matplotlib."""
     import matplotlib  # type: ignore[import-not-found, unused-ignore]
 
     matplotlib.use("Agg")

@@ -55,7 +55,7 @@ def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int) -> No
 
 
 def strip(file: Path) -> None:
-    """Remove the exporter's notes from a model: they name source files of the machine it ran on."""
+    """Remove the metadata of the exporter from a model: it names source files of the machine that ran it."""
     model = onnx.load(file)
     graph = model.graph
     for proto in (model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):

@@ -1,9 +1,9 @@
-"""How far exponents are below the one that their group shares, in a trained net (figure 7 of FAST, HPCA 2022).
+"""The distance of exponents from the shared exponent of their group, in a trained net (figure 7 of FAST, HPCA 2022).
 
 The net is the digits CNN (examples/digits/cnn.onnx), the activations are those of held-out images. Groups of g = 8, 16
 and 32 values lie along the reduction axis of each contraction, in numc's order: channel, kernel row, kernel column;
-the last one may be short. The shared exponent is that of the group's largest magnitude: a value d below it loses d
-leading bits of its magnitude. Zeros have no exponent: they are counted apart.
+the last one may be shorter. The shared exponent is that of the group's largest magnitude. A value whose exponent is d
+below it loses d leading bits of its magnitude. Zeros have no exponent and are counted separately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numc
 
 DIGITS = Path(__file__).resolve().parents[1] / "digits"
 GROUPS = (8, 16, 32)
-FAR = 8  # differences from here on are one bar
+FAR = 8  # one bar counts all distances from here on
 
 
 def operands(images: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
@@ -46,7 +46,7 @@ def operands(images: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
 
 
 def differences(values: np.ndarray, group: int) -> np.ndarray:
-    """How far each value other than zero is below the exponent that its group shares."""
+    """The distance of the exponent of each value other than zero from the shared exponent of its group."""
     short = -values.shape[1] % group
     groups = np.pad(values, ((0, 0), (0, short))).reshape(-1, group)
     exponent = np.where(groups == 0, -(1 << 20), np.frexp(groups)[1])
@@ -54,7 +54,7 @@ def differences(values: np.ndarray, group: int) -> np.ndarray:
 
 
 def measure(quick: bool) -> figure.Rows:
-    """Rows by kind and group size, over all layers: the share of values at each difference."""
+    """Measure the share of values at each distance over all layers: rows by kind and group size."""
     images = np.load(DIGITS / "heldout.npz")["images"][: 4 if quick else 100]
     found: dict[tuple[str, int], list[np.ndarray]] = {}
     zeros: dict[str, list[np.ndarray]] = {}
@@ -74,7 +74,7 @@ def measure(quick: bool) -> figure.Rows:
 
 
 def draw(axes: Any, rows: figure.Rows) -> None:
-    """Shares by difference: weights as full bars, activations as hatched ones."""
+    """Draw the shares by distance: weights as full bars, activations as hatched ones."""
     names = [name for name in rows[0] if name.rstrip("+").isdigit()]
     width = 0.8 / len(rows)
     for n, row in enumerate(rows):

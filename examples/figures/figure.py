@@ -1,4 +1,4 @@
-"""What the figures share: the command line, the table, the picture."""
+"""The parts that all figures share: command line, table and picture."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Draw = Callable[[Any, Rows], None]
 
 
 def main(about: str, name: str, measure: Callable[[bool], Rows], draw: Draw) -> int:
-    """Measure, print a table, write NAME.png. Returns the exit status: 2 where matplotlib is missing.
+    """Measure, print a table, write NAME.png. Returns the exit status, 2 if matplotlib is missing.
 
-    measure: takes whether to be quick, returns the rows. draw: takes the axes and the rows.
+    measure: called with whether to be quick, returns the rows. draw: called with the axes and the rows.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes: seconds, and other numbers")

@@ -1,6 +1,6 @@
 """Fine-grain against coarse-grain emulation: the error of an SGEMM (figure 4.3 of Osorio's thesis).
 
-Fine-grain: every FMA is the operator, its accumulator is rounded after each step, as hardware would:
+Fine-grain: every FMA is the operator, and the accumulator is rounded after each step, as in hardware:
 ``numc.matmul(a, b, fma="fma(a=F, acc=F)")``. Coarse-grain ("fake quantisation"): the inputs are rounded to F, the
 product is an ordinary float32 one, and its result is rounded to F. The inputs are normally distributed, M = N, the
 depth K varies; the error is sum((x - r)^2) / sum(r^2) against the float64 product r of the unrounded inputs.
@@ -25,7 +25,7 @@ def relative(x: np.ndarray, r: np.ndarray) -> float:
 
 
 def measure(quick: bool) -> figure.Rows:
-    """Rows by format and depth."""
+    """Measure the errors: rows by format and depth."""
     size, depths = (24, (16, 64, 256)) if quick else (192, (16, 64, 256, 1024, 4096))
     rng = np.random.default_rng(0)
     rows: list[dict[str, Any]] = []
@@ -44,7 +44,7 @@ def measure(quick: bool) -> figure.Rows:
 
 
 def draw(axes: Any, rows: figure.Rows) -> None:
-    """Errors over the depth: fine-grain as lines, coarse-grain dashed."""
+    """Draw the errors over the depth: fine-grain as full lines, coarse-grain as dashed ones."""
     for number, name in enumerate(FORMATS):
         mine = [row for row in rows if row["format"] == name]
         depths = [row["K"] for row in mine]

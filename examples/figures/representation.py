@@ -1,7 +1,7 @@
 """The representation error of bf16, bf16x2 and bf16x3, over every float32 significand (figure 7.2 of Osorio's thesis).
 
-The numbers are all 2^23 float32 in [1, 2), the error is abs(F(x) - x) / x. The relative error is the same in every
-binade as long as no part leaves float32's range.
+The numbers x are all 2^23 float32 numbers in [1, 2), and the error is abs(F(x) - x) / x. It is the same in every binade
+as long as no part leaves the range of float32.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 import numc
 
 FORMATS = ("bf16", "bf16x2", "bf16x3")
-BINS = 256  # of the lines through the largest errors
+BINS = 256  # of the lines of the largest errors
 
 
 def errors(name: str, step: int) -> np.ndarray:
-    """The relative error of every `step`-th significand, in float64; the differences are exact."""
+    """The relative error of every `step`-th significand, in float64, where the differences are exact."""
     x = (np.arange(0, 1 << 23, step, dtype=np.uint32) + np.uint32(0x3F800000)).view(np.float32)
     return np.abs(numc.round(x, name).astype(np.float64) - x) / x
 
 
 def measure(quick: bool) -> figure.Rows:
-    """Rows by format."""
+    """Measure the errors: rows by format."""
     rows: list[dict[str, Any]] = []
     for name in FORMATS:
         error = errors(name, 61 if quick else 1)
@@ -44,7 +44,7 @@ def measure(quick: bool) -> figure.Rows:
 
 
 def draw(axes: Any, rows: figure.Rows) -> None:
-    """Errors over [1, 2): dots for some significands, lines through the largest ones nearby; zeros at the bottom."""
+    """Draw the errors over [1, 2): dots for some significands, lines for the largest errors, zeros at the bottom."""
     step, floor = 7, 2.0**-27
     places = 1 + np.arange(0, 1 << 23, step) * 2.0**-23
     for number, name in enumerate(FORMATS):

@@ -17,7 +17,7 @@ Runs = Mapping[str, Sequence[Outcome]]
 
 
 def collect(results: Results, task: Task, arithmetics: Sequence[str], seeds: Sequence[int]) -> Runs:
-    """Return the runs of a task; arithmetics that miss a seed are left out."""
+    """Return the runs of a task, without arithmetics that lack a seed."""
     found = {name: results.runs(task, name, seeds) for name in arithmetics}
     return {name: runs for name, runs in found.items() if runs}
 
@@ -31,7 +31,7 @@ def spread(values: Sequence[float], digits: int, sign: str = "") -> str:
 def table(tasks: Sequence[Task], runs: Sequence[Runs], arithmetics: Sequence[str]) -> str:
     """Return the Markdown table, arithmetic by network.
 
-    For each network: its quality, the difference to fp32, taken seed by seed, and the mean of |loss - loss of fp32|.
+    For each network: its quality, the difference from fp32 (seed by seed), and the mean of |loss - loss of fp32|.
     """
     heads = ["arithmetic"]
     for task in tasks:
@@ -63,7 +63,7 @@ def _deviations(runs: Runs, name: str) -> np.ndarray:
 
 
 def plot(path: Path, tasks: Sequence[Task], runs: Sequence[Runs]) -> None:
-    """Draw losses over steps, above, and their distance from those of fp32, below. The bands reach over all seeds.
+    """Draw the losses over the steps, and below their distance from those of fp32. The bands cover all seeds.
 
     Needs matplotlib.
     """
@@ -100,7 +100,7 @@ def plot(path: Path, tasks: Sequence[Task], runs: Sequence[Runs]) -> None:
 
 
 def _in_256_colours(path: Path) -> None:
-    """Make a picture a third of its size: the bands have thousands of shades."""
+    """Reduce a picture to 256 colours, which makes the file a third as large."""
     from PIL import Image
 
     with Image.open(path) as picture:

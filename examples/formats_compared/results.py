@@ -1,4 +1,4 @@
-"""Results in a file of JSON lines, one for each run: a comparison that was stopped goes on where it was."""
+"""Results in a file of JSON lines, one for each run, so that a comparison can be stopped and continued."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from training import Outcome
 
 
 class ResultsError(Exception):
-    """The file is not one of results."""
+    """The file holds no results."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A run: which it was, what it gave. settings: the fields of its task."""
+    """A run and its outcome. settings: the fields of its task."""
 
     network: str
     arithmetic: str

@@ -2,7 +2,7 @@
 
 Run from anywhere: ``python examples/formats_compared/run.py``. Needs torch, scikit-learn (for the digits) and
 matplotlib (for the picture). All arithmetics of a seed start from the same weights and see the same batches. Every
-finished run is kept in a file: stop it with Ctrl-C, and the same command goes on.
+finished run is stored in a file: after Ctrl-C, the same command continues.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _positive(text: str) -> int:
 
 
 def train(tasks: Sequence[Task], arithmetics: Sequence[str], seeds: Sequence[int], results: Results) -> None:
-    """Do the runs that are missing, seed by seed."""
+    """Carry out the runs that are missing, seed by seed."""
     missing = [
         (task, seed, name)
         for seed in seeds
@@ -97,18 +97,19 @@ def _lacking(args: argparse.Namespace, tasks: Sequence[Task]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train what is missing, report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
     args = arguments(argv)
     tasks, seeds = list(_chosen(args)), range(args.seeds)
     names = list(dict.fromkeys((report.BASE, *(args.arithmetic or ARITHMETICS))))
     if why := _lacking(args, tasks):
         print(f"run.py: {why}", file=sys.stderr)
         return 2
-    torch.set_num_threads(1)  # what torch itself computes, a letter's gradient for example, adds in one order
+    # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
+    torch.set_num_threads(1)
     torch._logging.set_logs(dynamo=logging.ERROR)
     try:
         for name in names:
-            arithmetic(name)  # a wrong one is told before hours of training
+            arithmetic(name)  # refuses a wrong name before hours of training
         results = Results(args.results)
         train(tasks, names, seeds, results)
     except (numc.NumcError, ResultsError, OSError) as error:

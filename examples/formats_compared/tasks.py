@@ -1,6 +1,7 @@
-"""The two things to learn: noisy digits by a ResNet, a random language by an LSTM, networks of examples/models/zoo.py.
+"""The two tasks: noisy digits for a ResNet, a random language for an LSTM; both networks are of examples/models/zoo.py.
 
-Data come from numpy's PCG64, seeded: the same on every machine. A task's fields are all that its results depend on.
+The data come from numpy's PCG64 with a seed, so they are the same on every machine. Results of a task depend on nothing
+but its fields.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Digits:
 
 @dataclass(frozen=True)
 class Language:
-    """A language in which two letters decide how likely each next one is, and a two-layer LSTM that predicts letters.
+    """A language in which two letters give the probabilities of the next one, and a two-layer LSTM that predicts it.
 
     The probabilities are drawn once, by a Dirichlet distribution of concentration 0.2; the text is new at every step.
     """
@@ -108,13 +109,13 @@ class Language:
         return zoo.Lstm(self.letters, self.features)
 
     def batches(self, seed: int) -> Iterator[Batch]:
-        """Yield letters [batch, length] and the letters behind them, [batch * length]; never ends."""
+        """Yield letters [batch, length] and the letter after each, [batch * length]; never ends."""
         rng = np.random.default_rng([seed, 1])
         while True:
             yield self._text(self.batch, rng)
 
     def held_out(self) -> list[Batch]:
-        """Return text that no run is trained with."""
+        """Return text that is not used for training."""
         rng = np.random.default_rng(2)
         return [self._text(4 * self.batch, rng) for _ in range(PARTS)]
 
@@ -123,7 +124,7 @@ class Language:
         return math.exp(F.cross_entropy(logits, letters))
 
     def floor(self) -> float:
-        """Return the perplexity for who knows the language. The first letter of a text tells less than two do."""
+        """Return the perplexity of the true probabilities, which is the least possible one."""
         table, pairs = self._chain
         after_one = pairs / pairs.sum(1, keepdims=True)
         one = -(pairs * np.log(after_one)).sum()
@@ -142,7 +143,7 @@ class Language:
 
     @cached_property
     def _chain(self) -> tuple[np.ndarray, np.ndarray]:
-        """The probabilities of a letter after two, [first, second, third], and of pairs in a long text."""
+        """The probabilities of a letter given two, [first, second, third], and of pairs of letters in a long text."""
         size = self.letters
         table = np.random.default_rng(0).dirichlet(np.full(size, 0.2), (size, size))
         pairs = np.full((size, size), 1 / size**2)

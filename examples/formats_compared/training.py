@@ -23,7 +23,7 @@ POINTS = 50
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave. losses: cross entropy over the steps. quality: in held-out data, in the task's measure."""
+    """The outcome of a run. losses: cross entropy at the steps. quality: on held-out data, in the task's measure."""
 
     quality: float
     losses: list[float]
@@ -31,20 +31,20 @@ class Outcome:
 
 
 def arithmetic(text: str) -> contextlib.AbstractContextManager[None]:
-    """Return the block that computes in ``OPERATOR`` or ``OPERATOR with ROLE=OPERATOR ...``. Raises NumcError."""
+    """Return the ``with`` block for ``OPERATOR`` or ``OPERATOR with ROLE=OPERATOR ...``. Raises NumcError."""
     name, _, roles = text.partition(" with ")
     parts = (role.partition("=") for role in roles.split())
     return numc.arithmetic(name, **{role: operator for role, _, operator in parts})
 
 
 class Trainer:
-    """Trains a task's network again and again.
+    """Trains the network of a task, once for each run.
 
-    Network and optimizer stay the same objects, so that torch traces a step once; every run sets their values anew.
+    All runs share the network and the optimizer, so that torch traces a step only once; each run sets their values.
     """
 
     def __init__(self, task: Task, compiled: Callable[..., Any] | None = None) -> None:
-        """Take a task. compiled: instead of torch.compile with numc; the identity is eager torch."""
+        """Prepare a task. compiled: used instead of torch.compile with numc; the identity gives eager torch."""
         if compiled is None:
             compiled = torch.compile(backend=numc.backend())
         self.task = task
@@ -70,8 +70,8 @@ class Trainer:
     def run(self, seed: int, tick: Callable[[], None] = lambda: None) -> Outcome:
         """Train from the weights and with the batches of a seed; `tick` is called after each step.
 
-        Losses and quality are computed from the logits by torch, in binary64: a sum in the arithmetic would show its
-        own error, not that of the network.
+        torch computes losses and quality from the logits in binary64: computed in the arithmetic, they would show its
+        errors in this sum beside those of the network.
         """
         start = time.process_time()
         torch.manual_seed(seed)

@@ -28,7 +28,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(features, features)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what every position gathers from all others; x is [batch, sequence, features]."""
+        """Return the attention output of every position; x is [batch, sequence, features]."""
         q, k, v = (t.unflatten(2, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=2))
         weights = torch.softmax(q @ k.transpose(2, 3) / q.shape[-1] ** 0.5, dim=3)
         return self.out((weights @ v).transpose(1, 2).flatten(2))
@@ -50,7 +50,7 @@ class Layer(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent network, its last state through a dense layer."""
+    """A recurrent network whose last state passes through a dense layer."""
 
     def __init__(self, kind: type[nn.LSTM] | type[nn.GRU], layers: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Recurrent(nn.Module):
 
 
 def strip(file: Path) -> None:
-    """Remove the exporter's notes from a model: they name source files of the machine it ran on."""
+    """Remove the metadata of the exporter from a model: it names source files of the machine that ran it."""
     model = onnx.load(file)
     graph = model.graph
     for proto in (model, graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):

@@ -1,9 +1,9 @@
-"""Training steps of a network of zoo.py in an arithmetic: what they cost, and whether the gradients are right.
+"""Training steps of a network of zoo.py in an arithmetic: their time and memory, and the error of the gradients.
 
 ``python examples/models/train_step.py resnet50 --arithmetic bf16_1_1`` prints one line of JSON. ``--arithmetic eager``
 is torch alone, ``--small`` takes a network that compiles in seconds. ``--check`` adds the relative error (the norm of
-the difference over the norm) of the gradients of the first step, and of eager torch's, against float64. A ReLU whose
-input is nearly zero has one gradient or another, whoever computes it: ``--smooth`` puts SiLU in its place.
+the difference over the norm) of the gradients of the first step, and of eager torch's, against float64. The gradient of
+a ReLU jumps where its input is nearly zero, in any arithmetic: ``--smooth`` replaces it by SiLU.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from zoo import FULL, SMALL, Case
 
 import numc
 
-STEPS = 3  # the second one has the optimizer's state, the third nothing new
+STEPS = 3  # the second one creates the state of the optimizer, the third one creates nothing
 
 
 def peak() -> float:
-    """Return the most memory that this process has had so far, in MiB. Not getrusage's: that has the parent's."""
+    """Return the peak memory of this process in MiB. (The maximum of getrusage includes memory of the parent.)"""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
 def gradients(model: nn.Module) -> torch.Tensor:
-    """Return all of them as one vector of float64."""
+    """Return the gradients of all parameters as one vector of float64."""
     return torch.cat([p.grad.flatten().double() for p in model.parameters() if p.grad is not None])
 
 
@@ -67,7 +67,7 @@ def error(model: nn.Module, case: Case, inputs: Any, found: torch.Tensor) -> dic
 
 
 def measured(case: Case, arithmetic: str, *, check: bool = False) -> dict[str, Any]:
-    """Train for some steps in this process; return what was seen. Times are wall times in seconds."""
+    """Train for some steps in this process; return the measurements. Times are wall times in seconds."""
     torch.manual_seed(0)
     model, inputs = case.model(), case.inputs()
     start = copy.deepcopy(model) if check else None

@@ -1,6 +1,6 @@
-"""Networks in plain torch.nn, for training: each has a maker that takes its size.
+"""Networks in plain torch.nn, for training. A function or a class makes each of them in any size.
 
-``SMALL`` and ``FULL`` have them with data and a loss: what one training step needs.
+``SMALL`` and ``FULL`` list them with the data and the loss that one training step needs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet18(width: int = 64, depths: tuple[int, ...] = (2, 2, 2, 2), classes: int = 10) -> nn.Module:
-    """ResNet-18 for 32x32 images: no first pooling. Other depths make other residual networks of its kind."""
+    """ResNet-18 for 32x32 images, without the first pooling. Other depths give other residual networks of this kind."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     before = width
     for stage, depth in enumerate(depths):
@@ -245,7 +245,7 @@ class Ngcf(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """A network with what one training step needs."""
+    """A network with the data and the loss of one training step."""
 
     model: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Tensor, ...]]
@@ -253,7 +253,7 @@ class Case:
 
 
 def _labels(output: Tensor) -> Tensor:
-    """The cross entropy with labels that count up: no random numbers, so that runs can be compared."""
+    """The cross entropy with labels 0, 1, 2, ...: without random numbers, runs can be compared."""
     flat = output.flatten(0, -2) if output.dim() != 4 else output.permute(0, 2, 3, 1).flatten(0, 2)
     return F.cross_entropy(flat, torch.arange(flat.shape[0]) % flat.shape[1])
 

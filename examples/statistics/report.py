@@ -1,7 +1,7 @@
-"""Tables and pictures of what `numc run --stats` found, layer by layer: STATS.json --output FOLDER.
+"""Tables and pictures of the statistics of `numc run --stats`, layer by layer: STATS.json --output FOLDER.
 
-Writes report.md and, beside it, swamping.png, exponents.png and subnormals.png, and prints the table. Collect swamping
-and exponents; with rounding, the table has the error of each layer's sums, too.
+Writes report.md and, beside it, swamping.png, exponents.png and subnormals.png, and prints the table. The statistics
+have to include swamping and exponents; with rounding, the table has the error of each layer's sums as well.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def emin(exponent_bits: int) -> int:
 
 
 def below(layer: Layer, tensor: str, exponent_bits: int) -> float:
-    """The share of a tensor's elements that are not zero, but subnormal with so many exponent bits."""
+    """The share of a tensor's elements that would be subnormal with this many exponent bits, without zeros."""
     found, least = layer.tensors[tensor], emin(exponent_bits)
     return float(sum(count for exponent, count in found.exponents.items() if exponent < least) / found.elements)
 
 
 def mean_without_swamping(layers: Sequence[Layer], bits: int) -> float:
-    """The same over all multiply-adds."""
+    """The share of additions without swamping over all multiply-adds."""
     return float(sum(layer.fmas * layer.without_swamping(bits) for layer in layers) / sum(x.fmas for x in layers))
 
 
 def table(layers: Sequence[Layer]) -> list[list[str]]:
-    """The columns, and a line for each layer."""
+    """Return the columns, and a line for each layer."""
     columns = ["layer", "FMAs", *(f"no swamping at {k} bits" for k in BITS)]
     columns += [f"exponents of {name}" for name in TENSORS.values()]
     columns += [f"{TENSORS[tensor]} subnormal in e{bits}" for bits in (5, 4) for tensor in ("a", "b")]
@@ -61,7 +61,7 @@ def table(layers: Sequence[Layer]) -> list[list[str]]:
 
 
 def draw_swamping(pyplot: Any, layers: Sequence[Layer]) -> Any:
-    """Multiply-adds without swamping over the significand bits: a line for each layer, black for all of them."""
+    """Draw the multiply-adds without swamping over the significand bits: a line for each layer, a black one for all."""
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
     colours = pyplot.get_cmap("viridis")
     bits = range(MOST_BITS + 1)
@@ -78,7 +78,7 @@ def draw_swamping(pyplot: Any, layers: Sequence[Layer]) -> Any:
 
 
 def draw_exponents(pyplot: Any, layers: Sequence[Layer]) -> Any:
-    """How often each exponent occurs: a row for each layer, a panel for each tensor, zeros left out."""
+    """Draw how often each exponent occurs: a row for each layer, a panel for each tensor, without zeros."""
     figure, panels = pyplot.subplots(1, len(TENSORS), figsize=(9, 4.5), layout="constrained", sharey=True)
     trimmed = [layer.tensors[tensor].exponents.trimmed() for layer in layers for tensor in TENSORS]
     low = min(each.low for each in trimmed)
@@ -99,7 +99,7 @@ def draw_exponents(pyplot: Any, layers: Sequence[Layer]) -> Any:
 
 
 def draw_subnormals(pyplot: Any, layers: Sequence[Layer]) -> Any:
-    """What would be subnormal with fewer exponent bits, layer by layer."""
+    """Draw the share that would be subnormal with fewer exponent bits, layer by layer."""
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
     for axes, tensor in zip(panels, ("a", "b"), strict=True):
         for bits in EXPONENT_BITS:

@@ -1,8 +1,9 @@
 """Write a ResNet-50 with random weights of sensible size, and an image for it: RESNET.onnx IMAGE.npz [--seed N].
 
-The network is light_resnet50 of the onnx package: its structure with constant weights. Here convolutions get He's
-initialisation, and batch norms the moments that four other random images have there, as if they had learned them.
-Images are noise, as strong in every octave as in the next, which photographs are, too, with mean 0 and deviation 1.
+The network is light_resnet50 of the onnx package, which has the structure and constant weights. Here convolutions get
+the initialisation of He, and batch normalisations get the moments that four other random images have there, as if they
+had learned them. Images are noise with mean 0 and standard deviation 1 that is equally strong in every octave, as
+photographs are.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from onnx import helper, numpy_helper
 import numc
 
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light" / "light_resnet50.onnx"
-CALIBRATION = 4  # images
+CALIBRATION = 4  # how many images
 
 F32Array = npt.NDArray[np.float32]
 
 
 def image(shape: tuple[int, ...], rng: np.random.Generator) -> F32Array:
-    """Return noise of `shape` (1, channels, size, size), equal in all octaves; channels share most of it."""
+    """Return noise of `shape` (1, channels, size, size), equally strong in all octaves; channels share most of it."""
     _, channels, size, _ = shape
     pixels = np.zeros((channels, size, size))
     for octave in (7, 14, 28, 56, 112, 224):
@@ -40,7 +41,7 @@ def image(shape: tuple[int, ...], rng: np.random.Generator) -> F32Array:
 
 
 def initialise(model: onnx.ModelProto, rng: np.random.Generator) -> None:
-    """Make weights random, by He, and batch norms the identity; give convolutions the names of their weights."""
+    """Make weights random by He and batch normalisations the identity; name convolutions after their weights."""
     graph = model.graph
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     made = {node.output[0]: tuple(map(int, stored[node.input[0]])) for node in _nodes(graph, "ConstantOfShape")}
@@ -66,7 +67,7 @@ def initialise(model: onnx.ModelProto, rng: np.random.Generator) -> None:
 
 
 def calibrate(model: onnx.ModelProto, images: list[F32Array]) -> None:
-    """Give every batch norm the mean and the variance that its input has over `images`."""
+    """Give every batch normalisation the mean and the variance of its input over `images`."""
     probe = onnx.ModelProto.FromString(model.SerializeToString())
     graph, nodes = probe.graph, list[onnx.NodeProto]()
     norms = _nodes(model.graph, "BatchNormalization")
@@ -113,7 +114,7 @@ def _nodes(graph: onnx.GraphProto, *kinds: str) -> list[onnx.NodeProto]:
 
 
 def _replace(field: Any, values: list[Any]) -> None:
-    """Put other messages into a repeated field."""
+    """Replace the messages of a repeated field."""
     copies = [type(value).FromString(value.SerializeToString()) for value in values]
     del field[:]
     field.extend(copies)

@@ -29,7 +29,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Result:
-    """accuracy: a NaN among the logits is taken as the largest, as numpy does. nan: images with one.
+    """How well a net classifies. accuracy: a NaN counts as the largest logit, as in numpy. nan: images with a NaN.
 
     relative_error: sum((x - r)^2) / sum(r^2) of the logits x against the fp32 logits r; None if they are not finite.
     """
@@ -52,12 +52,12 @@ def logits(model: str, images: Images, **arithmetic: Any) -> npt.NDArray[np.floa
 
 
 def accuracy(found: npt.NDArray[np.float32], images: Images) -> float:
-    """The share of images whose largest logit is that of their label."""
+    """Return the share of images whose largest logit is that of their label."""
     return float((found.argmax(1) == images.labels).mean())
 
 
 def judge(found: npt.NDArray[np.float32], exact: npt.NDArray[np.float32], images: Images) -> Result:
-    """Compare logits with the labels and with the fp32 logits."""
+    """Return the accuracy of the logits, and their error against the fp32 logits."""
     error = None
     if np.isfinite(found).all():
         r = exact.astype(np.float64)

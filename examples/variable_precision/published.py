@@ -1,8 +1,8 @@
-"""What the author of the thesis published of its numbers outside of it: two of the six experiments.
+"""Numbers of the thesis that its author published separately: those of two of its six experiments.
 
-The text of the thesis was not available to us. Its author's notebook was: the accuracies that it plots, in per cent,
-over exponent and over significand widths. The curves share one point, with 92.08 and 99.13, where the exponent has 8
-bits and the significand 7, so each varies one width of bfloat16.
+The text of the thesis was not available to us, but a notebook of its author was. It plots accuracies in per cent over
+the exponent width and over the significand width. Both curves have the values 92.08 and 99.13 at 8 exponent bits and 7
+significand bits, so each of them varies one width of bfloat16.
 """
 
 from __future__ import annotations

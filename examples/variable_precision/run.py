@@ -14,10 +14,10 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-import layers
 import measure
 import published
 import show
+import significand_search
 import sweeps
 
 import numc
@@ -54,8 +54,8 @@ def sweep(args: argparse.Namespace) -> None:
 
 
 def search(args: argparse.Namespace) -> None:
-    """Find the bits of every layer. Where there is no terminal, a policy is printed, with the rest as comments."""
-    found = layers.search(args.model or "cnn", args.tolerance / 100, args.images)
+    """Find the bits of every layer. If the output is no terminal, it is a policy, and the tables are comments in it."""
+    found = significand_search.search(args.model or "cnn", args.tolerance / 100, args.images)
     title = f"{found.model}.onnx, within {args.tolerance:g} percentage points of fp32: {found.trials} trials"
     if args.json:
         print(json.dumps(asdict(found), indent=1))

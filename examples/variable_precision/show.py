@@ -1,4 +1,4 @@
-"""Rows as a drawn table on a terminal, as tab-separated lines elsewhere, and as a picture."""
+"""Print rows as a table on a terminal and as tab-separated lines elsewhere, and draw them as a picture."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from layers import Found
 from rich.console import Console
 from rich.table import Table
+from significand_search import Found
 from sweeps import Row
 
 Lines = list[list[str]]
@@ -39,7 +39,7 @@ def layer_table(found: Found) -> Lines:
 
 
 def stage_table(found: Found) -> Lines:
-    """The columns and the lines of what the search went through."""
+    """The columns and the lines of the arithmetics of the search."""
     lines = [["arithmetic", "accuracy, searched", "accuracy, rest", "bits", "iso-area"]]
     for stage in found.stages:
         shares = (f"{stage.searched:.2%}", f"{stage.rest:.2%}")
@@ -48,7 +48,7 @@ def stage_table(found: Found) -> Lines:
 
 
 def table(lines: Lines, title: str, before: str = "") -> None:
-    """Print a table. before: what each line that is no drawing begins with."""
+    """Print a table. before: the beginning of each line if the output is no terminal."""
     if not sys.stdout.isatty():
         print("\n".join(before + "\t".join(line) for line in lines))
         return
@@ -62,7 +62,7 @@ def table(lines: Lines, title: str, before: str = "") -> None:
 
 
 def draw_sweep(axes: Any, rows: Sequence[Row]) -> None:
-    """Accuracy over the formats: lines for each accumulator, dashes for what is published."""
+    """Draw the accuracy over the formats: a line for each accumulator, dashes for published values."""
     for number, model in enumerate(dict.fromkeys(row.model for row in rows)):
         mine = [row for row in rows if row.model == model]
         for accumulator, mark in zip(mine[0].results, ("o-", "s:"), strict=False):
@@ -77,7 +77,7 @@ def draw_sweep(axes: Any, rows: Sequence[Row]) -> None:
 
 
 def draw_layers(axes: Any, found: Found) -> None:
-    """The bits of each layer, and the uniform ones as a line."""
+    """Draw the bits of each layer, and as a line the bits that all layers together need."""
     axes.bar([layer.name for layer in found.layers], [layer.bits for layer in found.layers])
     uniform = found.stages[1].bits
     axes.axhline(uniform, color="C1", linestyle="--", label="the same for all layers")
@@ -87,7 +87,7 @@ def draw_layers(axes: Any, found: Found) -> None:
 
 
 def save(path: Path, title: str, draw: Callable[[Any], None]) -> None:
-    """Write a picture: PNG, SVG or what else matplotlib knows by the ending. Raises OSError, ValueError."""
+    """Write a picture in the format of its suffix. Raises OSError, and ValueError for an unknown suffix."""
     import matplotlib as mpl  # type: ignore[import-not-found, unused-ignore]
 
     mpl.use("Agg")

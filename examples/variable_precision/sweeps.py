@@ -1,4 +1,4 @@
-"""The experiments that put every layer into the same format, one after the other."""
+"""The experiments in which all layers compute in the same format, one format after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STANDARD = ("tf32", "fp16", "bf16", "dlfloat16", "fp8_e4m3", "fp8_e5m2")
 
 @dataclass(frozen=True)
 class Experiment:
-    """accumulators: what sums: `F` is the format of the operands, `fp32` is the higher precision."""
+    """Formats to compare. accumulators: `F` sums in the format of the operands, `fp32` in fp32."""
 
     title: str
     formats: tuple[str, ...]
@@ -42,7 +42,7 @@ class Row:
 
 
 def arithmetic(name: str, accumulator: str) -> dict[str, str]:
-    """Return the arithmetic in which everything is in format `name`, sums too (F) or in float32 (fp32)."""
+    """Return the arithmetic that computes in format `name`, with sums in that format (F) or in fp32."""
     return {"fma": f"fmac({name})" if accumulator == "F" else f"fmacs({name})", "ops": name}
 
 

@@ -1,1 +1,1 @@
-"""ONNX files to linalg."""
+"""The front end for ONNX files."""

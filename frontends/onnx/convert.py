@@ -1,4 +1,4 @@
-"""From a prepared ONNX model to linalg text, with torch-mlir. Runs in the worker."""
+"""Conversion of a prepared ONNX model to linalg text by torch-mlir. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from numc.frontends.onnx.prepare import DATA_SHAPES
 
 PIPELINES = ("torch-onnx-to-torch-backend-pipeline", TO_LINALG)
 
-# ONNX defines these by functions too, but torch-mlir's own lowerings are shorter and take dynamic sizes.
+# ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
-# Checks that hold because no dynamic size is ever zero.
+# These checks hold because no dynamic size is zero.
 _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
 
 
 def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
-    """Return a module whose ``@main`` takes the graph's inputs; operations carry the names of their nodes as locations.
+    """Return the text of a module whose ``@main`` takes the inputs of the graph.
 
-    `no_broadcast` promises that two dynamic sizes that meet are equal, which saves the checks at run time.
-    Raises ConversionError when torch-mlir fails or the result could abort at run time.
+    Operations have the names of their nodes as locations. no_broadcast: promises that two dynamic sizes that have to
+    fit together are equal, which avoids checks at run time. Raises ConversionError if torch-mlir fails, or if the
+    result could abort at run time.
     """
     context = ir.Context()
     data_shapes = bool(DATA_SHAPES.intersection(node.op_type for node in model.graph.node))
-    # Forked children (diagnosis) must not inherit a thread pool.
+    # The children that the diagnosis forks must not inherit a thread pool.
     context.enable_multithreading(False)
     torch_dialect.register_dialect(context)
-    # None: expand every operator that ONNX defines by a function, but for those denied.
+    # None expands every operator that ONNX defines by a function, except those denied.
     config = onnx_importer.Config(function_expansion_allowlists_by_domain=None)
     denied = {domain: set(ops) for domain, ops in config.function_expansion_denylists_by_domain.items()}
     denied[""] |= _NOT_EXPANDED
@@ -49,7 +50,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
 
 
 def _name_locations(module: ir.Module) -> None:
-    """Give every operation of a node the location ``loc("node")``, also where ONNX defines the node by a function."""
+    """Give every operation the location ``loc("node")``, also in the functions by which ONNX defines a node."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         name = node_name(op.location)
@@ -61,7 +62,10 @@ def _name_locations(module: ir.Module) -> None:
 
 
 def node_name(location: ir.Location) -> str | None:
-    """Return the name of the node that an operation stems from: a call's caller, of fused ones the first."""
+    """Return the name of the node that an operation comes from.
+
+    For a call it is the caller, for a fused location the first one.
+    """
     if isinstance(location, ir.NameLoc):
         return str(location.name_str) or None
     if isinstance(location, ir.CallSiteLoc):

@@ -1,6 +1,6 @@
-"""After a failed import: tries every distinct node alone, so that one error lists all that is unsupported.
+"""Diagnosis of a failed import: every distinct node is tried alone, so that one error lists all unsupported ones.
 
-Each try runs in a forked child with a time limit, because a try may crash like the whole did. Runs in the worker.
+Each try runs in a forked child with a time limit, because it may crash as the import did. Runs in the worker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECONDS = 240.0
 
 
 def explain(prepared: Prepared, cause: str) -> NumcError:
-    """Return the error for a model that does not import: the nodes that fail alone, else the cause as it is."""
+    """Return the error for a model that cannot be imported: the nodes that fail alone, or otherwise the cause."""
     model = prepared.model
     version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     types = {v.name: v for v in [*model.graph.input, *model.graph.value_info, *model.graph.output]}
@@ -52,7 +52,7 @@ def _alone(
     constants: dict[str, onnx.TensorProto],
     model: onnx.ModelProto,
 ) -> onnx.ModelProto:
-    """Return a model of one node, with names that do not tell it from its likes."""
+    """Return a model of one node, with the same names for equal nodes, so that equal nodes are tried once."""
     node = onnx.NodeProto.FromString(node.SerializeToString())
     node.name, inputs, outputs, initializers = "node", [], [], []
     renamed: dict[str, str] = {}
@@ -82,7 +82,7 @@ def _renamed(proto: Proto, name: str) -> Proto:
 
 
 def _try(model: onnx.ModelProto, no_broadcast: bool) -> str | None:
-    """Return why the model does not import, or None if it does."""
+    """Return the reason why a model cannot be imported, or None if it can."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

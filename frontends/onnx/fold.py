@@ -1,6 +1,6 @@
-"""Constant folding for ONNX: only what no arithmetic can change, that is moving data and integers.
+"""Constant folding of ONNX graphs, restricted to nodes that move data or compute integers.
 
-Float arithmetic is never folded: which operator adds and multiplies is the user's choice. Runs in the worker.
+Float arithmetic is not folded, because the user chooses the operators that multiply and add. Runs in the worker.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Array = npt.NDArray[np.generic]
 
 
 def fold(graph: onnx.GraphProto, constants: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto]) -> int:
-    """Evaluate the nodes that only move constants or compute integers; return how many left the graph.
+    """Evaluate the nodes that only move constants or compute integers; return the number of nodes removed.
 
-    `constants` gains their outputs. Splats (ConstantOfShape) stay views of one element, whatever their size.
+    Their outputs are added to `constants`. The output of ConstantOfShape is a view of one element, whatever its size.
     """
     known = {value.name: value for value in [*graph.input, *graph.value_info]}
     outputs = {value.name for value in graph.output}
@@ -111,7 +111,7 @@ def _reference(
         evaluator = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=list(opsets)))
         values = evaluator.run(None, feeds)
     except Exception:
-        # Not every operator version has a reference; the node stays, and inference or the importer judge it.
+        # Not every version of an operator has a reference. The node stays for shape inference and the importer.
         return None
     if len(values) != len(node.output) or not all(isinstance(value, (np.ndarray, np.generic)) for value in values):
         return None

@@ -1,7 +1,7 @@
-"""ONNX files to linalg: the part that runs in the caller's process.
+"""The import of ONNX files: the part that runs in the process of the caller.
 
 The importer crashes on some inputs (SIGSEGV, SIGFPE), so everything that parses or converts the file runs in a process
-of its own, ``python -m numc.frontends.onnx.worker``; neither onnx nor torch_mlir is imported here.
+of its own, ``python -m numc.frontends.onnx.worker``. Neither onnx nor torch_mlir is imported here.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import numc
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.versions import own_folder
 from numc.frontends.imported import Argument, Imported
 
 
@@ -30,10 +30,11 @@ def load(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     time_limit: float = 600.0,
 ) -> Imported:
-    """Import an ONNX model; `shapes` fixes the shapes of named inputs, `time_limit` is in seconds.
+    """Import an ONNX model.
 
-    The arguments of ``@main`` are the model's inputs in their order, then every float32 initialiser of at least 64
-    elements. Raises NumcError, in one line, for whatever is wrong with the file or not supported.
+    shapes: shapes of inputs by name, to be fixed. time_limit: in seconds. The arguments of ``@main`` are the inputs of
+    the model in their order, then every float32 initialiser of at least 64 elements. Raises NumcError if the file is
+    not valid or has something that numc does not compile.
     """
     file = Path(path)
     if not file.is_file():
@@ -48,7 +49,7 @@ def load(
             raise NumcError(f"{file}: import took longer than {time_limit:g} s (stage: {stage}); raise the time limit")
         answer = _answer(folder)
         if answer is None:
-            # The process died: a second one tries every operator alone, so that the error can name the culprit.
+            # The process crashed. A second one tries every operator alone, so that the error can name the cause.
             cause = f"the importer {_death(status)} (stage: {_stage(folder)})"
             if _stage(folder) != "read":
                 _run({**request, "diagnose": cause}, time_limit)
@@ -60,8 +61,8 @@ def load(
 
 
 def _run(request: Mapping[str, Any], time_limit: float) -> int | None:
-    """Run the worker; return its exit status, or None when it ran out of time."""
-    root = str(Path(numc.__file__).parent.parent)
+    """Run the worker; return its exit status, or None if it took too long."""
+    root = str(own_folder().parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", "numc.frontends.onnx.worker"]

@@ -1,6 +1,6 @@
-"""Rewrites a checked ONNX model into one that the importer takes: named nodes, opset 18, shapes known, weights hoisted.
+"""Preparation of a checked ONNX model for the importer: named nodes, opset 18, known shapes, weights as inputs.
 
-Weights become function arguments because as constants they cost minutes and gigabytes in the JIT. Runs in the worker.
+Weights become function arguments because large constants take minutes and gigabytes to compile. Runs in the worker.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from numc.frontends.onnx.fold import fold
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
 
 HOISTED_ELEMENTS = 64
-"""Float constants of at least this many elements become function arguments."""
+"""Float constants with at least this many elements become function arguments."""
 
 OPSET = 18
-"""Older models are converted to this opset: torch-mlir's lowerings are written for it."""
+"""Older models are converted to this opset, for which torch-mlir's lowerings are written."""
 
 DATA_SHAPES = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
-"""Operators whose output sizes depend on data, and may be zero."""
+"""Operators whose output sizes depend on data and may be zero."""
 
 Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The model for the importer: its graph inputs are `inputs`, then `weights`, in order."""
+    """The prepared model. The inputs of its graph are `inputs`, then `weights`, in order."""
 
     model: onnx.ModelProto
     inputs: tuple[Argument, ...]
@@ -44,14 +44,14 @@ class Prepared:
 
     @property
     def no_broadcast(self) -> bool:
-        """Whether dynamic sizes that meet are equal for sure: all are one symbol, and no shape depends on data."""
+        """Whether dynamic sizes that have to fit together are equal: all are one symbol, and none depends on data."""
         symbols = [s for a in self.inputs for size, s in zip(a.shape, a.symbols, strict=True) if size < 0]
         one = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1)
         return one and not DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
 
 
 def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Prepared:
-    """Return the model ready to import; `model` is changed in place. Raises NumcError on what cannot be."""
+    """Return the prepared model; `model` is changed in place. Raises NumcError if it cannot be imported."""
     graph = model.graph
     graph.name = "main"
     _check_names(graph)
@@ -63,7 +63,7 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     nodes = {node.name: node.op_type for node in graph.node}
     users = list(graph.input)
     model = _convert_version(_with_constants(model, constants))
-    # The converter writes new constants (axes that were attributes), which shapes depend on.
+    # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
     for _ in range(3):
         model = _infer_shapes(_with_constants(model, constants))
@@ -92,7 +92,7 @@ def _check_names(graph: onnx.GraphProto) -> None:
 
 
 def _name_nodes(graph: onnx.GraphProto) -> None:
-    """Give every node a name of its own: the locations in the IR, and the layers of the user, are these names."""
+    """Give every node a unique name, which becomes its location in the IR and the name of a layer."""
     seen: set[str] = set()
     for node in graph.node:
         name = label(node)
@@ -108,12 +108,12 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 
 
 def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:
-    """Remove every initialiser and Constant node from the graph and return their values by name."""
+    """Remove every initialiser and Constant node from the graph; return their values by name."""
     constants = {}
     for tensor in graph.initializer:
         constants[tensor.name] = _value(tensor)
     del graph.initializer[:]
-    # Before IR version 4 initialisers were listed as inputs, too; a default for an input counts as a weight.
+    # Before IR version 4, initialisers were listed as inputs too. A default value of an input counts as a weight.
     inputs = [value for value in graph.input if value.name not in constants]
     del graph.input[:]
     graph.input.extend(inputs)
@@ -150,7 +150,7 @@ def _constant_node(node: onnx.NodeProto) -> Array | None:
 
 
 def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Write the user's shapes into the inputs, and into all sizes of the same symbolic name."""
+    """Write the shapes given into the inputs, and into all sizes with the same symbolic name."""
     inputs = {value.name: value for value in graph.input}
     symbols: dict[str, tuple[int, str]] = {}
     for name, shape in shapes.items():
@@ -197,7 +197,7 @@ def _forget_shapes(graph: onnx.GraphProto) -> None:
 
 
 def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> onnx.ModelProto:
-    """Write the used constants back: large floats as graph inputs behind the user's, the rest as initialisers."""
+    """Write the used constants back: large floats as graph inputs after the user's, the others as initialisers."""
     graph = model.graph
     used = {name for node in graph.node for name in _uses(node)} | {value.name for value in graph.output}
     users = [value for value in graph.input if value.name not in constants]
@@ -219,7 +219,7 @@ def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> o
 
 
 def _uses(node: onnx.NodeProto) -> list[str]:
-    """Return the names a node reads, those of its subgraphs included."""
+    """Return the names that a node reads, including those that its subgraphs read."""
     names = list(node.input)
     for attribute in node.attribute:
         for inner in attribute.g.node:
@@ -228,11 +228,11 @@ def _uses(node: onnx.NodeProto) -> list[str]:
 
 
 def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
-    # IR version 3 wants initialisers among the inputs; 8 is the oldest that knows opset 18.
+    # IR version 3 requires initialisers among the inputs; version 8 is the oldest one with opset 18.
     model.ir_version = max(model.ir_version, 8)
     version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     if version < OPSET:
-        # What the converter cannot convert is imported as it is: many operators never changed.
+        # A model that cannot be converted is imported as it is, because many operators have not changed.
         with contextlib.suppress(Exception):
             converted = version_converter.convert_version(model, OPSET)
             if len(converted.graph.input) == len(model.graph.input):
@@ -254,7 +254,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _prune(graph: onnx.GraphProto) -> None:
-    """Drop nodes that no output depends on."""
+    """Remove nodes that no output depends on."""
     needed = {value.name for value in graph.output}
     kept = []
     for node in reversed(graph.node):

@@ -1,4 +1,4 @@
-"""Reading an ONNX file: is it one, is it whole, and is it of a kind that numc compiles. Runs in the worker."""
+"""Reading of an ONNX file, with all checks that need no conversion. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import external_data_helper, inliner
 from numc.compiler.support.errors import NumcError
 
 MAX_ELEMENTS = 2**31 - 1
-"""No tensor may have more elements: sizes and indices stay within 32 bits."""
+"""The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
 
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
@@ -21,9 +21,9 @@ _OTHERS = {"string", "complex64", "complex128", "undefined"}
 
 
 def read(path: Path) -> tuple[onnx.ModelProto, list[str]]:
-    """Return the checked model with its weights in memory and the files it came from.
+    """Return the checked model, with its weights in memory, and the files that it was read from.
 
-    Raises NumcError for a file that is not ONNX, is damaged, lacks its weights, or holds what numc does not compile.
+    Raises NumcError if the file is not ONNX, is damaged, lacks weights, or has something that numc does not compile.
     """
     model = _parse(path)
     sources = [str(path), *_load_external(model, path.parent)]
@@ -57,9 +57,9 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 
 def _check_strings(message: Message) -> None:
-    """Raise ValueError for a string that is not UTF-8: protobuf parses it, and returns bytes when it is read."""
+    """Raise ValueError for a string that is not UTF-8, which protobuf parses all the same and returns as bytes."""
     if isinstance(message, onnx.TensorProto):
-        # Its other fields may be gigabytes.
+        # The other fields may have gigabytes.
         if not isinstance(message.name, str):
             raise ValueError(message.name)
         return
@@ -121,7 +121,7 @@ def _check_graph(model: onnx.ModelProto) -> None:
 
 
 def _check_names(graph: onnx.GraphProto) -> None:
-    """Check that every name is defined before it is used, and once."""
+    """Raise NumcError unless every name is defined once, and before it is used."""
     defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for node in graph.node:
         for name in filter(None, node.input):
@@ -138,7 +138,7 @@ def _check_names(graph: onnx.GraphProto) -> None:
 
 
 def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
-    """Raise NumcError unless the dtype is allowed and the data has the size that the dims ask for."""
+    """Raise NumcError unless the type is allowed and the data has the size of the shape."""
     _check_dtype(tensor.data_type, what)
     count = _elements(list(tensor.dims), what)
     bits = _bits(tensor.data_type)
@@ -188,7 +188,7 @@ def _check_value(value: onnx.ValueInfoProto) -> None:
 
 
 def _check_nodes(model: onnx.ModelProto) -> None:
-    """List every node that can be refused without trying to convert it."""
+    """Raise NumcError, with a list of all nodes that can be refused without trying to convert them."""
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     refused = []
     for node in model.graph.node:
@@ -210,12 +210,12 @@ def _check_nodes(model: onnx.ModelProto) -> None:
 
 
 def label(node: onnx.NodeProto) -> str:
-    """Return the name by which users know a node: its own, else that of its first output."""
+    """Return the name by which users know a node: its own, or that of its first output."""
     return node.name or next((name for name in node.output if name), "")
 
 
 def unsupported(entries: list[tuple[str, str, int | None, str]]) -> NumcError:
-    """Return the error that lists all of (node, operator, opset, reason), nodes of one kind together."""
+    """Return the error that lists (node, operator, opset, reason), with nodes of one operator and reason together."""
     groups: dict[tuple[str, int | None, str], list[str]] = {}
     for name, op, version, reason in entries:
         groups.setdefault((op, version, reason), []).append(f"'{name}'")

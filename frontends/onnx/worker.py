@@ -1,8 +1,8 @@
-"""The process that imports one ONNX file: reads a request from standard input, leaves its answer in a folder.
+"""The process that imports one ONNX file. It reads a request from standard input and writes its answer to a folder.
 
-Request (JSON): path, shapes, folder, and `diagnose` (a cause) when an earlier worker died. Answer: ``answer.json``
-with either `error` or the arguments; ``main.mlir``; ``weights`` (raw float32). ``stage`` says how far it got, in case
-it dies.
+The request is JSON: path, shapes, folder, and `diagnose` (the cause) if an earlier worker crashed. The answer is
+``answer.json``, with either `error` or the arguments; ``main.mlir``; and ``weights`` (raw float32). The file ``stage``
+says how far the worker got, in case it crashes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> int:
             "error": f"importing the model takes more than {limit / 2**30:.0f} GiB of memory: a size in it may be wrong; "
             f"{MEMORY}=N allows N GiB"
         }
-    # Written under another name first: a half-written answer is no answer.
+    # Written under another name first, so that there is no incomplete answer.
     (folder / "answer.part").write_text(json.dumps(answer), encoding="utf-8")
     os.replace(folder / "answer.part", folder / "answer.json")
     return 0
@@ -99,7 +99,7 @@ def _write_weights(weights: dict[str, Any], first: int, file: Path) -> list[dict
         for position, (name, value) in enumerate(weights.items(), start=first):
             entry: dict[str, Any] = {"position": position, "name": name, "shape": list(value.shape)}
             if not any(value.strides):
-                # ConstantOfShape: one number, however many elements.
+                # The output of ConstantOfShape is one number, however many elements it has.
                 entry["splat"] = int(value.reshape(-1)[:1].view(np.uint32)[0])
             else:
                 entry["offset"] = out.tell()

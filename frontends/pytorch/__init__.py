@@ -1,1 +1,1 @@
-"""PyTorch modules and exported programs to linalg."""
+"""The front end for PyTorch modules and exported programs."""

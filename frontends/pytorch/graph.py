@@ -1,6 +1,6 @@
-"""Graphs of aten operations to linalg text with torch-mlir, their names, and what is wrong with those that fail.
+"""Conversion of graphs of aten operations to linalg text by torch-mlir, with names and diagnosis of failures.
 
-Shared by torch.export (pytorch.py) and torch.compile (dynamo.py). Importing it imports torch.
+load.py uses it for torch.export, frontends/training for torch.compile. Importing it imports torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
-from numc.compiler.arithmetic.policy.presets import SWAPPED
+from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.frontends.lowering import (
     TO_LINALG,
     ConversionError,
@@ -56,11 +56,11 @@ CONTRACTIONS = frozenset(
         aten.convolution_backward.default,
     }
 )
-# Checks that cannot fail, or whose failure has a value: 1/0 is an infinity; no dynamic size is zero.
+# Checks that cannot fail because no dynamic size is zero, or whose failure has a value, as 1/0 does.
 _IDLE_CHECKS = (
     "unimplemented: tensor with zero element",
     "Expected dim size > 0.",
-    # check_indices sees to these, for every operation.
+    # check_indices inserts these for every operation.
     "index must be larger or equal to 0",
     "index must be smaller than dim size",
 )
@@ -70,7 +70,10 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 @dataclass(frozen=True)
 class Refusal:
-    """One operation that cannot be compiled: its name in torch, its module's path, the user's line, why, what to do."""
+    """An operation that cannot be compiled.
+
+    op: its name in torch. path: of the module that it is in. source: the user's line. reason, advice: for the message.
+    """
 
     op: str
     path: str
@@ -80,7 +83,7 @@ class Refusal:
 
     @property
     def is_of_tensors(self) -> bool:
-        """Whether it is about the dtype, the device or the layout of a tensor."""
+        """Whether the reason is the dtype, the device or the layout of a tensor."""
         return self.reason.startswith("is ")
 
     def __str__(self) -> str:
@@ -89,32 +92,32 @@ class Refusal:
 
 
 def listed(refusals: Sequence[Refusal]) -> str:
-    """Return all of them as one line."""
+    """Return all refusals as one line."""
     distinct = list(dict.fromkeys(map(str, refusals)))
     count = f"{len(distinct)} operation{'s' * (len(distinct) > 1)}"
     return f"{count} cannot be compiled: {' | '.join(distinct)}"
 
 
 def path_of(node: fx.Node) -> str:
-    """Return the path of the module whose forward made a node, "" for the outermost."""
+    """Return the path of the module whose forward made a node; "" for the outermost module."""
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     path = next((entry[0] for entry in reversed(list(stack.values())) if "hook" not in str(entry[0])), "")
-    # torch.compile writes L['self'].layers[0].conv, torch.export layers.0.conv.
+    # torch.compile writes L['self'].layers[0].conv where torch.export writes layers.0.conv.
     path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", str(path))
     return re.sub(r"^[LG]\.(self|fn)\b\.?|^[LG]\.", "", path).replace("._modules.", ".")
 
 
 def source_of(node: fx.Node) -> str:
-    """Return the user's line that made a node, as ``file:line``: the innermost one that is not torch's own."""
+    """Return the user's line that made a node as ``file:line``: the innermost line outside of torch."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     outside = [f"{file}:{line}" for file, line in frames if not file.startswith((_TORCH, "torch/"))]
     return outside[-1] if outside else ""
 
 
 def names_of(graph: fx.Graph, roles: Mapping[fx.Node, str] | None = None) -> dict[fx.Node, str]:
-    """Name every operation after its module and its role in training (none in the forward pass).
+    """Return a name for every operation: that of its module, and its role unless it is in the forward pass.
 
-    Several contractions of one module and role are told apart: by what they do in the forward pass, else by number.
+    Contractions of the same module and role are distinguished by what they do in the forward pass, or by a number.
     """
     contractions: dict[tuple[str, str], list[fx.Node]] = {}
     names: dict[fx.Node, str] = {}
@@ -125,7 +128,7 @@ def names_of(graph: fx.Graph, roles: Mapping[fx.Node, str] | None = None) -> dic
         names[node] = "/".join(filter(None, (path, role))) if role != "forward" else path or _word(node)
         if node.target in CONTRACTIONS:
             contractions.setdefault((path, role), []).append(node)
-        elif role in ("dgrad", "wgrad"):  # what is elementwise there may have another arithmetic than a contraction
+        elif role in ("dgrad", "wgrad"):  # elementwise operations may have another arithmetic than contractions
             names[node] += "/elementwise"
     for (path, role), nodes in contractions.items():
         if len(nodes) == 1 and path:
@@ -160,7 +163,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     importer._cc = _Named(importer, names)
     with conversion_errors():
         function = importer.import_stateless_graph(graph, func_name="main")
-        # Sizes that meet are equal: torch has checked that when it traced the graph.
+        # Sizes that have to fit together are equal: torch has checked it when it traced the graph.
         function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
         run_pipelines(importer.module, PIPELINES)
     erase_checks(importer.module, _IDLE_CHECKS)
@@ -172,7 +175,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
 
 
 class _Named(ContextCache):  # type: ignore[misc]
-    """The importer's types and locations; a location is the name of a node, not the lines of its call stack."""
+    """The importer's types, and locations that are the name of a node instead of the lines of its call stack."""
 
     __slots__ = ("names",)
 
@@ -187,7 +190,7 @@ class _Named(ContextCache):  # type: ignore[misc]
 
 
 def refusal(node: fx.Node) -> Refusal | None:
-    """Say what can be said against an operation without trying to lower it."""
+    """Return the reason to refuse an operation that can be found without trying to lower it, or None."""
     if node.op != "call_function":
         return None
     reason = _reason(node)
@@ -195,7 +198,7 @@ def refusal(node: fx.Node) -> Refusal | None:
 
 
 def refusals(graph: fx.Graph) -> list[Refusal]:
-    """Return what can be said against a graph: where a problem comes from, not everything that it spreads to."""
+    """Return the refusals of a graph: of the operations that cause problems, not of all that depend on them."""
     found = {node: against for node in graph.nodes if (against := refusal(node))}
     return [
         against
@@ -223,7 +226,7 @@ def _reason(node: fx.Node) -> tuple[str, str] | None:
 
 
 def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
-    """Say what numc cannot take about a tensor, and what to do; None if nothing."""
+    """Return why numc cannot take a tensor, and what to do; None if it can."""
     if tensor.device.type != "cpu":
         return f"is on device {tensor.device}", "numc computes on the CPU: use .to('cpu')"
     if tensor.layout != torch.strided:
@@ -238,14 +241,14 @@ def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
 
 
 def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
-    """Try every distinct operation alone; return those that do not lower."""
+    """Try to lower every distinct operation alone; return the operations that fail."""
     verdicts: dict[str, str | None] = {}
     found = []
     for node in nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
         if not all(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in values_of(n)):
-            continue  # a size is an argument: it cannot be one of a whole program
+            continue  # a program cannot have a size as an argument
         alone = _alone(node)
         key = str(alone) + str([values_of(n) for n in alone.nodes if n.op == "placeholder"])
         if key not in verdicts:
@@ -262,7 +265,7 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
 
 
 def _alone(node: fx.Node) -> fx.Graph:
-    """Return a graph of one node, with names that do not tell it from its likes."""
+    """Return a graph of one node, with the same names for equal nodes, so that equal nodes are tried once."""
     graph = fx.Graph()
     inputs: dict[fx.Node, fx.Node] = {}
     for number, operand in enumerate(node.all_input_nodes):

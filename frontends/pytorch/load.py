@@ -1,6 +1,6 @@
-"""PyTorch modules to linalg: torch.export, then torch-mlir. The only way here is through `load` and `load_file`.
+"""The import of PyTorch modules by torch.export and torch-mlir: `load` and `load_file`.
 
-Importing it imports torch, which numc itself does not need.
+Importing this module imports torch, which numc itself does not need.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TORCH = str(Path(torch.__file__).parent)
 
 
 def is_model(value: object) -> bool:
-    """Whether `value` is something that `load` takes."""
+    """Whether `value` is a module or an exported program, which `load` takes."""
     return isinstance(value, (torch.nn.Module, ExportedProgram))
 
 
@@ -51,11 +51,12 @@ def load(
     *,
     dynamic_shapes: Any = None,
 ) -> Imported:
-    """Import a module (a torch.fx.GraphModule is one), traced with `example_inputs`, or an exported program.
+    """Import a module, traced with `example_inputs`, or an exported program. A torch.fx.GraphModule is a module too.
 
-    example_inputs: a tensor, a tuple of the positional arguments, or a dict of the named ones. dynamic_shapes: what
-    torch.export takes; None fixes every size. The arguments of ``@main`` are the inputs, then the parameters, buffers
-    and constants that are used. Raises NumcError, in one line, for whatever is wrong or not supported.
+    example_inputs: a tensor, a tuple of the positional arguments, or a dict of the named ones. dynamic_shapes: as for
+    torch.export; None fixes every size. The arguments of ``@main`` are the inputs, then the parameters, buffers and
+    constants that are used. Raises NumcError if the module cannot be traced or has something that numc does not
+    compile.
     """
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None:
@@ -75,7 +76,7 @@ def load(
 
 
 def load_file(path: str | os.PathLike[str]) -> Imported:
-    """Import a file that torch.export.save wrote. Raises NumcError."""
+    """Import a file written by torch.export.save. Raises NumcError if it cannot be read or imported."""
     try:
         with _quiet():
             program = torch.export.load(os.fspath(path))
@@ -87,7 +88,7 @@ def load_file(path: str | os.PathLike[str]) -> Imported:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out the warnings of torch about torch, which nobody but its authors can do anything about."""
+    """Suppress torch's warnings about its own internals, about which a user can do nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
@@ -111,7 +112,7 @@ def _check_tensors(name: str, module: torch.nn.Module, example_inputs: Any) -> N
 
 
 def _explained(error: Exception) -> str:
-    """Return what torch.export says, in one line, and the user's line where it happened."""
+    """Return the reason that torch.export gives, in one line, and the user's line where it failed."""
     text = str(error).strip()
     if "data-dependent" in text or "DataDependent" in type(error).__name__:
         text = "a size or branch depends on data; make it constant, with torch.where instead of a mask or an if"
@@ -124,7 +125,7 @@ def _explained(error: Exception) -> str:
 
 
 def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> dict[tuple[int, int], str]:
-    """Return the names that the user gave to sizes, by (number of the input, dimension), where inputs are tensors."""
+    """Return the names that the user gave to sizes, by number of the input and dimension."""
     if dynamic_shapes is None:
         return {}
     values = list(dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes)
@@ -170,7 +171,7 @@ def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int]
 
 
 def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """Return the limits of the free sizes: what torch was told, or concluded from the module's code."""
+    """Return the limits of the free sizes, as given by the user or derived by torch from the module's code."""
     limits = {
         symbols.get(str(symbol), str(symbol)): (int(max(1, r.lower)), int(min(MAX_SIZE, r.upper)))
         for symbol, r in program.range_constraints.items()
@@ -179,7 +180,7 @@ def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, t
 
 
 def _check_signature(program: ExportedProgram, name: str) -> None:
-    """Refuse what a program of numc cannot do: change its weights or its inputs, return anything but tensors."""
+    """Raise NumcError if the program changes its weights or inputs, or returns something other than tensors."""
     changed = [
         f"'{spec.target}'"
         for spec in program.graph_signature.output_specs
@@ -196,7 +197,10 @@ def _check_signature(program: ExportedProgram, name: str) -> None:
 def _order_arguments(
     program: ExportedProgram, name: str, symbols: Mapping[str, str]
 ) -> tuple[tuple[Argument, ...], dict[int, tuple[str, npt.NDArray[np.float32]]]]:
-    """Put the inputs before the weights and drop those that nothing uses; return both as numc wants them."""
+    """Put the inputs before the weights in the graph and remove unused arguments.
+
+    Returns the inputs, and the weights by position.
+    """
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs: list[Argument] = []
     weights: list[tuple[str, npt.NDArray[Any]]] = []
@@ -260,7 +264,7 @@ def _argument(name: str, value: torch.Tensor, symbols: Mapping[str, str]) -> Arg
 
 
 def _order_outputs(program: ExportedProgram, name: str, symbols: Mapping[str, str]) -> tuple[Argument, ...]:
-    """Return the outputs, named by their place in what forward returns; those that are None are left out."""
+    """Return the outputs, named by their place in the result of forward; those that are None are left out."""
     spec = program.call_spec.out_spec
     output = next(node for node in reversed(program.graph.nodes) if node.op == "output")
     values = list(output.args[0])
@@ -276,7 +280,7 @@ def _order_outputs(program: ExportedProgram, name: str, symbols: Mapping[str, st
             raise NumcError(f"{name}: {label} is of type {type(value).__name__}; only tensors may be returned")
         if problem := tensor_problem(value):
             raise NumcError(f"{name}: {label} {problem[0]}; {problem[1]}")
-        if node.op == "placeholder" or node in kept:  # the importer wants results of operations, each once
+        if node.op == "placeholder" or node in kept:  # the importer requires distinct results of operations
             with program.graph.inserting_before(output):
                 copy = program.graph.call_function(torch.ops.aten.clone.default, (node,))
             copy.meta = {"val": value}

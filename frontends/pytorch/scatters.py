@@ -1,8 +1,8 @@
-"""Scattered writes: one form for all of them, and that as a loop that writes row after row.
+"""Scattered writes: conversion of all of them to one form, and of that form to a loop that writes row after row.
 
-In that form, ``index_put`` takes a matrix, one vector of row numbers and a row for each of them. Rows are written, or
-added, in their order: the bits are those of any number of threads, additions are rounded like every other operation,
-and of equal places the last one written stays.
+In that form, ``index_put`` takes a matrix, a vector of row numbers, and one row for each of them. Rows are written or
+added in their order. So the bits do not depend on the number of threads, additions are rounded like those of any other
+operation, and of several writes to one place the last one stays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 def index_put(
     value: torch.Tensor, indices: Sequence[torch.Tensor | None], new: torch.Tensor, accumulate: bool = False
 ) -> torch.Tensor:
-    """aten.index_put: rows of the dimensions that have indices. A mask is left alone, unless it writes one number."""
+    """aten.index_put, as rows over the indexed dimensions.
+
+    A mask is converted only if it writes a single number.
+    """
     given = [(d, i) for d, i in enumerate(indices) if i is not None]
     if any(i.dtype in (torch.bool, torch.uint8) for _, i in given):
         if accumulate or new.numel() != 1 or len(indices) != 1:
@@ -37,7 +40,7 @@ def index_put(
         return NotImplemented
     places = torch.broadcast_tensors(*(i.long() for _, i in given))
     rest = [d for d in range(value.dim()) if d not in dims]
-    # Where torch has the dimensions of the indices in what is written: in their place, or first if they are apart.
+    # In the values, torch puts the dimensions of the indices in their place, or first if they are not adjacent.
     at = dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
     shape = [value.shape[d] for d in rest]
     new = new.expand([*shape[:at], *places[0].shape, *shape[at:]])
@@ -51,14 +54,14 @@ def index_put(
 
 
 def is_rows(value: torch.Tensor, indices: Sequence[torch.Tensor | None], new: torch.Tensor) -> bool:
-    """Whether an index_put is in the form that `to_loops` takes."""
+    """Whether an index_put has the form that `to_loops` takes."""
     if value.dim() != 2 or len(indices) != 1 or indices[0] is None or indices[0].dim() != 1:
         return False
     return indices[0].dtype == torch.int64 and list(new.shape) == [indices[0].shape[0], value.shape[1]]
 
 
 def _row(places: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
-    """The number of a row by its indices, which may be negative; where one of several is out of range, so is it."""
+    """Return the number of a row from its indices, which may be negative; it is out of range if one index is."""
     if len(places) == 1:
         return places[0].reshape([-1])
     total = None
@@ -74,7 +77,10 @@ def _row(places: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
 
 
 def _along(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, accumulate: bool) -> torch.Tensor:
-    """Write every element of `new`, of the shape of `index`, to its place but for `dim`, where the index says."""
+    """Write every element of `new` at its own position, with its value in `index` as coordinate `dim`.
+
+    `index` and `new` have the same shape.
+    """
     if value.dim() == 0:
         return _along(value.reshape([1]), 0, index.reshape([-1]), new.reshape([-1]), accumulate).reshape([])
     dim %= value.dim()
@@ -109,7 +115,7 @@ def put(value: torch.Tensor, index: torch.Tensor, new: torch.Tensor, accumulate:
 
 
 def to_loops(module: ir.Module) -> None:
-    """Rewrite every tm_tensor.scatter of rows in place; those of another kind stay."""
+    """Rewrite every tm_tensor.scatter of rows in `module`, in place; other scatters stay."""
     for op in operations(module):
         if op.name == "tm_tensor.scatter":
             with module.context, op.location:
@@ -133,7 +139,7 @@ def _to_loop(op: ir.Operation) -> None:
             (rows,) = loop.inner_iter_args
             place = tensor.ExtractOp(places, [loop.induction_variable, zero]).result
             place = arith.IndexCastOp(ir.IndexType.get(), place).result
-            # A negative one counts from the end.
+            # A negative index counts from the end.
             wrapped = arith.AddIOp(place, size).result
             negative = arith.CmpIOp(arith.CmpIPredicate.slt, place, zero).result
             place = arith.SelectOp(negative, wrapped, place).result
@@ -173,7 +179,7 @@ def _slice(value: ir.Value, place: list[ir.Value], sizes: list[int], row: ir.Typ
 
 
 def _writable(start: ir.Value) -> ir.Value:
-    """What a loop starts from: a number everywhere is not to become a constant as big as the tensor."""
+    """Return the initial value of a loop; a splat is not made a constant of the size of the tensor."""
     owner = start.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return start

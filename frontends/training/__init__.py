@@ -1,1 +1,1 @@
-"""torch.compile(..., backend="numc"): forward, backward and optimizer graphs."""
+"""Training with torch.compile: forward, backward and optimizer graphs as programs of numc."""

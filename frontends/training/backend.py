@@ -1,4 +1,4 @@
-"""The backend "numc" of torch.compile: forward, backward and optimizer graphs as programs of numc."""
+"""The torch.compile backend: forward, backward and optimizer graphs become programs of numc."""
 
 from __future__ import annotations
 
@@ -17,28 +17,25 @@ from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
-from numc.compiler.arithmetic.policy.presets import arithmetic as choose
-from numc.compiler.explain import PolicyTable, table
 from numc.compiler.options import Options
+from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.decompositions import rnn, training_table
-from numc.frontends.training.entry import numc
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
-if "numc" not in registry._COMPILER_FNS:
-    registry.register_backend(numc, name="numc")
-
 
 class Backend:
     """A backend for torch.compile that computes in one arithmetic.
 
-    regions: what numc computes, in the order of compilation. refused: the operations that torch runs instead.
+    arithmetic: as given. regions: the parts of graphs that numc computes, in the order in which they were compiled.
+    refused: the operations that torch runs instead, with reasons.
     """
 
     def __init__(self, arithmetic: Arithmetic) -> None:
@@ -50,7 +47,7 @@ class Backend:
     def __call__(
         self, graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None
     ) -> Callable[..., Any]:
-        """Compile a graph that torch traced. Raises NumcError for unknown options."""
+        """Compile a graph that torch traced; torch calls this. Raises NumcError for unknown options."""
         chosen = choose(self.arithmetic, **options) if options else self.arithmetic
         if any(map(_is_symbolic, example_inputs)):
             return _PerShape(lambda inputs: self._compile(copy.deepcopy(graph_module), inputs, chosen))
@@ -81,7 +78,7 @@ class Backend:
             self.refused += refused
             self.regions += regions
             self._warn([r for r in refused if r.is_of_tensors])
-            split.graph.set_codegen(torch.fx.graph._BoxedCodeGen())  # inputs are freed after their last use
+            split.graph.set_codegen(torch.fx.graph._BoxedCodeGen())  # so that inputs are freed after their last use
             split.recompile()
             return _boxed(split.forward)
 
@@ -94,7 +91,10 @@ class Backend:
 
 
 def _updated() -> Sequence[int]:
-    """The numbers of the inputs that the graph being compiled updates: its first results are their new values."""
+    """Return the positions of the inputs that the graph being compiled updates.
+
+    The first results of the graph are their new values.
+    """
     context = torch._guards.TracingContext.try_get()
     known = context and context.fw_metadata
     return known.mutated_inp_runtime_indices if known else ()
@@ -107,7 +107,7 @@ def _is_symbolic(value: Any) -> bool:
 
 
 class _PerShape:
-    """A graph with free sizes: compiled anew for every combination of sizes that it is called with."""
+    """A graph with free sizes, which is compiled for each combination of sizes with which it is called."""
 
     def __init__(self, compile_for: Callable[[Sequence[Any]], Callable[..., Any]]) -> None:
         self._compile_for = compile_for
@@ -130,7 +130,7 @@ def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _traceable() -> Iterator[None]:
-    """Trace attention and recurrent networks as the operations they are made of."""
+    """Make torch trace attention and recurrent networks as the operations that they consist of."""
     mkldnn, flash = torch._C._get_mkldnn_enabled(), torch.backends.cuda.flash_sdp_enabled()
     theirs = torch_rnn._rnn_helper
     torch_rnn._rnn_helper = rnn
@@ -145,32 +145,52 @@ def _traceable() -> Iterator[None]:
 
 
 def backend(name: str | Arithmetic = "fp32", /, **given: Given) -> Backend:
-    """Return a backend for torch.compile. name: a preset or an FMA operator; given: fma, ops and roles.
+    """Return a backend for ``torch.compile(module, backend=...)`` that computes in the given arithmetic.
 
-    Raises NumcError for unknown names.
+    name: a preset (`numc list presets`) or an FMA operator. given: ``fma``, ``ops``, roles, or ``policy`` alone, as in
+    docs/pytorch.md. Raises NumcError for unknown names.
     """
     return Backend(choose(name, **given))
 
 
-def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> contextlib.AbstractContextManager[None]:
-    """Run what torch.compile compiled with numc in another arithmetic while a ``with`` block lasts, in every thread.
+def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None) -> Callable[..., Any]:
+    """Compile a graph for ``torch.compile(..., backend="numc")``; torch calls this.
 
-    The names are those of `backend`. Nothing is traced again; a program is compiled when it is first needed.
+    options: the keywords of `backend`, and ``arithmetic``, a preset or an FMA operator, "fp32" by default. Raises
+    NumcError for unknown names.
+    """
+    given = dict(options or {})
+    return backend(given.pop("arithmetic", "fp32"), **given)(graph_module, example_inputs)
+
+
+# For a numc that runs from its source tree; an installed one has an entry point, which torch finds (entry.py).
+if "numc" not in registry._COMPILER_FNS:
+    registry.register_backend(numc, name="numc")
+# Otherwise torch leaves recurrent networks out of its graphs.
+torch._dynamo.config.allow_rnn = True
+
+
+def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> contextlib.AbstractContextManager[None]:
+    """Run what torch.compile compiled with numc in another arithmetic while a ``with`` block lasts, in all threads.
+
+    name, given: as for `backend`. Nothing is traced again; a program is compiled when it first runs in an arithmetic.
     Raises NumcError for unknown names.
     """
     return regions.arithmetic(choose(name, **given))
 
 
 def counters() -> Counters:
-    """Return what happened in this process so far: see its fields."""
+    """Return a copy of the counts of what happened in this process so far: see Counters."""
     return copy.copy(regions.COUNTERS)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What torch.compile with numc makes of a function; ``str`` gives a report.
+    """What numc and torch do of a module or function; ``str`` gives a report.
 
-    tables: the arithmetic of every operation, a table for each program.
+    programs: the number of numc's programs. operations: how many operations they have. eager: the operations that torch
+    runs, with reasons. graph_breaks: the reasons why torch cut the graph. tables: the arithmetic of every operation,
+    one table for each program.
     """
 
     programs: int
@@ -186,7 +206,7 @@ class Explanation:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """What the rows of `layers` are made from."""
+        """The decisions that the rows of `layers` are made from."""
         return tuple(decision for table in self.tables for decision in table.decisions)
 
     def __str__(self) -> str:
@@ -197,10 +217,10 @@ class Explanation:
 
 
 def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Explanation:
-    """Run a module or function, forward and backward, and say what numc computes, what torch does, where and why.
+    """Run a module or function, forward and backward, and return what numc computes, what torch runs, and why.
 
-    options: the arithmetic that the table of layers is of. inputs: a tensor or a tuple. A module is copied first; what
-    torch.compile has compiled before is forgotten.
+    inputs: a tensor or a tuple of tensors. options: have the arithmetic of the tables. A module is copied first. The
+    caches of torch.compile are cleared.
     """
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     target = copy.deepcopy(function) if isinstance(function, torch.nn.Module) else function
@@ -218,6 +238,6 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         where = f"{found.user_stack[-1].filename}:{found.user_stack[-1].lineno}: " if found.user_stack else ""
         reasons.append(where + found.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
-    policy = replace(options.resolved()[0], strict=False)  # no graph has every layer
-    tables = [table(region.imported, Options(policy=policy)) for region in used.regions]
+    policy = replace(options.resolved()[0], strict=False)  # each graph has only some of the layers
+    tables = [policy_table(region.imported, Options(policy=policy)) for region in used.regions]
     return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(tables))

@@ -1,7 +1,7 @@
-"""Decompositions for training: what torch-mlir does not lower, or would lower to something that is not what torch does.
+"""Decompositions of operations that torch-mlir does not lower, or lowers to other results than torch's.
 
-Convolution gradients become convolutions, so that each is a contraction of its own; scattered writes become
-elementwise operations and sums; random numbers stay alone, so that torch's generator draws them.
+Gradients of convolutions become convolutions, so that each is a contraction. Scattered writes become elementwise
+operations and sums. Random numbers stay separate operations, which torch's generator runs.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ def conv_dgrad(
     dilation: list[int],
     groups: int,
 ) -> torch.Tensor:
-    """Return the gradient of a convolution's input of shape `size`: a convolution of the spread gradient.
+    """Return the gradient of a convolution's input of shape `size`, as a convolution.
 
-    grad: [n, co, *out], weight: [co, ci / groups, *kernel].
+    grad: [n, co, *out]; zeros are inserted between its elements where the stride is not 1. weight: [co, ci / groups,
+    *kernel].
     """
     batch, rank = grad.shape[0], len(stride)
     kernel, out = weight.shape[2:], grad.shape[2:]
     spread = grad
     for d in range(rank):
-        if stride[d] > 1:  # zeros between the elements of dimension d
+        if stride[d] > 1:  # insert zeros between the elements of dimension d
             axis = 2 + d
             wide = aten.constant_pad_nd(spread.unsqueeze(axis + 1), [0, 0] * (rank - 1 - d) + [0, stride[d] - 1])
             wide = wide.reshape([*spread.shape[:axis], out[d] * stride[d], *spread.shape[axis + 1 :]])
@@ -69,9 +70,9 @@ def conv_wgrad(
     dilation: list[int],
     groups: int,
 ) -> torch.Tensor:
-    """Return the gradient of a convolution's weight of shape `size`: a convolution over the batch.
+    """Return the gradient of a convolution's weight of shape `size`, as a convolution over the batch.
 
-    grad: [n, co, *out], value: the input, [n, ci, *in].
+    grad: [n, co, *out]. value: the input, [n, ci, *in].
     """
     batch, rank = grad.shape[0], len(stride)
     ci, inner = value.shape[1], list(range(3, 3 + rank))
@@ -79,12 +80,12 @@ def conv_wgrad(
     images = images.reshape([ci // groups, groups * batch, *value.shape[2:]])
     kernels = grad.transpose(0, 1)
     zeros = [0] * rank
-    # The gradient is the kernel: its stride is the convolution's dilation and the other way round.
+    # The gradient serves as kernel, so that stride and dilation of the convolution are exchanged.
     found = aten.convolution(images, kernels, None, dilation, padding, stride, False, zeros, groups).transpose(0, 1)
     for d in range(rank):
-        if found.shape[2 + d] != size[2 + d]:  # inputs that no window reached
+        if found.shape[2 + d] != size[2 + d]:  # cut off inputs that no window reaches
             found = found.narrow(2 + d, 0, size[2 + d])
-    return found.contiguous()  # as the weight is: torch takes such a gradient, others it copies
+    return found.contiguous()  # dense like the weight: torch would copy any other gradient
 
 
 def convolution_backward(
@@ -100,12 +101,12 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-    """aten.convolution_backward: any rank, stride, dilation and number of groups, also of transposed convolutions."""
+    """aten.convolution_backward of any rank, stride, dilation and number of groups, also of transposed convolutions."""
     rank = value.dim() - 2
     s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
     dgrad = wgrad = bias = None
     if output_mask[0]:
-        if transposed:  # the transposed convolution is the gradient of a convolution, whose forward pass this is
+        if transposed:  # a transposed convolution is the gradient of a convolution, so its gradient is that convolution
             dgrad = aten.convolution(grad, weight, None, s, p, d, False, [0] * rank, groups)
             for axis in range(2, 2 + rank):
                 dgrad = dgrad.narrow(axis, 0, value.shape[axis])
@@ -144,10 +145,10 @@ def convolution(
             size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)
         found = conv_dgrad(value, weight, size, s, p, d, groups)
         return found if bias is None else found + bias.reshape([-1, *[1] * rank])
-    # The places of the kernel's first dimension become the channels of a group: in the same order.
+    # The first dimension of the kernel becomes channels of a group, which keeps the order of additions.
     deep, wide = weight.shape[2], padded(value, [0, 0] * (rank - 1) + [p[0], p[0]])
     count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1
-    if deep == 1:  # still one channel: each slice is an image
+    if deep == 1:  # each group still has one channel: make each slice an image
         images = wide[:, :, :: s[0]][:, :, :count].transpose(1, 2).flatten(0, 1)
         found = aten.convolution(images, weight[:, :, 0], bias, s[1:], p[1:], d[1:], False, [0] * (rank - 1), groups)
         return found.unflatten(0, [-1, count]).transpose(1, 2)
@@ -159,7 +160,7 @@ def convolution(
 
 
 def constant_pad_nd(value: torch.Tensor, pad: Sequence[int], fill: float = 0.0) -> torch.Tensor:
-    """aten.constant_pad_nd with negative numbers, which cut."""
+    """aten.constant_pad_nd, also with negative widths, which cut."""
     return padded(value, pad, fill) if min(pad, default=0) < 0 else NotImplemented
 
 
@@ -175,7 +176,7 @@ def rnn(
     batch_first: bool,
     layer: Callable[..., Any],
 ) -> tuple[torch.Tensor, list[Any]]:
-    """All layers of a recurrent network: torch's decomposition of it leaves the dropout between them out."""
+    """Return all layers of a recurrent network, with the dropout between them that torch's decomposition leaves out."""
     value = value.transpose(0, 1) if batch_first else value
     last = []
     for n in range(num_layers):
@@ -191,12 +192,12 @@ def rnn(
 
 
 def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """aten.native_dropout, whose mask alone is drawn by torch's generator: the mask of eager torch."""
+    """aten.native_dropout, whose mask stays with torch's generator, so that it is the mask of eager torch."""
     if train is False or p == 0.0:
         return value.clone(), torch.ones_like(value, dtype=torch.bool)
     if p == 1.0:
         return torch.zeros_like(value), torch.zeros_like(value, dtype=torch.bool)
-    # Drawn in the order of memory, like eager torch does; made here, so that it does not have to wait for `value`.
+    # Drawn in the order of memory as in eager torch. It does not depend on `value`, so that it need not wait for it.
     strides = torch.empty_like(value).stride()
     order = sorted(range(value.dim()), key=lambda d: (-strides[d], d))
     place = aten.empty.memory_format([value.shape[d] for d in order], dtype=torch.float32)
@@ -213,7 +214,7 @@ def nll_loss_backward(
     ignore_index: int,
     total_weight: torch.Tensor,
 ) -> torch.Tensor:
-    """aten.nll_loss_backward and nll_loss2d_backward, with a comparison where torch scatters."""
+    """aten.nll_loss_backward and nll_loss2d_backward, with a comparison instead of torch's scattered write."""
     axis = 0 if value.dim() < 2 else 1
     if reduction == 1:
         grad = grad / total_weight
@@ -229,19 +230,19 @@ def nll_loss_backward(
 
 
 def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
-    """aten.lerp.Scalar, from the nearer end as in eager torch."""
+    """aten.lerp.Scalar, computed from the nearer end as in eager torch."""
     difference = end - start
     return _add(start, difference, weight) if abs(weight) < 0.5 else _add(end, difference, weight - 1)
 
 
 def _add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
-    """A sum with a factor: a multiply-add."""
+    """Return value + factor * addend, a multiply-add."""
     found: torch.Tensor = aten.add.Tensor(value, addend, alpha=factor)
     return found
 
 
 def _foreach(packet: Any) -> Callable[..., list[Any]]:
-    """One operation for each element of the lists."""
+    """Return a function that applies an operation to each element of lists."""
 
     def decomposed(*args: Any, **kwargs: Any) -> list[Any]:
         count = next(len(a) for a in args if isinstance(a, (list, tuple)))
@@ -251,7 +252,7 @@ def _foreach(packet: Any) -> Callable[..., list[Any]]:
 
 
 def _foreach_with_value(packet: Any) -> Callable[..., list[Any]]:
-    """addcmul and addcdiv, whose `value` is a keyword where there is one tensor."""
+    """Return addcmul or addcdiv over lists, with the `value` that is a keyword for single tensors."""
     many = _foreach(lambda a, b, c, value: packet(a, b, c, value=value))
     return lambda a, b, c, value=1: many(a, b, c, value)
 
@@ -264,7 +265,7 @@ _FOREACH = (
 
 @functools.cache
 def training_table() -> dict[Any, Callable[..., Any]]:
-    """Return the decompositions of graphs that torch.compile traces."""
+    """Return the decompositions of the graphs that torch.compile traces."""
     table = dict(get_decomposition_table())
     for name in _FOREACH:
         many = getattr(aten, f"_foreach_{name}")
@@ -297,7 +298,7 @@ def training_table() -> dict[Any, Callable[..., Any]]:
         aten.addcmul.default: lambda x, a, b, value=1: _add(x, a * b, value),
         aten.addcdiv.default: lambda x, a, b, value=1: _add(x, a / b, value),
         aten.lerp.Scalar: lerp,
-        # Dynamo writes addcmul so; b may be a number.
+        # This is how Dynamo writes addcmul; b may be a number.
         torch.ops.prims.fma.default: lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else _add(c, a, b),
     }
     return table

@@ -1,7 +1,7 @@
-"""The entry point of the torch.compile backend: what torch loads when it hears ``backend="numc"``.
+"""The entry point of the torch.compile backend, which torch loads for ``backend="numc"``.
 
-The backend itself is in dynamo.py, which registers it when it is imported; torch refuses a second registration, so this
-module must not.
+torch registers the function that it loads and refuses a second registration of the name. backend.py registers the name
+too, for a numc that is not installed, so it is imported only when the first graph is compiled.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import Any
 import torch._dynamo
 from torch import fx
 
-# Recurrent networks are traced, not left to torch: their products are what numc is for.
+# Otherwise torch leaves recurrent networks out of its graphs. It reads this when it traces, before it calls numc.
 torch._dynamo.config.allow_rnn = True
 
 
 def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None) -> Callable[..., Any]:
-    """The backend "numc"; `options` are the keywords of numc.backend, and `arithmetic`, a preset or an operator."""
-    from numc.frontends.training.backend import backend
+    """Compile a graph: see `numc` in backend.py."""
+    from numc.frontends.training import backend
 
-    given = dict(options or {})
-    return backend(given.pop("arithmetic", "fp32"), **given)(graph_module, example_inputs)
+    return backend.numc(graph_module, example_inputs, options)

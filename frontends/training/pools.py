@@ -1,4 +1,4 @@
-"""Decompositions of pooling gradients: sums over the windows that an element is in, in the order of eager torch."""
+"""Decompositions of the gradients of pooling: sums over the windows of each element, in the order of eager torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 aten = torch.ops.aten
 Reach = list[tuple[torch.Tensor, torch.Tensor]]
-"""Along one dimension: for every element of the input, the number of a window that it may be in, and whether it is."""
+"""For one dimension, for each element of the input: the number of a window, and whether the element is in it."""
 
 
 def max_pool2d_backward(
@@ -22,21 +22,24 @@ def max_pool2d_backward(
     ceil_mode: bool,
     indices: torch.Tensor,
 ) -> torch.Tensor:
-    """aten.max_pool2d_with_indices_backward: each place of the window adds where it was the largest, in order."""
+    """aten.max_pool2d_with_indices_backward.
+
+    An element gets the gradients of the windows whose maximum it is, added in order.
+    """
     height, width = value.shape[-2:]
     out_h, out_w = grad.shape[-2:]
     (kh, kw), (ph, pw), (dh, dw) = (_pair(x) for x in (kernel, padding, dilation))
     sh, sw = _pair(stride) if stride else (kh, kw)
     rows, columns = torch.arange(out_h).reshape(out_h, 1) * sh - ph, torch.arange(out_w) * sw - pw
     total: torch.Tensor | None = None
-    # How far the windows reach; what is spread over that is cut back to the input.
+    # The extent of all windows, which is cut to that of the input at the end.
     full_h, full_w = (out_h - 1) * sh + (kh - 1) * dh + 1, (out_w - 1) * sw + (kw - 1) * dw + 1
     for i in range(kh):
         for j in range(kw):
             place = (rows + i * dh) * width + (columns + j * dw)
             inside = (columns + j * dw >= 0) & (columns + j * dw < width)
             part = torch.where((indices == place) & inside, grad, 0.0)
-            part = _spread(_spread(part, -2, sh), -1, sw)
+            part = _with_zeros(_with_zeros(part, -2, sh), -1, sw)
             part = aten.constant_pad_nd(
                 part, [j * dw, full_w - j * dw - part.shape[-1], i * dh, full_h - i * dh - part.shape[-2]]
             )
@@ -63,7 +66,7 @@ def avg_pool_backward(
     reaches, areas = [], []
     for d, (k, s, p, size, count) in enumerate(zip(kernel, steps, pads, sizes, counts, strict=True)):
         here, start = torch.arange(size), torch.arange(count) * s - p
-        # The last window that an element may be in, and those before it that are long enough to reach it.
+        # The last window that an element can be in, and the windows before it that can reach it.
         last, most = (here + p) // s, -(-k // s)
         windows = [last - n for n in reversed(range(most))]
         reaches.append([(w.clamp(0, count - 1), (w >= 0) & (w < count) & (w * s - p + k > here)) for w in windows])
@@ -88,7 +91,7 @@ def adaptive_avg_pool_backward(grad: torch.Tensor, value: torch.Tensor, rank: in
 
 
 def _gathered(grad: torch.Tensor, reaches: list[Reach]) -> torch.Tensor:
-    """The sum of the windows that each element is in; reaches are those of the last dimensions."""
+    """Return, for each element, the sum over its windows; reaches are those of the last dimensions."""
     first, *others = reaches
     axis = -len(reaches)
     total: torch.Tensor | None = None
@@ -102,7 +105,7 @@ def _gathered(grad: torch.Tensor, reaches: list[Reach]) -> torch.Tensor:
 
 
 def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torch.Tensor, rank: int) -> torch.Tensor:
-    """The gradient of a pooling that tells where its results came from, in the last `rank` dimensions."""
+    """Return the gradient of a pooling whose indices say where its results come from, in the last `rank` dimensions."""
     lead, sizes = value.shape[:-rank], value.shape[-rank:]
     zeros = torch.zeros([*lead, math.prod(sizes)], dtype=grad.dtype)
     found: torch.Tensor = aten.scatter_add(zeros, -1, indices.flatten(-rank), grad.flatten(-rank))
@@ -110,7 +113,7 @@ def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torc
 
 
 def padded(value: torch.Tensor, pads: Sequence[int], fill: float = 0.0) -> torch.Tensor:
-    """constant_pad_nd; negative numbers cut, which torch-mlir does not know."""
+    """Return constant_pad_nd of a value; negative widths, which torch-mlir does not have, cut."""
     for n in range(0, len(pads), 2):
         axis = value.dim() - 1 - n // 2
         start, cut = max(0, -pads[n]), sum(max(0, -p) for p in pads[n : n + 2])
@@ -124,8 +127,8 @@ def _pair(x: Sequence[int]) -> tuple[int, int]:
     return (x[0], x[0]) if len(x) == 1 else (x[0], x[1])
 
 
-def _spread(value: torch.Tensor, axis: int, step: int) -> torch.Tensor:
-    """Put step - 1 zeros between the elements of one of the last two dimensions."""
+def _with_zeros(value: torch.Tensor, axis: int, step: int) -> torch.Tensor:
+    """Insert step - 1 zeros between the elements of one of the last two dimensions."""
     if step == 1:
         return value
     size = value.shape[axis]

@@ -1,4 +1,4 @@
-"""Parts of a traced graph: those that numc compiles, one program for each arithmetic, and those that torch runs."""
+"""The parts of a traced graph: those that numc compiles, one program for each arithmetic, and those that torch runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from torch.fx.passes.split_module import split_module
 
 from numc.compiler import compile as compiling
 from numc.compiler.arithmetic.policy.presets import Arithmetic
+from numc.compiler.options import Options
 from numc.compiler.statistics import counting
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
@@ -27,16 +28,20 @@ from numc.runtime.program import Program
 
 aten = torch.ops.aten
 RUNS_IT = "torch runs it"
-# Left to torch without a try: no arithmetic, and not worth a report.
+# torch runs these without a report, because they have no arithmetic.
 _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-# Scattered writes that did not become rows (torch_scatters.py).
+# Scattered writes that did not get the form with rows (frontends/pytorch/scatters.py).
 _SCATTERS = frozenset({aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
 
 @dataclass
 class Counters:
-    """What happened in this process. Nothing but `calls` grows once every shape and arithmetic has been seen."""
+    """Counts of what happened in this process. Only `calls` grows once all shapes and arithmetics have been seen.
+
+    graphs: graphs that torch traced. programs: programs that were needed. compilations: how many of these were not in
+    the cache. eager_operations: operations that torch runs instead. calls: runs of programs.
+    """
 
     graphs: int = 0
     programs: int = 0
@@ -51,7 +56,7 @@ _override: list[Arithmetic] = []
 
 @contextlib.contextmanager
 def arithmetic(chosen: Arithmetic) -> Iterator[None]:
-    """Run what torch.compile compiled for numc in another arithmetic, in all threads, while the block lasts."""
+    """Run what torch.compile compiled with numc in another arithmetic while a ``with`` block lasts, in all threads."""
     _override.append(chosen)
     try:
         yield
@@ -61,10 +66,10 @@ def arithmetic(chosen: Arithmetic) -> Iterator[None]:
 
 @dataclass
 class Region:
-    """A part of a graph that numc computes: takes tensors, gives a tensor or a tuple of them.
+    """A part of a graph that numc computes: a function from tensors to a tensor or a tuple of tensors.
 
-    layouts: shape and strides of the results that are not dense in the order of their dimensions. The program gives
-    these in the order of their strides.
+    layouts: the shapes and strides of the results that are not dense in the order of their dimensions, by number; the
+    program returns these in the order of their strides.
     """
 
     imported: Imported
@@ -75,12 +80,15 @@ class Region:
     programs: dict[tuple[Arithmetic, bool], Program] = field(default_factory=dict)
 
     def program(self, chosen: Arithmetic) -> Program:
-        """Return the program for an arithmetic, compiled when first asked for; one that counts if that is asked for."""
+        """Return the program for an arithmetic, which is compiled when it is first needed.
+
+        Within a block of numc.collect_stats that counts swamping, it is one that can count.
+        """
         key = chosen, counting()
         found = self.programs.get(key)
         if found is None:
             COUNTERS.programs += 1
-            contents, cached = compiling.contents(self.imported, replace(chosen.options(), statistics=key[1]))
+            contents, cached = compiling.contents(self.imported, Options(policy=chosen.policy(), statistics=key[1]))
             COUNTERS.compilations += not cached
             if not cached:
                 _give_back()
@@ -92,21 +100,21 @@ class Region:
         program = self.program(_override[-1] if _override else self.arithmetic)
         found: Any = program(*tensors)
         results = list(found.values()) if isinstance(found, dict) else [found]
-        if not tensors:  # arrays come back
+        if not tensors:  # a program without inputs returns arrays
             results = [torch.from_numpy(result) for result in results]
         for number, layout in self.layouts.items():
-            # Torch makes views of results by the strides that it saw when it traced them. They are no views themselves:
-            # autograd forbids to change one that was made where nothing is recorded.
+            # torch makes views of results by the strides that it traced. Results must not be views themselves:
+            # autograd refuses to change a view that was made while it did not record.
             result = results[number]
             results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, *layout)
         for number, updated in self.imported.updates.items():
             if results[number].data_ptr() == tensors[updated].data_ptr():
-                results[number] = tensors[updated]  # torch sees that there is nothing to copy
+                results[number] = tensors[updated]  # so that torch has nothing to copy
         return results[0] if self.single else tuple(results)
 
 
 def _give_back() -> None:
-    """Return what a compilation needed to the system: the step that follows needs memory of its own."""
+    """Return memory that a compilation has freed to the system, because the next step needs memory of its own."""
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc
         trim(0)
 
@@ -118,10 +126,11 @@ def compiled(
     arithmetic: Arithmetic,
     updated: Sequence[int],
 ) -> tuple[fx.GraphModule, list[Refusal], list[Region]]:
-    """Return the graph with its parts replaced by regions, what torch runs instead and why, and the regions.
+    """Return the graph with regions in place of its parts, the operations that torch runs, and the regions.
 
-    Operations that cannot be compiled stay; the rest is cut into as few regions as their order allows. updated: the
-    numbers of the inputs that torch overwrites with the first results, in the order of these, after a run.
+    Operations that cannot be compiled stay in the graph, and are returned with reasons; the others are cut into as few
+    regions as their order allows. updated: the positions of the inputs that torch overwrites with the first results
+    after a run, in the same order.
     """
     COUNTERS.graphs += 1
     nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
@@ -158,7 +167,7 @@ def _against(node: fx.Node) -> Refusal | None:
 
 
 def _values(argument: Any) -> Any:
-    """What an argument of an operation was when it was traced."""
+    """Return the value that an argument of an operation had when it was traced."""
     return fx.node.map_arg(argument, lambda node: node.meta["val"])
 
 
@@ -172,10 +181,10 @@ def _split(
     arithmetic: Arithmetic,
     updates: Mapping[fx.Node, fx.Node],
 ) -> tuple[fx.GraphModule, list[Region], dict[fx.Node, Refusal]]:
-    """Cut the graph; return it, its regions, and operations that turned out not to be for numc."""
+    """Cut the graph; return it, its regions, and the operations that turned out not to be compilable."""
     stages = _stages(graph_module.graph, eager)
     originals = {node.name: node for node in graph_module.graph.nodes}
-    # An input that only one part reads may be overwritten there.
+    # An input that only one part reads may be overwritten in that part.
     places = {
         result.name: place.name
         for result, place in updates.items()
@@ -192,7 +201,7 @@ def _split(
             region = _region(part, arithmetic, places)
         except ConversionError as error:
             found = diagnose(part.graph.nodes)
-            if not found:  # each lowers alone: give all of them to torch
+            if not found:  # each operation can be lowered alone, but not all together: torch runs them
                 found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
             culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in found}
             continue
@@ -203,9 +212,9 @@ def _split(
 
 
 def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal]) -> dict[fx.Node, int]:
-    """Number the parts so that each needs earlier ones only: numc's are odd, torch's are even.
+    """Return a number for each part, so that each depends on earlier ones only: numc's are odd, torch's are even.
 
-    Random numbers are drawn in the order of the graph: what the generator does must not depend on the cut.
+    Random numbers are drawn in the order of the graph, so that the generator's state does not depend on the cut.
     """
     stages: dict[fx.Node, int] = {}
     drawn = 0
@@ -227,13 +236,13 @@ def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal]) -> dict[fx.Node, 
 
 
 def _results(graph: fx.Graph) -> list[Any]:
-    """What a graph returns."""
+    """Return the results of a graph."""
     (found,) = graph.output_node().args
     return [found] if isinstance(found, fx.Node) else list(found)
 
 
 def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, str]) -> Region:
-    """Compile a part. places: of results, by name in the whole graph, the names of inputs that they may overwrite."""
+    """Compile a part. places: by name of a result, the names of the inputs that it may overwrite."""
     graph = part.graph
     output = graph.output_node()
     single = isinstance(output.args[0], fx.Node)
@@ -269,7 +278,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
 
 
 def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:
-    """Return which result may be written into which input, by number: both dense, of one type."""
+    """Return, for results that can be written into an input, the input's number: both are dense and of one type."""
     numbers, found = {node.name: n for n, node in enumerate(inputs)}, {}
     for result, node in enumerate(results):
         number = numbers.get(places.get(node.meta["numc"][0], ""))
@@ -283,9 +292,10 @@ def _is_dense_like(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _in_order_of_strides(graph: fx.Graph, output: fx.Node) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Make dense the results that permute a dense tensor's dimensions; return their shapes and strides by number.
+    """Make dense the results that permute the dimensions of a dense tensor; return their shapes and strides by number.
 
-    What repeats elements or leaves gaps (an expanded tensor, a slice) becomes dense in the order of its dimensions.
+    A result that repeats elements or has gaps, such as an expanded tensor or a slice, becomes dense in the order of its
+    dimensions.
     """
     results, layouts = list(output.args[0]), {}
     for number, node in enumerate(results):

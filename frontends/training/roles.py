@@ -1,4 +1,4 @@
-"""What the operations of a training graph are for: see compiler/arithmetic/policy/presets.py."""
+"""The roles of the operations of a training graph: see ROLES in compiler/arithmetic/policy/layer.py."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import fx
 
-from numc.compiler.arithmetic.policy.presets import SWAPPED
+from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.frontends.pytorch.graph import CONTRACTIONS
 
 aten = torch.ops.aten
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm")
 _SOFTMAX = ("_softmax", "log_softmax", "logsumexp")
 _OPTIMIZER = "/torch/optim/"
-# What keeps a weight a weight: no arithmetic.
+# Operations without arithmetic, whose result counts as a weight if their operand does.
 _VIEWS = frozenset(
     {
         aten.view.default,
@@ -38,15 +38,16 @@ _VIEWS = frozenset(
 
 
 def forward_roles(graph: fx.Graph) -> dict[fx.Node, str]:
-    """Return the roles in a forward graph, or in one without gradients: forward, norm, softmax or update."""
+    """Return the roles in a forward graph, or in a graph without gradients: forward, norm, softmax or update."""
     return {node: _marked(node) or "forward" for node in graph.nodes if node.op == "call_function"}
 
 
 def backward_roles(graph: fx.Graph, parameters: Collection[str]) -> dict[fx.Node, str]:
     """Return the roles in a backward graph: dgrad, wgrad, norm or softmax.
 
-    parameters: the names of the primals that are parameters. The graph's outputs are the gradients of primals_1,
-    primals_2 and so on. What only gradients of parameters are made from is wgrad, unless it contracts with a parameter.
+    parameters: the names of the primals that are parameters. The outputs of the graph are the gradients of primals_1,
+    primals_2 and so on. An operation that only gradients of parameters depend on is wgrad, unless it is a contraction
+    with a parameter.
     """
     nodes = list(graph.nodes)
     ends: dict[fx.Node, set[str]] = {node: set() for node in nodes}
@@ -54,7 +55,7 @@ def backward_roles(graph: fx.Graph, parameters: Collection[str]) -> dict[fx.Node
     for number, gradient in enumerate(gradients, 1):
         if isinstance(gradient, fx.Node):
             ends[gradient].add("wgrad" if f"primals_{number}" in parameters else "dgrad")
-    weights, tangents = _spread_from(nodes, parameters)
+    weights, tangents = _dependent(nodes, parameters)
     roles: dict[fx.Node, str] = {}
     for node in reversed(nodes[:-1]):
         contracts = node.target in CONTRACTIONS
@@ -63,7 +64,7 @@ def backward_roles(graph: fx.Graph, parameters: Collection[str]) -> dict[fx.Node
             ends[operand] |= {"dgrad"} if contracts else ends[node]
         if node.op != "call_function":
             continue
-        # What is computed again instead of being kept has to have the same bits.
+        # A value that is recomputed instead of kept has to have the same bits.
         again = node.meta.get("partitioner_tag") == "is_forward"
         roles[node] = _marked(node) or ("forward" if again else "wgrad" if is_wgrad else "dgrad")
         if contracts and roles[node] in ("dgrad", "wgrad"):
@@ -73,8 +74,8 @@ def backward_roles(graph: fx.Graph, parameters: Collection[str]) -> dict[fx.Node
     return roles
 
 
-def _spread_from(nodes: list[fx.Node], parameters: Collection[str]) -> tuple[set[fx.Node], set[fx.Node]]:
-    """Return the nodes that are parameters, seen through views, and those that depend on a gradient."""
+def _dependent(nodes: list[fx.Node], parameters: Collection[str]) -> tuple[set[fx.Node], set[fx.Node]]:
+    """Return the nodes that are parameters, or views of them, and the nodes that depend on a gradient."""
     weights: set[fx.Node] = set()
     tangents: set[fx.Node] = set()
     for node in nodes:
@@ -92,7 +93,7 @@ def _spread_from(nodes: list[fx.Node], parameters: Collection[str]) -> tuple[set
 
 
 def _marked(node: fx.Node) -> str:
-    """Return the role that an operation has in every direction: norm, softmax, update, or none."""
+    """Return the role that an operation has in both directions: norm, softmax or update; "" if there is none."""
     if _OPTIMIZER in (node.meta.get("stack_trace") or ""):
         return "update"
     origin = str(node.meta.get("original_aten", ""))
@@ -102,5 +103,5 @@ def _marked(node: fx.Node) -> str:
 
 
 def by_name(roles: Mapping[fx.Node, str], names: Mapping[fx.Node, str]) -> dict[str, str]:
-    """Return the roles by the names of the operations."""
+    """Return the roles by name of the operation."""
     return {names[node]: role for node, role in roles.items() if node in names}

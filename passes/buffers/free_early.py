@@ -12,7 +12,7 @@ from numc.passes import linalg
 
 
 def free_early(module: ir.Operation) -> None:
-    """Move each ``memref.dealloc`` of `module` up behind the last use of its buffer in its block, in place."""
+    """Free every buffer right after its last use."""
     blocks: dict[ir.Block, list[ir.Operation]] = {}
     for free in linalg.operations(module, "memref.dealloc"):
         blocks.setdefault(free.block, []).append(free)

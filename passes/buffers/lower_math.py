@@ -13,11 +13,11 @@ from typing import Any
 from torch_mlir import ir
 
 from numc.compiler.support.errors import CompilerBug
-from numc.passes.kernels.builder import Code
+from numc.passes.kernels.builder import Code, Function, Value
 from numc.passes.kernels.values import math_functions as kernels
 from numc.passes.kernels.values.math_functions import Lanes
 
-Kernel = Callable[..., str]
+Kernel = Callable[..., Value]
 
 # operation -> one kernel per result
 FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
@@ -53,9 +53,11 @@ FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
 
 
 def lower_math(op: Any, pass_: object = None) -> None:
-    """Replace every operation of FUNCTIONS under `op` (scalars and 1-D vectors of f16, bf16, f32, f64).
+    """Replace math functions that would be calls of a libm by code that gives the same bits on every machine.
 
-    Works on a module or function, or as a Python pass (``PassManager.add(lower_math)``).
+    They are the operations of FUNCTIONS under `op`, on scalars and 1-D vectors of f16, bf16, f32, f64.
+
+    `op` is a module or a function; it is also a Python pass (``PassManager.add(lower_math)``).
     Raises CompilerBug for tensors and other shapes: elementwise tensor operations become linalg bodies earlier.
     """
     found: list[ir.Operation] = []
@@ -97,23 +99,22 @@ def replace(
 
 def _function_text(op: ir.Operation, results_of: tuple[Kernel, ...]) -> str:
     """A function of the operands of `op` that returns its results."""
-    types = [value.type for value in op.operands]
-    width, element = _lanes(op, types[0])
-    code = Code(width)
+    width, element = _lanes(op)
+    function = Function(
+        "f",
+        {f"x{n}": str(value.type) for n, value in enumerate(op.operands)},
+        ", ".join(str(result.type) for result in op.results),
+        attributes="",
+    )
+    code = function.lanes(width)
     m = Lanes(code, wide=element == "f64")
-    arguments = [f"%x{i}" for i in range(len(types))]
-    wide_arguments = [_widen(code, op, name, kind) for name, kind in zip(arguments, types, strict=True)]
+    wide = [_widened(code, x) for x in function.arguments.values()]
     power = _constant_power(op)
     if power is None:
-        results = [_narrow(code, kernel(m, *wide_arguments), element) for kernel in results_of]
+        results = [kernel(m, *wide) for kernel in results_of]
     else:
-        results = [_narrow(code, kernels.integer_power(m, wide_arguments[0], power), element)]
-    parameters = ", ".join(f"{name}: {kind}" for name, kind in zip(arguments, types, strict=True))
-    result_types = ", ".join(str(result.type) for result in op.results)
-    return (
-        f"func.func private @f({parameters}) -> ({result_types}) {{\n{code.text()}\n"
-        f"    return {', '.join(results)} : {result_types}\n}}"
-    )
+        results = [kernels.integer_power(m, wide[0], power)]
+    return function.function(*(_narrowed(code, result, element) for result in results))
 
 
 def _constant_power(op: ir.Operation) -> int | None:
@@ -129,9 +130,12 @@ def _constant_power(op: ir.Operation) -> int | None:
     return int(value) if lowest <= value <= 32 and value == int(value) else None
 
 
-def _lanes(op: ir.Operation, kind: ir.Type) -> tuple[int, str]:
-    """The number of lanes (0 for a scalar) and the element type."""
-    width = 0
+def _lanes(op: ir.Operation) -> tuple[int, str]:
+    """The number of lanes (0 for a scalar) and the element type of the first operand.
+
+    Raises CompilerBug for a type that this pass does not know.
+    """
+    width, kind = 0, op.operands[0].type
     if isinstance(kind, ir.VectorType) and kind.rank == 1 and not kind.scalable:
         width, kind = kind.shape[0], kind.element_type
     if str(kind) not in ("f16", "bf16", "f32", "f64") and not isinstance(kind, ir.IntegerType):
@@ -141,18 +145,16 @@ def _lanes(op: ir.Operation, kind: ir.Type) -> tuple[int, str]:
     return width, str(kind)
 
 
-def _widen(code: Code, op: ir.Operation, name: str, kind: ir.Type) -> str:
-    element = _lanes(op, kind)[1]
-    if element == "f64":
-        return name
-    if element.startswith("i"):
-        return code.cast("sitofp", name, element, "f64")
-    return code.cast("extf", name, element, "f64")
+def _widened(code: Code, x: Value) -> Value:
+    """The same number in binary64."""
+    if x.type.element == "f64":
+        return x
+    return code.cast("sitofp" if x.type.is_int else "extf", x, "f64")
 
 
-def _narrow(code: Code, name: str, element: str) -> str:
+def _narrowed(code: Code, x: Value, element: str) -> Value:
     """Round to the element type; the 16-bit types by way of f32, where the value of the function is defined."""
     if element == "f64":
-        return name
-    name = code.cast("truncf", name, "f64", "f32")
-    return name if element == "f32" else code.cast("truncf", name, "f32", element)
+        return x
+    x = code.cast("truncf", x, "f32")
+    return x if element == "f32" else code.cast("truncf", x, element)

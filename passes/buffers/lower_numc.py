@@ -1,13 +1,15 @@
 """lower-numc: the numc operations left in linalg bodies become calls of small private functions, to be inlined.
 
-A stochastic rounding gets three values more: the stream of its operation, which the runtime is asked for each time the
-linalg operation runs, and the index of its element. An accumulator draws by the element of the output and by k, a
-conversion by the place in all the loops: the element of the output first, then the reductions.
+A stochastic rounding takes more than its operand: the stream of its operation, for which the runtime is asked each time
+that the linalg operation runs, and the index of its element. An accumulator draws by the element of the output and by
+the step k of the reduction; a conversion draws by the position in all loops, of which those of the output come first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from torch_mlir import ir
 
@@ -16,8 +18,9 @@ from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
 from numc.passes import linalg
 from numc.passes.dialect import conversion_of, fma_of, number_of
-from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.chain import Drawn, emit_fma
+from numc.passes.kernels.builder import Function, Value
+from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn
+from numc.passes.kernels.datapaths.table import emit_fma
 from numc.passes.kernels.values.random_bits import (
     emit_conversion_noise,
     emit_draw,
@@ -33,7 +36,7 @@ _STREAM_TEXT = f"func.func private @{STREAM}(i64) -> i64"
 
 
 def lower_numc(module: ir.Operation) -> None:
-    """Replace every ``numc.round`` and ``numc.fma`` of `module` in place by the exact scalar sequence."""
+    """Replace the roundings and multiply-adds that are left by calls of functions with their exact scalar sequences."""
     with module.context, ir.Location.unknown():
         symbols: dict[str, str] = {}
         for op in linalg.operations(module):
@@ -43,14 +46,14 @@ def lower_numc(module: ir.Operation) -> None:
                 if to.noise is not None:
                     place = _Place.of(module, op)
                     drawn = [place.stream, place.linear([*place.parallel, *place.reductions])]
-                name = _define(module, symbols, f"round {to}", _round_text(to))
+                name = _define(module, symbols, f"round {to}", partial(_round_function, to=to))
             elif op.name == "numc.fma":
                 fma = fma_of(op)
                 _reject_reduction(op, fma)
                 if fma.draws:
                     place = _Place.of(module, op)
                     drawn = [place.stream, place.linear(place.parallel), place.linear(place.reductions)]
-                name = _define(module, symbols, f"fma {fma}", _fma_text(fma))
+                name = _define(module, symbols, f"fma {fma}", partial(_fma_function, fma=fma))
             else:
                 continue
             with ir.InsertionPoint(op), op.location:
@@ -158,46 +161,48 @@ def _number(value: int) -> ir.Value:
     return _create("arith.constant", [], {"value": ir.IntegerAttr.get(_I64(), value)})
 
 
-def _define(module: ir.Operation, symbols: dict[str, str], key: str, body: str) -> str:
+def _define(module: ir.Operation, symbols: dict[str, str], key: str, function: Callable[[str], str]) -> str:
+    """The name of the function for `key`, which is added to the module when it is first asked for."""
     if key not in symbols:
         symbols[key] = f"numc_scalar_{len(symbols)}"
-        source = ir.Module.parse(body.replace("@f(", f"@{symbols[key]}("))
+        source = ir.Module.parse(function(symbols[key]))
         ir.InsertionPoint(module.regions[0].blocks[0]).insert(source.body.operations[0].operation.clone())
     return symbols[key]
 
 
-def _round_text(to: Conversion) -> str:
-    code = Code()
-    noise = "" if to.noise is None else emit_conversion_noise(code, "%stream", "%element", to.noise)
-    result = emit_round(code, "%x", to, noise=noise)
-    drawn = "" if to.noise is None else ", %stream: i64, %element: i64"
-    return f"func.func private @f(%x: f32{drawn}) -> f32 {{\n{code.text()}\n    return {result} : f32\n}}"
+def _round_function(name: str, to: Conversion) -> str:
+    """A function that rounds a scalar; a stochastic rounding takes its stream and the number of its element too."""
+    drawn = {} if to.noise is None else {"stream": "i64", "element": "i64"}
+    code = Function(name, {"x": "f32", **drawn}, "f32", attributes="")
+    if to.noise is None:
+        return code.function(emit_round(code, code["x"], to))
+    noise = emit_conversion_noise(code, code["stream"], code["element"], to.noise)
+    return code.function(emit_round(code, code["x"], to, noise=noise))
 
 
-def _fma_text(fma: Fma) -> str:
-    code = Code()
-    a, b = (emit_parts(code, x, parts) for x, parts in zip(("%a", "%b"), fma.parts, strict=True))
-    result = emit_fma(code, a, b, "%c", fma, _drawn(code, fma))
-    drawn = ", %stream: i64, %element: i64, %k: i64" if fma.draws else ""
-    arguments = f"%a: f32, %b: f32, %c: f32{drawn}"
-    return f"func.func private @f({arguments}) -> f32 {{\n{code.text()}\n    return {result} : f32\n}}"
+def _fma_function(name: str, fma: Fma) -> str:
+    """A function that is one step of an operator; one that draws takes its stream, its element and its step too."""
+    drawn = {"stream": "i64", "element": "i64", "k": "i64"} if fma.draws else {}
+    code = Function(name, {"a": "f32", "b": "f32", "c": "f32", **drawn}, "f32", attributes="")
+    a, b = (emit_parts(code, code[x], parts) for x, parts in zip("ab", fma.parts, strict=True))
+    return code.function(emit_fma(code, a, b, code["c"], fma, _drawn(code, fma) if fma.draws else NOTHING))
 
 
-def _drawn(code: Code, fma: Fma) -> Drawn:
+def _drawn(code: Function, fma: Fma) -> Drawn:
     """What one step draws for its product and for its accumulator."""
-    if not fma.draws:
-        return "", ""
-    low = code.cast("trunci", "%stream", "i64", "i32")
-    high = code.cast("trunci", code.binary("shrui", "%stream", code.int(32, "i64"), "i64"), "i64", "i32")
-    of_element = emit_element(code, code.cast("trunci", "%element", "i64", "i32"), low)
-    k = code.cast("trunci", "%k", "i64", "i32")
+    low = code.cast("trunci", code["stream"], "i32")
+    high = code.cast("trunci", code.binary("shrui", code["stream"], code.int(32, "i64")), "i32")
+    of_element = emit_element(code, code.cast("trunci", code["element"], "i32"), low)
+    k = code.cast("trunci", code["k"], "i32")
 
-    def draw(noise: Noise | None, product: bool) -> str:
-        if noise is None:
-            return ""
+    def draw(noise: Noise, product: bool) -> Value:
         run = run_of(noise)
-        group = code.binary("shrui", k, code.int(run.bit_length() - 1), "i32")
-        word = emit_mix(code, code.binary("addi", of_element, emit_group(code, group, high, product=product), "i32"))
-        return emit_draw(code, word, code.binary("andi", k, code.int(run - 1), "i32"), noise)
+        group = code.binary("shrui", k, code.int(run.bit_length() - 1))
+        word = emit_mix(code, code.binary("addi", of_element, emit_group(code, group, high, product=product)))
+        return emit_draw(code, word, code.binary("andi", k, code.int(run - 1)), noise)
 
-    return draw(fma.product.noise if fma.product else None, True), draw(fma.acc.noise, False)
+    product, acc = fma.product.noise if fma.product else None, fma.acc.noise
+    return (
+        NOTHING[0] if product is None else draw(product, True),
+        NOTHING[1] if acc is None else draw(acc, False),
+    )

@@ -9,17 +9,18 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 
 
 def outline(module: ir.Operation) -> None:
-    """Rewrite `module` in place: calls of ``@region_N`` in place of linalg operations."""
+    """Put every linalg operation on memrefs into a function of its own, ``@region_N``, shared by equal ones."""
     with module.context, ir.Location.unknown():
         block = module.regions[0].blocks[0]
         known: dict[str, str] = {}
         for op in [
             op for op in linalg.operations(module) if op.name.startswith("linalg.") and op.regions and not op.results
         ]:
+            facts.drop(op, "numc.layer")  # operations of several layers may be equal
             constants, captured = linalg.captured(op)
             arguments = list(dict.fromkeys([*op.operands, *captured]))
             function = _function(block, op, arguments, constants)

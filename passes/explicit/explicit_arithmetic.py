@@ -12,35 +12,56 @@ the contraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
 
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes import linalg
+from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.compiler.arithmetic.policy.table import rows
+from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp, RoundOp, draws
+from numc.passes.explicit.layers_of import decide
 
 FP32 = "fp32"
 
 
-def explicit_arithmetic(module: ir.Operation, choose: Callable[[ir.Operation], tuple[Fma, Conversion]]) -> None:
-    """Rewrite all linalg.generic bodies of `module` in place, each in the operator and the format that it is given."""
+def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
+    """Write the FMA operators and the roundings that the policy chooses into the bodies of all linalg.generic.
+
+    The decisions stay in the IR: `numc.layer` on operations, and on the module the table `numc.layers`.
+    Raises NumcError for a policy that does not fit the model.
+    """
+    decisions = decide(module, policy)
+    facts.put(module, "numc.layers", rows(decision for _, decision in decisions))
+    for name in ("numc.nodes", "numc.roles"):
+        facts.drop(module, name)
     with module.context, ir.Location.unknown():
         numbers = count()
         for op in linalg.operations(module):
             if op.name in ("numc.round", "numc.fma"):  # written by hand
                 _number(op, next(numbers))
-        for generic in linalg.operations(module, "linalg.generic"):
-            fma, ops = choose(generic)
+        for generic, decision in decisions:
+            fma, ops = decision.fma, decision.ops
+            if decision.layer.computes:
+                facts.put(generic, "numc.layer", _about(decision))
             for add in list(linalg.body(generic).operations):
-                if add.operation.name == "arith.addf" and linalg.is_f32(add.operation.results[0]):
+                if linalg.multiply_adds(add.operation) and linalg.is_f32(add.operation.results[0]):
                     _contract(generic, add.operation, fma, numbers)
             if not _is_identity(ops):
                 for op in list(linalg.body(generic).operations):
                     _round_around(op.operation, ops, numbers)
+
+
+def _about(decision: Decision) -> dict[str, object]:
+    """What `numc.layer` says: the name of an operation, its kind, its role, and its number if it is a contraction."""
+    layer = decision.layer
+    numbered = {} if layer.position is None else {"position": layer.position}
+    return {"name": layer.name, "kind": layer.kind, "role": layer.role, **numbered}
 
 
 def _number(op: ir.Operation, number: int) -> None:
@@ -50,29 +71,25 @@ def _number(op: ir.Operation, number: int) -> None:
 
 
 def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma, numbers: Iterator[int]) -> None:
-    for n in (0, 1):
-        product, addend = add.operands[n], add.operands[1 - n]
-        if isinstance(product.owner, ir.Block) or product.owner.name != "arith.mulf" or linalg.uses(product) != 1:
-            continue
-        multiply = product.owner
-        accumulates = _is_accumulator(generic, addend)
-        number = [next(numbers) for _ in range(4)]
-        operator = fma if accumulates else fma.step
-        factors = list(multiply.operands)
-        with ir.InsertionPoint(add), add.location:
-            a, b = (
-                factor if _rounded_before(generic, factor, to, number[n]) else _round(factor, to, number[n])
-                for n, (factor, to) in enumerate(zip(factors, (operator.a, operator.b), strict=True))
-            )
-            c = addend if accumulates else _round(addend, operator.acc, number[2])
-            made = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(operator)))
-            _number(made.operation, number[3])
-            result = made.result
-        if accumulates:
-            _round_init(generic, addend, fma.acc, number[2])
-        linalg.replace(add, [result])
-        multiply.erase()
-        return
+    """Make an addition of a product a numc.fma."""
+    multiply, addend = linalg.multiply_adds(add)[0]
+    accumulates = _is_accumulator(generic, addend)
+    number = [next(numbers) for _ in range(4)]
+    operator = fma if accumulates else fma.step
+    factors = list(multiply.operands)
+    with ir.InsertionPoint(add), add.location:
+        a, b = (
+            factor if _rounded_before(generic, factor, to, number[n]) else _round(factor, to, number[n])
+            for n, (factor, to) in enumerate(zip(factors, (operator.a, operator.b), strict=True))
+        )
+        c = addend if accumulates else _round(addend, operator.acc, number[2])
+        made = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(operator)))
+        _number(made.operation, number[3])
+        result = made.result
+    if accumulates:
+        _round_init(generic, addend, fma.acc, number[2])
+    linalg.replace(add, [result])
+    multiply.erase()
 
 
 def _is_identity(to: Conversion) -> bool:
@@ -91,7 +108,7 @@ def _round(value: ir.Value, to: Conversion | GroupConversion, number: int) -> ir
 
 def _is_accumulator(generic: ir.Operation, value: ir.Value) -> bool:
     """Whether `value` is the running value of a reduction: an outs argument of a body that reduces."""
-    if not isinstance(value.owner, ir.Block) or "reduction" not in linalg.iterator_types(generic):
+    if not isinstance(value.owner, ir.Block) or not linalg.reduces(generic):
         return False
     return bool(ir.BlockArgument(value).arg_number >= linalg.input_count(generic))
 
@@ -100,7 +117,7 @@ def _rounded_before(generic: ir.Operation, factor: ir.Value, to: Conversion | Gr
     """Round an input of a reduction stochastically, as a whole, before it; False where nothing asks for that."""
     if to.noise is None or isinstance(to, GroupConversion) or _is_identity(to):
         return False
-    if "reduction" not in linalg.iterator_types(generic):
+    if not linalg.reduces(generic):
         return False
     if not isinstance(factor.owner, ir.Block) or linalg.uses(factor) != 1:
         return False
@@ -117,40 +134,33 @@ def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion, numbe
         return
     index = ir.BlockArgument(argument).arg_number
     init = generic.operands[index]
-    if linalg.filled_with(init) == "0.000000e+00 : f32":  # +0 is in every format
+    if linalg.is_zero(init):  # it is in every format
         return
     generic.operands[index] = _rounded(generic, init, to, number, in_place=True)
 
 
-def _rounded(before: ir.Operation, tensor: ir.Value, to: Conversion, number: int, *, in_place: bool) -> ir.Value:
+def _rounded(before: ir.Operation, value: ir.Value, to: Conversion, number: int, *, in_place: bool) -> ir.Value:
     """A tensor rounded by a generic before an operation; in place: what it was may be overwritten."""
-    kind = ir.RankedTensorType(tensor.type)
-    identity = f"affine_map<{ir.AffineMap.get_identity(kind.rank)}>"
-    sizes = [(f"%c{d}", f"%d{d}", d) for d in range(kind.rank) if kind.is_dynamic_dim(d)]
-    room = [f"{c} = arith.constant {d} : index\n{s} = tensor.dim %x, {c} : {kind}" for c, s, d in sizes]
-    room.append(f"%e = tensor.empty({', '.join(s for _, s, _ in sizes)}) : {kind}")
-    maps, given = (identity, f"outs(%x : {kind})") if in_place else (f"{identity}, {identity}", "")
-    given = given or f"ins(%x : {kind}) outs(%e : {kind})"
+    kind = ir.RankedTensorType(value.type)
+
+    def rounded(x: ir.Value, *_: ir.Value) -> ir.Value:
+        made = RoundOp(ir.F32Type.get(), x, to=ir.StringAttr.get(str(to)))
+        _number(made.operation, number)
+        return made.result
+
     with ir.InsertionPoint(before), before.location:
-        text = f"""func.func private @f(%x: {kind}) -> {kind} {{
-          {"" if in_place else chr(10).join(room)}
-          %r = linalg.generic {{indexing_maps = [{maps}],
-              iterator_types = [{", ".join(['"parallel"'] * kind.rank)}]}} {given} {{
-          ^bb0(%v: f32{"" if in_place else ", %w: f32"}):
-            %y = "numc.round"(%v) {{to = "{to}"}} : (f32) -> f32
-            linalg.yield %y : f32
-          }} -> {kind}
-          return %r : {kind}
-        }}"""
-        source = ir.Module.parse(text)
-        block = source.body.operations[0].regions[0].blocks[0]
-        values = {block.arguments[0]: tensor}
-        (result,) = linalg.copy_body(block, ir.InsertionPoint(before), values)
-    made = result.owner.operation
-    made.location = before.location
-    for op in linalg.body(made).operations:
-        _number(op.operation, number)
-    return result
+        inputs, output = ([], value) if in_place else ([value], _room(value, kind))
+        maps = [ir.AffineMap.get_identity(kind.rank)] * (len(inputs) + 1)
+        return linalg.generic(inputs, output, maps, ["parallel"] * kind.rank, rounded)
+
+
+def _room(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
+    """An empty tensor of the sizes of `value`."""
+    sizes = []
+    for d in range(kind.rank):
+        if kind.is_dynamic_dim(d):
+            sizes.append(tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), d).result).result)
+    return ir.Operation.create("tensor.empty", results=[kind], operands=sizes).results[0]
 
 
 def _round_around(op: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> None:
@@ -182,15 +192,15 @@ def _is_rounded(value: ir.Value, ops: Conversion) -> bool:
     )
 
 
+def check_arithmetic(module: ir.Operation) -> None:
+    """Prove that no multiply-add escaped its operator.
+
+    Raises AssertionError naming the first that did.
+    """
+    if left := escaped(module):
+        raise AssertionError(f"a multiply-add has no operator: {left[0]}")
+
+
 def escaped(module: ir.Operation) -> list[str]:
     """Return the locations of float multiply-adds that have no operator; empty after this pass (the legality check)."""
-    found = []
-    for add in linalg.operations(module, "arith.addf"):
-        for operand in add.operands:
-            if (
-                not isinstance(operand.owner, ir.Block)
-                and operand.owner.name == "arith.mulf"
-                and linalg.uses(operand) == 1
-            ):
-                found.append(str(add.location))
-    return found
+    return [str(add.location) for add in linalg.operations(module, "arith.addf") for _ in linalg.multiply_adds(add)]

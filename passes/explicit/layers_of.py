@@ -1,4 +1,4 @@
-"""The operations of a module as a policy sees them: read off linalg before any arithmetic is in it."""
+"""The operations of a module as a policy sees them, before any arithmetic is in it, and what the policy decides."""
 
 from __future__ import annotations
 
@@ -7,25 +7,36 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.policy.layer import Layer, kinds_of, role_of
-from numc.compiler.arithmetic.policy.presets import SWAPPED
-from numc.passes import linalg
+from numc.compiler.arithmetic.policy.layer import SWAPPED, Layer, kinds_of, role_of
+from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.passes import facts, linalg
 
 
-def layers_of(module: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, str]) -> dict[ir.Operation, Layer]:
+def decide(module: ir.Operation, policy: Policy) -> list[tuple[ir.Operation, Decision]]:
+    """Return every linalg.generic of `module` in program order, with the arithmetic that `policy` chooses for it.
+
+    Raises NumcError for a policy that does not fit the model.
+    """
+    layers = layers_of(module)
+    decisions = policy.decide([layer for _, layer in layers])
+    return [(generic, decision) for (generic, _), decision in zip(layers, decisions, strict=True)]
+
+
+def layers_of(module: ir.Operation) -> list[tuple[ir.Operation, Layer]]:
     """Return every linalg.generic of `module` in program order, with what it is.
 
-    nodes: the operator that an operation's name has in the model. roles: what an operation of a name is for; a model
-    without any is one that is not trained.
+    The module's `numc.nodes` are the operators that names of operations have in the model. `numc.roles` say what an
+    operation of a name is for; a model without any is one that is not trained.
     """
-    found: dict[ir.Operation, Layer] = {}
+    nodes, roles = (facts.get(module, name, {}) for name in ("numc.nodes", "numc.roles"))
+    found: list[tuple[ir.Operation, Layer]] = []  # no dict: the hash of an operation changes with its attributes
     position = 0
     for generic in linalg.operations(module, "linalg.generic"):
         layer = _layer(generic, nodes, roles)
         if layer.position is not None:
             layer = replace(layer, position=position)
             position += 1
-        found[generic] = layer
+        found.append((generic, layer))
     return found
 
 
@@ -34,8 +45,7 @@ def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, 
     own = kinds_of(nodes.get(name, ""))
     operands = _contracted(generic)
     if operands is None:
-        reduces = "reduction" in linalg.iterator_types(generic)
-        kinds = own or (("reduction",) if reduces else ("elementwise",))
+        kinds = own or (("reduction",) if linalg.reduces(generic) else ("elementwise",))
         role, swapped = _role(name, kinds, roles)
         return Layer(name, kinds, role, swapped, computes=_computes(generic), multiplies=_multiplies(generic))
     maps = [linalg.indexing_maps(generic)[n] for n in operands]
@@ -62,17 +72,13 @@ def _role(name: str, kinds: tuple[str, ...], roles: Mapping[str, str]) -> tuple[
 
 def _contracted(generic: ir.Operation) -> tuple[int, int, int] | None:
     """The numbers of A, B and the accumulator among the operands of a contraction; None for anything else."""
-    if "reduction" not in linalg.iterator_types(generic):
+    if not linalg.reduces(generic):
         return None
     inputs = linalg.input_count(generic)
     for add in linalg.body(generic).operations:
-        if add.operation.name != "arith.addf":
-            continue
-        for n in (0, 1):
-            product, total = add.operation.operands[n], _argument(generic, add.operation.operands[1 - n])
-            if isinstance(product.owner, ir.Block) or product.owner.name != "arith.mulf" or linalg.uses(product) != 1:
-                continue
-            a, b = (_argument(generic, factor) for factor in product.owner.operands)
+        for multiply, addend in linalg.multiply_adds(add.operation):
+            total = _argument(generic, addend)
+            a, b = (_argument(generic, factor) for factor in multiply.operands)
             if total is not None and total >= inputs and a is not None and b is not None and max(a, b) < inputs:
                 return a, b, total
     return None
@@ -98,12 +104,7 @@ def _shape(value: ir.Value) -> tuple[int | None, ...]:
 
 def _multiplies(generic: ir.Operation) -> bool:
     """Whether a body has a multiply-add: a product that is used once, in an addition."""
-    return any(
-        not isinstance(value.owner, ir.Block) and value.owner.name == "arith.mulf" and linalg.uses(value) == 1
-        for add in linalg.body(generic).operations
-        if add.operation.name == "arith.addf"
-        for value in add.operation.operands
-    )
+    return any(linalg.multiply_adds(op.operation) for op in linalg.body(generic).operations)
 
 
 def _computes(generic: ir.Operation) -> bool:

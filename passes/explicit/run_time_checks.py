@@ -39,7 +39,7 @@ _SHIFTS = ("arith.shli", "arith.shrui", "arith.shrsi")
 
 
 def run_time_checks(module: ir.Operation) -> None:
-    """Add the checks to `module`, linalg on tensors, in place."""
+    """Check sizes and indices that types do not prove to fit, when the program runs."""
     with module.context:
         for op in list(linalg.operations(module)):
             check = _CHECKS.get(op.name)

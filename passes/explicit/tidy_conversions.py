@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 from numc.passes.dialect import draws, fma_of
 
 # Operations on a single float operand that return one of the values they were given.
@@ -17,13 +17,19 @@ _KEEPING = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
 
 
-def tidy_conversions(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
-    """Rewrite `module` in place; returns weight argument -> the conversion that its data must be given."""
+def tidy_conversions(module: ir.Operation) -> None:
+    """Drop roundings that change nothing, and move those of weights to compile time.
+
+    `numc.conversion` of an argument is the format that its data must be converted to when a program is written.
+    """
     with module.context:
         for op in linalg.operations(module, "numc.round"):
             if _is_in(op.operands[0], ir.StringAttr(op.attributes["to"]).value, 0):
                 linalg.replace(op, op.operands)
-        return _weights(module, weights)
+        weights = facts.of_arguments(module, "numc.weight")
+        if weights:
+            done = facts.of_arguments(module, "numc.conversion")
+            facts.put_arguments(module, "numc.conversion", done | _weights(module, sorted(weights)))
 
 
 def _is_in(value: ir.Value, to: str, depth: int) -> bool:
@@ -44,7 +50,7 @@ def _is_in(value: ir.Value, to: str, depth: int) -> bool:
     if owner.name == "numc.fma":
         return str(fma_of(owner).acc) == to
     if owner.name == "arith.constant":
-        return str(owner.attributes["value"]) == "0.000000e+00 : f32"
+        return linalg.is_zero(value)
     if owner.name in _KEEPING:
         return all(_is_in(v, to, depth + 1) for v in owner.operands if linalg.is_f32(v))
     return False
@@ -66,12 +72,11 @@ def tensor_is_in(value: ir.Value, to: str, depth: int = 0) -> bool:
     return _is_in(list(block.operations)[-1].operands[number], to, depth + 1)
 
 
-def _weights(module: ir.Operation, weights: frozenset[int]) -> dict[int, str]:
-    if not weights:
-        return {}
+def _weights(module: ir.Operation, weights: list[int]) -> dict[int, str]:
+    """The arguments whose every use is one conversion, which is dropped, and this conversion."""
     block = linalg.main(module).regions[0].blocks[0]
     found: dict[int, str] = {}
-    for index in sorted(weights):
+    for index in weights:
         roundings = _roundings(block.arguments[index])
         if (
             roundings

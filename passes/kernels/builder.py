@@ -22,7 +22,7 @@ def f32_bits(value: float) -> int:
 
 @dataclass(frozen=True)
 class Type:
-    """The type of a value: its element (``f32``, ``i64``, ``!llvm.ptr``, ...) and its number of lanes, 0 for a scalar."""
+    """The type of a value: its element (``f32``, ``i64``, ``!llvm.ptr``, ...) and its lanes, 0 for a scalar."""
 
     element: str
     lanes: int = 0
@@ -41,7 +41,7 @@ class Type:
     @property
     def is_float(self) -> bool:
         """Whether elements are floating-point numbers."""
-        return self.element in ("f32", "f64")
+        return self.element in ("f16", "bf16", "f32", "f64")
 
     @property
     def is_int(self) -> bool:
@@ -51,7 +51,8 @@ class Type:
     @property
     def bits(self) -> int:
         """Bits of an element; of a pointer and an index 64."""
-        return int(self.element[1:]) if self.element[1:].isdigit() else 64
+        digits = self.element.lstrip("bfi")
+        return int(digits) if digits.isdigit() else 64
 
 
 class Value(str):
@@ -229,7 +230,10 @@ class Code:
 
     def cast(self, name: str, a: str, *elements: str) -> Value:
         """``arith.name a`` (bitcast, extf, truncf, sitofp, ...) to the last of `elements`."""
-        target, source = elements[-1], a.type if isinstance(a, Value) else self.ty(elements[0])
+        target, source = (
+            elements[-1],
+            a.type if isinstance(a, Value) else self.ty(elements[0] if len(elements) == 2 else "f32"),
+        )
         if len(elements) == 2 and source.element != elements[0]:
             raise TypeError(f"arith.{name} {a}: it is {source}, not {elements[0]}")
         kind = Type(target, source.lanes)
@@ -273,6 +277,24 @@ class Code:
         types = ", ".join(str(self._known(name, a)) for a in arguments)
         return self.op(f'llvm.call_intrinsic "{name}"({", ".join(arguments)}) : ({types}) -> {result}', result)
 
+    def effect(self, operation: str, *operands: str, attributes: str) -> None:
+        """An operation in the generic syntax that has no result, with these properties."""
+        types = ", ".join(str(self._known(operation, a)) for a in operands)
+        self.line(f'"{operation}"({", ".join(operands)}) <{{{attributes}}}> : ({types}) -> ()')
+
+    def assembly(self, text: str, constraints: str, *values: str) -> list[Value]:
+        """Inline assembler with side effects, which gives one result for each of `values`, of its type."""
+        types = [self._known("llvm.inline_asm", v) for v in values]
+        struct = f"!llvm.struct<({_list(types)})>"
+        head = f'llvm.inline_asm has_side_effects asm_dialect = att "{text}", "{constraints}"'
+        found = self.op(f"{head} {', '.join(values)} : ({_list(types)}) -> {struct}", struct)
+        return [self.op(f"llvm.extractvalue {found}[{n}] : {struct}", kind) for n, kind in enumerate(types)]
+
+    def magnitude(self, a: str) -> Value:
+        """The absolute value of signed integers; the smallest one stays as it is."""
+        kind = self._type("llvm.intr.abs", a, kinds="i")
+        return self.op(f'"llvm.intr.abs"({a}) <{{is_int_min_poison = false}}> : ({kind}) -> {kind}', kind)
+
     def _known(self, operation: str, a: str) -> Type:
         if not isinstance(a, Value):
             raise TypeError(f"{operation} {a}: its type is not known")
@@ -298,20 +320,25 @@ class Code:
         """The address of f32 number `index` (a constant or an i64) from the pointer `base`."""
         return self.at(base, index)
 
-    def load(self, address: str, mask: str = "", element: str = "f32", otherwise: str = "") -> Value:
-        """Load lanes; with a mask, `otherwise` (by default +0) where it is false, and nothing is read there."""
+    def load(
+        self, address: str, mask: str = "", element: str = "f32", otherwise: str = "", alignment: int = 4
+    ) -> Value:
+        """Load lanes; with a mask, `otherwise` (by default +0) where it is false, and nothing is read there.
+
+        alignment: what the address is a multiple of, in bytes.
+        """
         kind = self.ty(element)
         if not mask:
-            return self.op(f"llvm.load {address} {{alignment = 4 : i64}} : {PTR} -> {kind}", kind)
+            return self.op(f"llvm.load {address} {{alignment = {alignment} : i64}} : {PTR} -> {kind}", kind)
         types = f"({PTR}, {self.ty('i1')}, {kind}) -> {kind}"
         other = otherwise or self.f32(0.0)
         return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {{alignment = 4 : i32}} : {types}", kind)
 
-    def store(self, value: str, address: str, mask: str = "") -> None:
-        """Store lanes, those where the mask is true."""
+    def store(self, value: str, address: str, mask: str = "", alignment: int = 4) -> None:
+        """Store lanes, those where the mask is true. alignment: what the address is a multiple of, in bytes."""
         kind = value.type if isinstance(value, Value) else self.ty("f32")
         if not mask:
-            self.line(f"llvm.store {value}, {address} {{alignment = 4 : i64}} : {kind}, {PTR}")
+            self.line(f"llvm.store {value}, {address} {{alignment = {alignment} : i64}} : {kind}, {PTR}")
         else:
             types = f"{kind}, {Type('i1', kind.lanes)} into {PTR}"
             self.line(f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = 4 : i32}} : {types}")
@@ -324,12 +351,6 @@ class Code:
         """Load word `index` of `base`, an i64, i32 or pointer (i32 words are 4 bytes apart, the others 8)."""
         where = self.at(base, index, "i32" if kind == "i32" else "i64")
         return self.op(f"llvm.load {where} : {PTR} -> {kind}", kind)
-
-    def fetch_ahead(self, base: str, step: str, words: int) -> None:
-        """Ask for f32 number `step` * `words` from `base` to be in the first cache; it need not exist."""
-        place = self.scalar.binary("muli", step, self.scalar.int(words, "i64"), "i64")
-        hint = "<{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}>"
-        self.line(f'"llvm.intr.prefetch"({self.at(base, place)}) {hint} : ({PTR}) -> ()')
 
     def alloca(self, count: int | str, element: str) -> Value:
         """Room for `count` elements on the stack."""
@@ -543,13 +564,30 @@ APART = "attributes {no_inline, llvm.no_inline}"
 class Function(Code):
     """A function of pointers and numbers. Its constants stand at its top; ``f["rows"]`` is an argument."""
 
-    def __init__(self, name: str, arguments: Mapping[str, str], results: str = "") -> None:
-        """`arguments`: their names, and types; `results`: types, with commas."""
+    def __init__(
+        self,
+        name: str,
+        arguments: Mapping[str, str],
+        results: str = "",
+        *,
+        attributes: str = APART,
+        dialect: str = "func",
+    ) -> None:
+        """`arguments`: their names, and types; `results`: types, with commas.
+
+        attributes: as text, "" for a function that may be inlined. dialect: func, or llvm for a function whose address
+        is taken, which has no result.
+        """
         super().__init__(0, text=_Text("v", top=[], depth=1))
         self.arguments = {n.lstrip("%"): Value(f"%{n.lstrip('%')}", t) for n, t in arguments.items()}
         listed = ", ".join(f"{v}: {v.type}" for v in self.arguments.values())
-        self._results = results
-        self._head = f"func.func private @{name}({listed}) -> ({results}) {APART} {{"
+        self._results, self._return = results, "return" if dialect == "func" else "llvm.return"
+        head = (
+            f"func.func private @{name}({listed}) -> ({results})"
+            if dialect == "func"
+            else f"llvm.func @{name}({listed})"
+        )
+        self._head = f"{head} {attributes} {{"
 
     def __getitem__(self, name: str) -> Value:
         return self.arguments[name]
@@ -576,6 +614,6 @@ class Function(Code):
 
     def function(self, *results: str) -> str:
         """The whole function, returning these values."""
-        end = f"  return {', '.join(results)} : {self._results}" if results else "  return"
+        end = f"  return {', '.join(results)} : {self._results}" if results else f"  {self._return}"
         assert self._text.top is not None
         return "\n".join(["", self._head, *self._text.top, *self.lines, end, "}"])

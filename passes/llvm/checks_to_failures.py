@@ -1,13 +1,14 @@
 """checks-to-failures: a cf.assert ends the run with an error of its own instead of ending the process.
 
-The runtime's ``numc_fail`` takes a number; the program's manifest has the text for it.
+The runtime's ``numc_fail`` takes a number, from 1; the module's `numc.failures` are the texts, in the order of the
+numbers, which the program's manifest takes over.
 """
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 
 FAIL = "numc_fail"
 
@@ -26,11 +27,12 @@ _MESSAGES = {
 }
 
 
-def checks_to_failures(module: ir.Module) -> dict[int, str]:
-    """Replace every cf.assert of `module`, in place; return the texts of the failures by their numbers, from 1."""
-    codes: dict[str, int] = {}
+def checks_to_failures(module: ir.Operation) -> None:
+    """Make every cf.assert end the run with an error of its own instead of ending the process."""
+    known = facts.get(module, "numc.failures", [])
+    codes = {text: number for number, text in enumerate(known, 1)}
     i32, i1 = ir.IntegerType.get_signless(32, module.context), ir.IntegerType.get_signless(1, module.context)
-    for check in linalg.operations(module.operation, "cf.assert"):
+    for check in linalg.operations(module, "cf.assert"):
         message = str(ir.StringAttr(check.attributes["msg"]).value)
         message = _MESSAGES.get(message, message)
         place = check.location.name_str if isinstance(check.location, ir.NameLoc) else ""
@@ -44,11 +46,12 @@ def checks_to_failures(module: ir.Module) -> dict[int, str]:
             ir.Operation.create("func.call", operands=[_constant(i32, code)], attributes=callee)
             ir.Operation.create("scf.yield")
         check.erase()
-    if codes:
+    if codes and not known:
         with module.context:
             declaration = ir.Module.parse(f"func.func private @{FAIL}(i32)")
-            module.body.append(declaration.body.operations[0].operation.clone())
-    return {code: text for text, code in codes.items()}
+            module.regions[0].blocks[0].append(declaration.body.operations[0].operation.clone())
+    if len(codes) > len(known):
+        facts.put(module, "numc.failures", list(codes))
 
 
 def _constant(kind: ir.Type, value: int) -> ir.Value:

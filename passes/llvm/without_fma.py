@@ -12,12 +12,15 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.buffers.lower_math import Kernel, replace
+from numc.passes.kernels.builder import Value
 from numc.passes.kernels.datapaths.chain import emit_add_to_odd
 from numc.passes.kernels.values.math_functions import Lanes
 
 
-def without_fma(module: ir.Operation) -> None:
-    """Replace every f32 ``math.fma`` (scalar or 1-D vector) of `module` in place."""
+def without_fma(module: ir.Operation, has_fma: bool) -> None:
+    """Make every f32 FMA, a scalar or a 1-D vector, binary64 arithmetic, unless the processor has the instruction."""
+    if has_fma:
+        return
     bodies: dict[tuple[str, ...], ir.Module] = {}
     functions: dict[str, tuple[Kernel, ...]] = {"math.fma": (_fused,)}
     for op in linalg.operations(module, "math.fma"):
@@ -25,5 +28,5 @@ def without_fma(module: ir.Operation) -> None:
             replace(op, functions, bodies)
 
 
-def _fused(m: Lanes, a: str, b: str, c: str) -> str:
+def _fused(m: Lanes, a: Value, b: Value, c: Value) -> Value:
     return emit_add_to_odd(m.code, m.mul(a, b), c)

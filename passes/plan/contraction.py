@@ -1,4 +1,7 @@
-"""Contractions as the kernels see them: which operand supplies the rows, which one the lanes, where elements are."""
+"""Contractions as the kernels see them: which operand supplies the rows, which one the lanes, where elements are.
+
+`find` reads a contraction off a linalg.generic; `Contraction` is what of it is written into the plan.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes import linalg
-from numc.passes.dialect import draws, fma_of, number_of
+from numc.passes.dialect import contracted, number_of
 from numc.passes.linalg import Linear
 
 
@@ -44,8 +47,8 @@ class Operand:
         """The contraction's dimensions that address it."""
         return {d for coefficients, _ in self.places for d in coefficients}
 
-    def spread(self, units: set[int]) -> Operand:
-        """The same without dimensions of size one: an operand that only they address is one value for all."""
+    def without(self, units: set[int]) -> Operand:
+        """The same without the dimensions `units`, of size one: what only they address is one value for all."""
         places = [
             ({d: n for d, n in coefficients.items() if d not in units}, start) for coefficients, start in self.places
         ]
@@ -54,7 +57,10 @@ class Operand:
 
 @dataclass
 class Found:
-    """One contraction with everything that its call needs; number: of its operation, if it draws random bits."""
+    """One contraction with everything that its call needs.
+
+    number: of its operation, if it draws random bits. swap: the lanes come from the operator's a, the rows from its b.
+    """
 
     generic: ir.Operation
     fma: Fma
@@ -68,15 +74,18 @@ class Found:
 
 def find(generic: ir.Operation) -> Found | None:
     """The contraction that a linalg.generic on memrefs is, if its body is one numc.fma and its indices are linear."""
-    match = _match(generic)
-    shape = None if match is None else _shape(generic, *match[2])
+    if not all(isinstance(operand.type, ir.MemRefType) for operand in generic.operands):
+        return None
+    match = contracted(generic)
+    shape = None if match is None else _shape(generic, *match.numbers)
     if match is None or shape is None:
         return None
-    fma, number, numbers, conversions = match
     swap, groups = shape
-    maps = linalg.indexing_maps(generic)
-    a, b, c = (Operand(generic.operands[n], places_of(maps[n]), to) for n, to in zip(numbers, conversions, strict=True))
-    return Found(generic, fma, number, swap, groups, *((b, a) if swap else (a, b)), c)
+    maps, conversions = linalg.indexing_maps(generic), (*match.conversions, "")
+    a, b, c = (
+        Operand(generic.operands[n], places_of(maps[n]), to) for n, to in zip(match.numbers, conversions, strict=True)
+    )
+    return Found(generic, match.fma, number_of(match.step), swap, groups, *((b, a) if swap else (a, b)), c)
 
 
 def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:
@@ -84,44 +93,6 @@ def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:
     found = tuple(linalg.linear(e) for e in map_.results)
     assert None not in found
     return found  # type: ignore[return-value]
-
-
-def _match(generic: ir.Operation) -> tuple[Fma, int, tuple[int, int, int], tuple[str, ...]] | None:
-    """Return the operator and the number of its operation, the operand numbers of A, B, C and their conversions.
-
-    None if the body is anything but [rounds] numc.fma, yield.
-    """
-    if not all(isinstance(operand.type, ir.MemRefType) for operand in generic.operands):
-        return None
-    if "reduction" not in linalg.iterator_types(generic):
-        return None
-    ops = [op.operation for op in linalg.body(generic).operations]
-    fmas = [op for op in ops if op.name == "numc.fma"]
-    if len(fmas) != 1 or any(op.name not in ("numc.round", "numc.fma", "linalg.yield") for op in ops):
-        return None
-    if len(ops[-1].operands) != 1 or ops[-1].operands[0] != fmas[0].results[0]:
-        return None
-    fma = fma_of(fmas[0])
-    arguments, conversions = [], []
-    for value, expected in zip(fmas[0].operands, (fma.a, fma.b, None), strict=True):
-        # No rounding can stand for a conversion to groups, which depends on more than one value.
-        conversions.append("" if isinstance(value.owner, ir.Block) else str(expected))
-        while not isinstance(value.owner, ir.Block):
-            if (
-                draws(value.owner)
-                or value.owner.name != "numc.round"
-                or ir.StringAttr(value.owner.attributes["to"]).value != str(expected)
-            ):
-                return None
-            value = value.owner.operands[0]
-        if ir.BlockArgument(value).owner != linalg.body(generic):
-            return None
-        arguments.append(ir.BlockArgument(value).arg_number)
-    a, b, c = arguments
-    inputs = linalg.input_count(generic)
-    if a >= inputs or b >= inputs or c < inputs or len(generic.operands) != inputs + 1:
-        return None
-    return fma, number_of(fmas[0]), (a, b, c), tuple(conversions)
 
 
 def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, Shape] | None:
@@ -187,3 +158,33 @@ def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
         for n, (coefficients, start) in enumerate(operand.places)
         if list(coefficients.values()) == [1] and start == 0 and not kind.is_dynamic_dim(n)
     }
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """What a contraction is: the attribute ``numc.contraction``.
+
+    id: its number in the program, -1 for a phase of one (skip_zeros.py). layer, role: as policies name them. batch,
+    rows, lanes, k: the linalg dimensions of each kind; sizes: of all dimensions, -1 where it is not known. phases:
+    another branch computes it by phases, where nobody watches.
+    """
+
+    id: int
+    layer: str
+    operator: str
+    role: str
+    swap: bool
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    lanes: tuple[int, ...]
+    k: tuple[int, ...]
+    sizes: tuple[int, ...]
+    phases: bool
+
+
+def described(found: Found, id_: int, layer: str, role: str, *, phases: bool) -> Contraction:
+    """The description of a contraction that was found in the IR."""
+    shape, sizes = found.shape, sizes_of(found)
+    every = tuple(sizes.get(d, -1) for d in range(len(shape.order)))
+    groups = tuple(shape.batch), tuple(shape.rows), tuple(shape.lanes), tuple(shape.k)
+    return Contraction(id_, layer, str(found.fma), role, found.swap, *groups, every, phases)

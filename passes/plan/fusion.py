@@ -1,22 +1,23 @@
-"""What stands around a contraction and can run in its kernel: the fill of its output, the reader of its result."""
+"""What can run in the kernel of a contraction: what fills its accumulators, and the reader of its result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.kernels.builder import Code
-from numc.passes.plan.vector_body import Emit, constant, vector_body
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.tasks.interface import Emit
+from numc.passes.plan.vector_body import constant, vector_body
 
 VIEWS = ("memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """An elementwise operation: its memref operands and its output with their indexing maps, and its body on lanes.
+class Elementwise:
+    """An elementwise operation beside a contraction: memref operands and output with their indexing maps, and its body.
 
     arguments: what each argument of the body is: the lanes of an operand (its number), a constant, or the result of the
     contraction (None).
@@ -28,12 +29,30 @@ class Neighbour:
     body: Emit
     arguments: tuple[int | float | None, ...]
 
-    def emit(self, code: Code, lanes: list[str], result: str = "") -> str:
-        """Append the body, given the lanes of the operands and of the contraction's result."""
-        return self.body(
-            code,
-            [result if a is None else lanes[a] if isinstance(a, int) else code.f32(a) for a in self.arguments],
-        )
+    def prologue(self, code: Code, operands: Sequence[Value]) -> Value:
+        """Append the body, given the lanes of the operands; returns the initial accumulators."""
+        return self.body(code, [self._argument(code, a, operands) for a in self.arguments])
+
+    def epilogue(self, code: Code, operands: Sequence[Value], result: Value) -> Value:
+        """The same, given also the lanes of the contraction's result."""
+        return self.body(code, [result if a is None else self._argument(code, a, operands) for a in self.arguments])
+
+    def _argument(self, code: Code, which: int | float | None, operands: Sequence[Value]) -> Value:
+        assert which is not None
+        return operands[which] if isinstance(which, int) else code.f32(which)
+
+    @property
+    def text(self) -> str:
+        """The names of its operations, for the reader of a plan."""
+        if self.op.name == "memref.copy":
+            return "copy"
+        *inner, end = [op.operation for op in linalg.body(self.op).operations]
+        if inner:
+            return ", ".join(op.name for op in inner)
+        (value,) = end.operands
+        is_argument = isinstance(value.owner, ir.Block)
+        found = self.arguments[ir.BlockArgument(value).arg_number] if is_argument else constant(value)
+        return f"fill with {found}" if isinstance(found, float) else "copy"
 
 
 def root(value: ir.Value) -> ir.Value:
@@ -43,7 +62,7 @@ def root(value: ir.Value) -> ir.Value:
     return value
 
 
-def producer(generic: ir.Operation, buffer: ir.Value) -> Neighbour | None:
+def producer(generic: ir.Operation, buffer: ir.Value) -> Elementwise | None:
     """The operation that fills `buffer` right before `generic`, reads nothing of it, and can move next to it."""
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
@@ -62,8 +81,8 @@ def producer(generic: ir.Operation, buffer: ir.Value) -> Neighbour | None:
 
 
 def consumer(
-    generic: ir.Operation, buffer: ir.Value, first: Neighbour | None, others: Iterable[ir.Value]
-) -> Neighbour | None:
+    generic: ir.Operation, buffer: ir.Value, first: Elementwise | None, others: Iterable[ir.Value]
+) -> Elementwise | None:
     """The elementwise operation that alone reads the result in `buffer`, if the contraction can move down to it.
 
     `first` is the producer that moves with the contraction; `others`: what the contraction will read as well.
@@ -96,15 +115,15 @@ def consumer(
     return None
 
 
-def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
-    """`op` as a neighbour of the contraction that owns `buffer`, if its loops are parallel and its body simple."""
+def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Elementwise | None:
+    """`op` beside the contraction that owns `buffer`, if its loops are parallel and its body simple."""
     if op.name == "memref.copy":
         source, target = op.operands
         identity = ir.AffineMap.get_identity(ir.MemRefType(target.type).rank)
-        return Neighbour(op, ((source, identity),), (target, identity), lambda _, lanes: lanes[0], (0,))
+        return Elementwise(op, ((source, identity),), (target, identity), _same, (0,))
     inputs = linalg.input_count(op)
     body, maps = vector_body(op), linalg.indexing_maps(op)
-    if body is None or len(op.operands) != inputs + 1 or "reduction" in linalg.iterator_types(op):
+    if body is None or len(op.operands) != inputs + 1 or linalg.reduces(op):
         return None
     output = (op.operands[inputs], maps[inputs])
     reads_output = any(True for _ in linalg.body(op).arguments[inputs].uses)
@@ -124,7 +143,7 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Neighbour | None:
             arguments.append(number)
         else:
             return None
-    return Neighbour(op, tuple(operands), output, body, (*arguments, 0.0))
+    return Elementwise(op, tuple(operands), output, body, (*arguments, 0.0))
 
 
 def before(op: ir.Operation) -> list[ir.Operation]:
@@ -168,3 +187,24 @@ def written(op: ir.Operation) -> set[ir.Value]:
             memrefs = memrefs[1:]
         written |= {root(value) for value in memrefs}
     return written
+
+
+def prologue_of(first: Elementwise | None) -> tuple[Emit, int]:
+    """The initial accumulators, with the number of values they are made from: by default what the output holds."""
+    return (_same, 1) if first is None else (first.prologue, len(first.operands))
+
+
+def epilogue_of(last: Elementwise | None) -> tuple[Emit, int]:
+    """The results, with the number of values they are made from, of which the first are the accumulators."""
+    if last is None:
+        return _same, 1
+    return lambda code, values: last.epilogue(code, values[1:], values[0]), 1 + len(last.operands)
+
+
+def _same(_: Code, values: Sequence[Value]) -> Value:
+    return values[0]
+
+
+def text_of(edge: Elementwise | None) -> str:
+    """What a prologue or an epilogue computes, for the reader of a plan."""
+    return "none" if edge is None else edge.text

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.dialect import conversion_of, draws
-from numc.passes.kernels.builder import Code
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.tasks.interface import Emit
 from numc.passes.kernels.values.rounding import emit_round
-
-Emit = Callable[[Code, list[str]], str]
 
 _BINARY = {
     f"arith.{name}": name for name in ("addf", "subf", "mulf", "divf", "maximumf", "minimumf", "maxnumf", "minnumf")
@@ -29,10 +28,10 @@ def constant(value: ir.Value) -> float | None:
 
 
 def vector_body(generic: ir.Operation) -> Emit | None:
-    """Return what appends the body of `generic` to a Code, given the lanes of its arguments; None if it cannot.
+    """Return what appends the body of `generic` to a Code, given the lanes of its arguments; None if nothing can.
 
-    Operations on f32 that are one instruction, and numc.round unless it draws by its element, can be on lanes; the body
-    must yield one f32.
+    Operations on f32 that are one instruction can be on lanes, and so can numc.round unless it draws random bits by its
+    element. The body must yield one f32.
     """
     block = linalg.body(generic)
     ops = [op.operation for op in block.operations]
@@ -50,10 +49,10 @@ def vector_body(generic: ir.Operation) -> Emit | None:
     if ops[-1].operands[0] not in inside and constant(ops[-1].operands[0]) is None:
         return None
 
-    def emit(code: Code, arguments: list[str]) -> str:
-        names: dict[ir.Value, str] = dict(zip(block.arguments, arguments, strict=True))
+    def emit(code: Code, arguments: Sequence[Value]) -> Value:
+        names: dict[ir.Value, Value] = dict(zip(block.arguments, arguments, strict=True))
 
-        def lanes(value: ir.Value) -> str:
+        def lanes(value: ir.Value) -> Value:
             if value in names:
                 return names[value]
             number = constant(value)
@@ -68,14 +67,13 @@ def vector_body(generic: ir.Operation) -> Emit | None:
     return emit
 
 
-def _lane_op(code: Code, op: ir.Operation, operands: list[str]) -> str:
+def _lane_op(code: Code, op: ir.Operation, operands: list[Value]) -> Value:
     if op.name == "numc.round":
         return emit_round(code, operands[0], conversion_of(op))
     if op.name == "arith.cmpf":
-        predicate = _PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
-        return code.compare(predicate, operands[0], operands[1], "f32")
+        return code.compare(_PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value], *operands)
     if op.name == "arith.select":
-        return code.select(operands[0], operands[1], operands[2], str(op.results[0].type))
+        return code.select(*operands)
     if op.name in _UNARY:
-        return code.op(f"{op.name} {operands[0]} : {code.ty('f32')}")
+        return code.unary(op.name, *operands)
     return code.binary(_BINARY[op.name], *operands)

@@ -1,34 +1,44 @@
-"""Weights that a contraction reads in packed form: packed once, when the program is built."""
+"""Weights that a contraction reads in packed form: packed once, when the program is built.
+
+A packed weight is an argument of @main of its own; its attribute ``numc.packing`` says how it is made.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch_mlir import ir
 
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
+from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_group_conversion
+from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arithmetic.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
-from numc.passes.kernels.micro_kernel import Kernel
-from numc.passes.kernels.packing.layout import Layout, layout, packed, packed_groups
+from numc.passes import facts, linalg
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.pack_arrays import packed, packed_groups
+from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, static_sizes
+
+#: The attributes of arguments: a weight's name; how a packed weight is made; that a weight is used in packed form only.
+WEIGHT, PACKING, EMPTY = "numc.weight", "numc.packing", "numc.empty"
 
 Directions = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How a weight, an argument of main by its number, is packed.
+    """How a weight, an argument of @main by its number, is packed.
 
-    start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. dims: the sizes of
-    the contraction's dimensions, as far as the weight knows them. conversion: what its values need first, or nothing.
-    groups: the conversion that follows, if its format has groups; what it depends on is the largest value of the whole
-    operand, at `origin` and along `whole`.
-    format: what they are in then.
+    start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. conversion: what
+    its values need first, or nothing. groups: the conversion that follows, if its format has groups; what that depends
+    on is the largest value of the operand, which is at `origin` and along `operand`. stored: what the values are in
+    then. Conversions are texts, as in a policy.
     """
 
     weight: int
@@ -36,19 +46,12 @@ class Packing:
     batch: Directions
     across: Directions
     k: Directions
-    dims: dict[int, int]
     layout: Layout
     conversion: str
-    groups: GroupConversion | None
+    groups: str
     origin: int
-    whole: Directions
-    format: Format | GroupFormat
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal keys mean equal packed weights."""
-        places = self.start, self.batch, self.across, self.k, self.origin, self.whole
-        return self.weight, *places, self.layout, self.conversion, self.groups
+    operand: Directions
+    stored: str
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -56,20 +59,31 @@ class Packing:
         batch, across, k = (math.prod(size for size, _ in d) for d in (self.batch, self.across, self.k))
         return batch, across, k
 
+    @property
+    def words(self) -> int:
+        """The size of the packed weight, in f32 numbers."""
+        return self.layout.words(*self.shape)
+
+    @property
+    def format(self) -> Format | GroupFormat:
+        """The format of the packed values."""
+        return parse_any_conversion(self.stored).format
+
     def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Pack `weight`, converted already, but to groups."""
+        """Pack `weight`, whose values are converted already, except to groups."""
         flat = weight.reshape(-1)
         values = flat[_indices(self.start, (*self.batch, *self.across, *self.k))]
-        if self.groups is None:
+        if not self.groups:
             return packed(values.reshape(self.shape), self.layout)
+        groups = parse_group_conversion(self.groups)
         rows = values.reshape(-1, self.shape[2])
         largest: np.float32 | npt.NDArray[np.float32]
-        if self.groups.channel:
-            largest = np.array([largest_magnitude(row, self.groups.format) for row in rows], np.float32)
+        if groups.channel:
+            largest = np.array([largest_magnitude(row, groups.format) for row in rows], np.float32)
         else:
-            largest = largest_magnitude(flat[_indices(self.origin, self.whole)], self.groups.format)
-        operand = convert_operand(rows, self.groups, largest)
-        chunks = magnitude_chunks(operand.values, self.groups, largest, self.layout.parts)  # of bfp
+            largest = largest_magnitude(flat[_indices(self.origin, self.operand)], groups.format)
+        operand = convert_operand(rows, groups, largest)
+        chunks = magnitude_chunks(operand.values, groups, largest, self.layout.parts)  # of bfp
         return packed_groups(operand, chunks, self.shape, self.layout, largest)
 
 
@@ -80,34 +94,81 @@ def _indices(start: int, directions: Iterable[tuple[int, int]]) -> npt.NDArray[n
     return index
 
 
-def packing_of(
-    weight: int, operand: Operand, found: Found, across: list[int], kernel: Kernel, side: str
-) -> Packing | None:
-    """How a view of a weight is packed for one side of a kernel, if its sizes and strides are known."""
+def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing | None:
+    """How the operand of one side of a kernel, a view of a weight, is packed, if its sizes and strides are known."""
+    operand, across = (found.rows, found.shape.rows) if side == "rows" else (found.lanes, found.shape.lanes)
     kind = ir.MemRefType(operand.value.type)
     strides_of_view, start = kind.get_strides_and_offset()
     sizes = static_sizes(operand, kind)
-    batch = [d for d in found.shape.batch if d in operand.dims()]
+    batch = packed_batch(found, operand)
     dims = (*batch, *across, *found.shape.k)
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     if any(d not in sizes for d in dims) or dynamic in (*strides_of_view, start):
         return None
-    origin, whole = start, tuple(zip(kind.shape, strides_of_view, strict=True))
+    origin, of_operand = start, tuple(zip(kind.shape, strides_of_view, strict=True))
     strides = dict.fromkeys(dims, 0)
     for (coefficients, constant), stride in zip(operand.places, strides_of_view, strict=True):
         start += constant * stride
         for d, factor in coefficients.items():
             strides[d] += factor * stride
 
-    def directions(group: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    def directions(group: Iterable[int]) -> Directions:
         return tuple((sizes[d], strides[d]) for d in group)
 
-    places = directions(batch), directions(across), directions(found.shape.k)
-    if layout(kernel, side).channel and math.prod(size for size, _ in places[0]) != 1:
-        return None  # one list of channels is what a packed weight has
+    places, to = (directions(batch), directions(across), directions(found.shape.k)), layout(kernel, side)
+    if to.channel and math.prod(size for size, _ in places[0]) != 1:
+        return None  # a packed weight has one list of channels
     groups = None if kernel.fma.groups is None else kernel.groups_of(side)
     if groups is not None and groups.noise is not None:
-        return None  # drawn anew in every execution
-    fmt = kernel.conversion(side).format if groups is None else groups.format
-    to = layout(kernel, side)
-    return Packing(weight, start, *places, sizes, to, operand.conversion, groups, origin, whole, fmt)
+        return None  # random bits are drawn anew in every execution
+    stored = str(kernel.conversion(side) if groups is None else groups)
+    text = "" if groups is None else str(groups)
+    return Packing(weight, start, *places, to, operand.conversion, text, origin, of_operand, stored)
+
+
+def packed_batch(found: Found, operand: Operand) -> list[int]:
+    """The batch dimensions along which an operand differs: its packed form has them in this order."""
+    return [d for d in found.shape.batch if d in operand.dims()]
+
+
+def weights_of(module: ir.Operation) -> dict[ir.Value, int]:
+    """The arguments of @main whose values are known when the program is built, with their numbers."""
+    numbers = facts.of_arguments(module, WEIGHT)
+    arguments = linalg.main(module).regions[0].blocks[0].arguments if numbers else []
+    return {arguments[n]: n for n in numbers}
+
+
+def packings_of(module: ir.Operation) -> dict[int, Packing]:
+    """How the packed weights among the arguments of @main are made, by the numbers of the arguments."""
+    listed = facts.of_arguments(module, PACKING)
+    return {n: records.of_data(Packing, data, f"{PACKING} of argument {n}") for n, data in listed.items()}
+
+
+def empty_weights_of(module: ir.Operation) -> list[int]:
+    """The numbers of the weights among the arguments of @main that nothing reads but in packed form: they are empty."""
+    return list(facts.of_arguments(module, EMPTY))
+
+
+class PackedWeights:
+    """The packed arguments that are added to @main, one for each packing."""
+
+    def __init__(self, module: ir.Operation) -> None:
+        self._module = module
+        self._known: dict[Packing, ir.Value] = {}
+        self._added: dict[int, Any] = {}
+
+    def argument(self, packing: Packing) -> ir.Value:
+        """The argument that holds a weight in this packing."""
+        if packing not in self._known:
+            main = linalg.main(self._module)
+            block = main.regions[0].blocks[0]
+            kind = ir.MemRefType.get([packing.words], ir.F32Type.get())
+            self._known[packing] = block.add_argument(kind, ir.Location.unknown())
+            self._added[len(block.arguments) - 1] = records.data_of(packing)
+        return self._known[packing]
+
+    def finish(self) -> None:
+        """Write the types and the packings of the new arguments into @main."""
+        if self._added:
+            linalg.retype(linalg.main(self._module))
+            facts.put_arguments(self._module, PACKING, self._added)

@@ -8,7 +8,7 @@ from numc.passes import linalg
 
 
 def drop_unused_results(module: ir.Operation) -> None:
-    """Rewrite `module`, linalg on tensors, in place."""
+    """Let linalg.generic operations stop computing results that nobody reads."""
     with module.context, ir.Location.unknown():
         for generic in linalg.operations(module, "linalg.generic"):
             kept = [n for n in range(len(generic.results)) if not _dead(generic, n)]

@@ -7,11 +7,11 @@ Stochastic roundings stay, as each execution draws anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import count
 
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 from numc.passes.dialect import draws
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
@@ -19,20 +19,17 @@ _COMPUTING = ("linalg.generic", "tensor.insert_slice", "tensor.concat")
 _HELPERS = ("arith.constant", "tensor.empty")
 
 
-@dataclass(frozen=True)
-class Folded:
-    """What was moved: a module whose ``@main`` takes the weights at the positions `arguments` of the model's ``@main``.
+def fold_constants(module: ir.Operation, fold: bool) -> None:
+    """Move operations that depend on weights alone to the time when a program is written.
 
-    Its results are new arguments of the model's ``@main``, at the positions `results`.
+    fold: whether to do it, as a program that computes them has to run here.
+    The module's `numc.constants` are the text of a module that computes them, its lines, and the numbers of the
+    arguments of the model's @main that its @main takes. Its results are new arguments of the model's @main: weights,
+    whose `numc.folded` is the number of the result.
     """
-
-    module: ir.Module
-    arguments: tuple[int, ...]
-    results: tuple[int, ...]
-
-
-def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | None:
-    """Rewrite `module`, linalg on tensors, in place; returns None if there is nothing to fold."""
+    weights = facts.of_arguments(module, "numc.weight")
+    if not fold or not weights:
+        return
     main = linalg.main(module)
     block = main.regions[0].blocks[0]
     views: set[ir.Value] = {block.arguments[n] for n in weights}
@@ -54,7 +51,7 @@ def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | No
     moved = set(computed.values())
     leaving = [v for v in computed if any(_in_block(u.owner.operation, block) not in moved for u in v.uses)]
     if not leaving:
-        return None
+        return
     with module.context, ir.Location.unknown():
         prologue, arguments = _prologue(block, leaving)
         first = len(block.arguments)
@@ -64,7 +61,12 @@ def fold_constants(module: ir.Operation, weights: frozenset[int]) -> Folded | No
             if op in moved and all(linalg.is_unused(r) for r in op.results):
                 op.erase()
         linalg.retype(main)
-    return Folded(prologue, arguments, tuple(range(first, len(block.arguments))))
+    facts.put(module, "numc.constants", {"arguments": list(arguments), "module": str(prologue).splitlines()})
+    taken = set(weights.values())
+    names = (name for name in map("folded_{}".format, count()) if name not in taken)
+    results = range(first, len(block.arguments))
+    facts.put_arguments(module, "numc.weight", weights | dict(zip(results, names, strict=False)))
+    facts.put_arguments(module, "numc.folded", {place: number for number, place in enumerate(results)})
 
 
 def _draws(op: ir.Operation) -> bool:

@@ -24,7 +24,7 @@ _MOST_CHEAP_OPS = 2
 
 
 def fuse_elementwise(module: ir.Operation) -> None:
-    """Rewrite `module`, linalg on tensors, in place."""
+    """Make chains of elementwise operations one loop, and let readers of permuting copies read the original."""
     with module.context, ir.Location.unknown():
         for generic in list(linalg.operations(module, "linalg.generic")):
             consumer = _with_numbers(generic)
@@ -99,7 +99,7 @@ def _producer(value: ir.Value) -> ir.Operation | None:
     if isinstance(value.owner, ir.Block) or value.owner.name != "linalg.generic":
         return None
     op: ir.Operation = value.owner.operation
-    if len(op.results) != 1 or "reduction" in linalg.iterator_types(op):
+    if len(op.results) != 1 or linalg.reduces(op):
         return None
     inputs = linalg.input_count(op)
     if not linalg.is_unused(linalg.body(op).arguments[inputs]) or not linalg.indexing_maps(op)[inputs].is_permutation:
@@ -117,7 +117,7 @@ def _wanted(producer: ir.Operation) -> bool:
             return False
         if linalg.contracts(user) and (computes or not _permutes(producer)):
             return False
-        if _cost(producer) > _MOST_CHEAP_OPS and "reduction" in linalg.iterator_types(user):
+        if _cost(producer) > _MOST_CHEAP_OPS and linalg.reduces(user):
             return False
         readers.setdefault(user, set()).add(linalg.indexing_maps(user)[use.operand_number])
     if not computes:

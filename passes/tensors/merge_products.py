@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.groups import shares_tensor
 from numc.passes import linalg
 from numc.passes.dialect import fma_of
 
@@ -34,7 +33,7 @@ class _Slice:
 
 
 def merge_products(module: ir.Operation) -> None:
-    """Rewrite `module`, linalg on tensors, in place."""
+    """Make contractions of one operand with adjacent slices of another one contraction over all of the slices."""
     groups: dict[tuple[object, ...], list[_Slice]] = {}
     with module.context:
         for generic in linalg.operations(module, "linalg.generic"):
@@ -85,7 +84,7 @@ def _find(generic: ir.Operation) -> _Slice | None:
 
 def _shares(op: ir.Operation) -> bool:
     group = fma_of(op).group
-    return group is not None and shares_tensor(group)
+    return group is not None and group.shares_tensor
 
 
 def _dims(map_: ir.AffineMap) -> list[set[int]]:

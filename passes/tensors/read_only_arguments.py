@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts
+
+_WRITABLE = "bufferization.writable"
 
 
-def read_only_arguments(module: ir.Operation, updated: Collection[int] = ()) -> None:
-    """Mark every tensor argument of every function ``bufferization.writable = false``, in place.
-
-    updated: the numbers of main's arguments that may be overwritten.
-    """
+def read_only_arguments(module: ir.Operation) -> None:
+    """Forbid bufferization to write into arguments, those of @main that updates may overwrite excepted."""
     with module.context:
-        main = linalg.main(module)
+        updated = facts.of_arguments(module, "numc.updates")
         for op in module.regions[0].blocks[0].operations:
             if op.operation.name != "func.func":
                 continue
-            kind = ir.FunctionType(ir.TypeAttr(op.operation.attributes["function_type"]).value)
-            marks = [ir.DictAttr.get({})] * len(kind.inputs)
-            for number, argument in enumerate(kind.inputs):
+            inputs = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+            is_main = ir.StringAttr(op.attributes["sym_name"]).value == "main"
+            marks = list(ir.ArrayAttr(op.attributes["arg_attrs"])) if "arg_attrs" in op.attributes else []
+            marks = [ir.DictAttr(mark) for mark in marks] or [ir.DictAttr.get({})] * len(inputs)
+            for number, argument in enumerate(inputs):
                 if isinstance(argument, ir.RankedTensorType):
-                    writable = op.operation == main and number in updated
-                    marks[number] = ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(writable)})
+                    writable = ir.BoolAttr.get(is_main and number in updated)
+                    kept = {named.name: named.attr for named in marks[number]}
+                    marks[number] = ir.DictAttr.get({**kept, _WRITABLE: writable})
             op.operation.attributes["arg_attrs"] = ir.ArrayAttr.get(marks)

@@ -13,7 +13,7 @@ from numc.passes.dialect import draws
 
 
 def separate_buffers(module: ir.Operation) -> None:
-    """Rewrite `module` in place."""
+    """Give every operation that writes into an empty or filled tensor one of its own, made right before it."""
     for op in reversed(list(linalg.operations(module))):  # users first: a clone of a fill needs an empty of its own
         if not _is_fresh(op):
             continue

@@ -45,7 +45,7 @@ _MINUS_ZERO = -(1 << 31)
 
 
 def skip_zeros(module: ir.Operation) -> None:
-    """Rewrite `module`, linalg on tensors with explicit arithmetic, in place."""
+    """Let contractions of operands with zeros between their elements leave out the products with those zeros."""
     with module.context, ir.Location.unknown():
         for generic in linalg.operations(module, "linalg.generic"):
             spread = find(generic)
@@ -60,8 +60,7 @@ def _out_dims(spread: Spread) -> dict[int, Axis]:
 
 def _starts_in_format(spread: Spread) -> bool:
     to, start = str(spread.fma.acc), spread.generic.operands[2]
-    is_zero = "0.000000e+00 : f32" in (linalg.filled_with(start), str(linalg.splat(start)))
-    return to == "fp32" or is_zero or tensor_is_in(start, to)
+    return to == "fp32" or linalg.is_zero(start) or tensor_is_in(start, to)
 
 
 def _is_uniform(value: ir.Value, dims: dict[int, Axis]) -> bool:
@@ -71,7 +70,7 @@ def _is_uniform(value: ir.Value, dims: dict[int, Axis]) -> bool:
     op = value.owner.operation
     if op.name == "tensor.empty" or linalg.splat(value) is not None:
         return True
-    if op.name != "linalg.generic" or len(op.results) != 1 or "reduction" in linalg.iterator_types(op):
+    if op.name != "linalg.generic" or len(op.results) != 1 or linalg.reduces(op):
         return False
     if any(inner.name == "linalg.index" or draws(inner) for inner in linalg.operations(op)):
         return False
@@ -277,7 +276,7 @@ def _filled(number: ir.Attribute, room: ir.Value) -> ir.Value:
     value = arith.ConstantOp(number.type, number).result
     rank = ir.RankedTensorType(room.type).rank
     maps = [ir.AffineMap.get(rank, 0, []), ir.AffineMap.get_identity(rank)]
-    return _generic([value], room, maps, ["parallel"] * rank, lambda x, _: x)
+    return linalg.generic([value], room, maps, ["parallel"] * rank, lambda x, _: x)
 
 
 def _zero() -> ir.Attribute:
@@ -285,7 +284,8 @@ def _zero() -> ir.Attribute:
 
 
 def _like(op: ir.Operation, operands: list[ir.Value], maps: list[ir.AffineMap]) -> ir.Value:
-    """The result of a linalg.generic with the body of `op` at the insertion point."""
+    """The result of a linalg.generic with the body, the loops and the layer of `op` at the insertion point."""
+    kept = {name: op.attributes[name] for name in ("iterator_types", "numc.layer") if name in op.attributes}
     kinds = [a.type for a in linalg.body(op).arguments]
     new = ir.Operation.create(
         "linalg.generic",
@@ -293,8 +293,8 @@ def _like(op: ir.Operation, operands: list[ir.Value], maps: list[ir.AffineMap]) 
         operands=operands,
         attributes={
             "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-            "iterator_types": op.attributes["iterator_types"],
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands) - 1, 1]),
+            **kept,
         },
         regions=1,
         loc=op.location,
@@ -358,30 +358,4 @@ def _reduced(value: ir.Value, start: ir.Value, body: Callable[[ir.Value, ir.Valu
     """All elements of a tensor, one after the other, into a tensor without dimensions."""
     rank = ir.RankedTensorType(value.type).rank
     maps = [ir.AffineMap.get_identity(rank), ir.AffineMap.get(rank, 0, [])]
-    return _generic([value], start, maps, ["reduction"] * rank, body)
-
-
-def _generic(
-    inputs: list[ir.Value],
-    start: ir.Value,
-    maps: list[ir.AffineMap],
-    kinds: list[str],
-    body: Callable[[ir.Value, ir.Value], ir.Value],
-) -> ir.Value:
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    new = ir.Operation.create(
-        "linalg.generic",
-        results=[start.type],
-        operands=[*inputs, start],
-        attributes={
-            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-            "iterator_types": ir.ArrayAttr.get(iterators),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
-        },
-        regions=1,
-    )
-    taken = [getattr(v.type, "element_type", v.type) for v in (*inputs, start)]
-    block = new.regions[0].blocks.append(*taken, arg_locs=[ir.Location.unknown()] * len(taken))
-    with ir.InsertionPoint(block):
-        ir.Operation.create("linalg.yield", operands=[body(*block.arguments)])
-    return new.results[0]
+    return linalg.generic([value], start, maps, ["reduction"] * rank, body)

@@ -5,27 +5,26 @@ A training step's optimizer gives every weight and momentum anew: in memory of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 
 # What may follow the copies of returned arguments.
 _ENDS = frozenset({"memref.alloc", "memref.copy", "memref.dealloc", "func.return"})
 
 
-def update_in_place(module: ir.Operation, updates: Mapping[int, int]) -> None:
-    """Let the operation that makes a result write into the argument of `updates`, if it wrote into an empty tensor.
+def update_in_place(module: ir.Operation) -> None:
+    """Let an operation that makes the new value of an argument write into it, if it would write into an empty tensor.
 
-    The argument is marked as writable (read_only_arguments.py): one-shot-bufferize takes another buffer where somebody
-    still reads the old value.
+    `numc.updates` of an argument is the number of the result that is its new value. The argument is marked as writable
+    (read_only_arguments.py): one-shot-bufferize takes another buffer where somebody still reads the old value.
     """
+    updates = facts.of_arguments(module, "numc.updates")
     if not updates:
         return
     main = linalg.main(module).regions[0].blocks[0]
     returned = list(main.operations)[-1].operation.operands
-    for result, number in updates.items():
+    for number, result in updates.items():
         value, argument = returned[result], main.arguments[number]
         maker = linalg.maker(value)
         if maker is None or maker.name != "linalg.generic" or value.type != argument.type:
@@ -36,8 +35,9 @@ def update_in_place(module: ir.Operation, updates: Mapping[int, int]) -> None:
             maker.operands[place] = argument
 
 
-def return_updated(module: ir.Operation, updates: Mapping[int, int]) -> None:
-    """Return the arguments themselves that became results: after bufferization main returns copies of them."""
+def return_updated(module: ir.Operation) -> None:
+    """Return the arguments that hold results: after bufferization @main returns copies of them."""
+    updates = facts.of_arguments(module, "numc.updates")
     if not updates:
         return
     main = linalg.main(module).regions[0].blocks[0]
@@ -48,7 +48,7 @@ def return_updated(module: ir.Operation, updates: Mapping[int, int]) -> None:
         if copy.name != "memref.copy":
             continue
         source, made = copy.operands
-        for result, number in updates.items():
+        for number, result in updates.items():
             if end.operands[result] == made and source == main.arguments[number]:
                 end.operands[result] = source
                 if [use.owner.operation for use in made.uses] == [copy]:

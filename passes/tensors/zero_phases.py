@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS, Fma
 from numc.passes import linalg
-from numc.passes.dialect import fma_of
+from numc.passes.dialect import contracted
 
 # Every phase is code of its own, and the fewer outputs it has, the worse they fill vectors.
 _MOST_PHASES = 32
@@ -138,17 +138,11 @@ class Spread:
 
 def find(generic: ir.Operation) -> Spread | None:
     """The phases of a linalg.generic on tensors, if it is a contraction of a spread operand in a fitting operator."""
-    if not linalg.contracts(generic) or len(generic.operands) != 3 or len(generic.results) != 1:
+    found = contracted(generic)
+    if found is None or sorted(found.numbers) != [0, 1, 2] or len(generic.results) != 1:
         return None
-    ops = [op.operation for op in linalg.body(generic).operations]
-    fmas = [op for op in ops if op.name == "numc.fma"]
-    if len(fmas) != 1 or any(op.name not in ("numc.round", "numc.fma", "linalg.yield") for op in ops):
-        return None
-    fma = fma_of(fmas[0])
+    fma = found.fma
     if fma.groups or fma.stochastic or fma.chunk is not None or fma.datapath not in SOFTWARE_DATAPATHS:
-        return None
-    sides = [_argument(value) for value in fmas[0].operands]
-    if sorted(sides) != [0, 1, 2] or sides[2] != 2 or ops[-1].operands[0] != fmas[0].results[0]:
         return None
     for number in (0, 1):
         insertion = inserted(generic.operands[number])
@@ -156,7 +150,7 @@ def find(generic: ir.Operation) -> Spread | None:
             continue
         axes = _axes(generic, number, insertion)
         if axes is not None and math.prod(axis.stride for axis in axes) <= _MOST_PHASES and _shares(generic, number):
-            limit = float(fma.singles[sides.index(1 - number)].format.max_finite)
+            limit = float(fma.singles[found.numbers.index(1 - number)].format.max_finite)
             return Spread(generic, number, insertion, axes, fma, limit)
     return None
 
@@ -172,13 +166,6 @@ def _shares(generic: ir.Operation, number: int) -> bool:
     )
     sizes, kinds = linalg.loop_sizes(generic), linalg.iterator_types(generic)
     return any(kinds[d] == "parallel" and sizes[d] != 1 for d in kernel - spread)
-
-
-def _argument(value: ir.Value) -> int:
-    """The argument of the body that `value` is, perhaps rounded."""
-    while not isinstance(value.owner, ir.Block):
-        value = value.owner.operands[0]
-    return int(ir.BlockArgument(value).arg_number)
 
 
 def inserted(value: ir.Value) -> Insertion | None:
@@ -205,13 +192,14 @@ def inserted(value: ir.Value) -> Insertion | None:
 def _padded(op: ir.Operation) -> Insertion | None:
     """A tensor.insert_slice into zeros."""
     source, into, *dynamic = op.operands
-    if linalg.filled_with(into) != "0.000000e+00 : f32":
+    fill = linalg.maker(into)
+    if fill is None or not linalg.fills_zero(fill):
         return None
     offsets, strides = _numbers(op, "static_offsets"), _numbers(op, "static_strides")
     unknown = ir.ShapedType.get_dynamic_size()
     if unknown in (*offsets, *strides) or ir.RankedTensorType(source.type).rank != len(offsets):
         return None
-    room = into.owner.operands[len(into.owner.operands) - 1]
+    room = fill.operands[len(fill.operands) - 1]
     if isinstance(room.owner, ir.Block) or room.owner.name != "tensor.empty":
         return None
     return Insertion(source, op.results[0], offsets, strides, tuple(dynamic), tuple(room.owner.operands))

@@ -1,10 +1,12 @@
-/* numc runtime: load a program file (code, weights, description) and run it. x86-64 Linux, no dependency but pthread.
+/* The numc runtime: loads program files, which hold machine code, weights and a description of both, and runs them.
+ * It needs x86-64 Linux and pthread.
  *
- * Loading a program maps its machine code into this process and running it executes that code: open only files you
- * trust. Every function may be called from several threads at once; one program may run in several threads at once.
+ * Loading a program maps its machine code into this process, and running it executes that code: open only files that
+ * you trust. All functions may be called from several threads at once, and one program may run in several threads at
+ * once.
  *
- * Functions that can fail take `char **error` (may be NULL). On failure *error is a one-line text to be released with
- * numc_string_free(); on success it is left as it was.
+ * Functions that can fail take `char **error`, which may be NULL. On failure *error is set to a text of one line, which
+ * the caller releases with numc_string_free(). On success *error is left unchanged.
  */
 #ifndef NUMC_H
 #define NUMC_H
@@ -24,7 +26,7 @@ extern "C" {
 typedef enum numc_dtype {
   NUMC_F32 = 0,
   NUMC_F64 = 1,
-  NUMC_I1 = 2, /* one byte, 0 or 1 */
+  NUMC_I1 = 2, /* one byte: 0 or 1 */
   NUMC_I8 = 3,
   NUMC_I16 = 4,
   NUMC_I32 = 5,
@@ -35,12 +37,12 @@ typedef enum numc_dtype {
 /* What numc_run and numc_object_call return. A positive value is the code that the program gave to numc_fail(). */
 enum { NUMC_OK = 0, NUMC_BAD_INPUT = -1, NUMC_OUT_OF_MEMORY = -2, NUMC_BAD_FREE = -3 };
 
-/* A dense row-major tensor. In inputs `data` is borrowed and `owner` ignored; numc_run fills outputs in, and
- * numc_tensor_release gives their memory back. An output whose `owner` is NULL is in the memory of an input: only programs
- * that were compiled to update inputs write into them. */
+/* A dense row-major tensor. Of an input, `data` is read during the run and `owner` is ignored. Outputs are filled in by
+ * numc_run, and numc_tensor_release frees their memory. An output whose `owner` is NULL lies in the memory of an input;
+ * only programs that were compiled to update inputs write into them. */
 typedef struct numc_tensor {
   void *data;
-  int32_t dtype; /* numc_dtype */
+  int32_t dtype; /* a numc_dtype */
   int32_t rank;
   int64_t dims[NUMC_MAX_RANK];
   void *owner;
@@ -49,27 +51,31 @@ typedef struct numc_tensor {
 typedef struct numc_program numc_program;
 typedef struct numc_object numc_object;
 
-/* Called on the thread that called numc_run, before (phase 0) and after (phase 1) every outermost parallel kernel whose
- * id is not negative. `context` is the kernel's captured operands, laid out as the compiler's manifest says. */
+/* Called on the thread that called numc_run, before (phase 0) and after (phase 1) every parallel kernel that is not
+ * inside of another one and whose id is not negative. `context` is what the tasks of the kernel read: for contractions
+ * the structure TaskContext of passes/kernels/abi.py. */
 typedef void (*numc_observer)(void *user, int64_t id, void *context, int32_t phase);
 
 NUMC_API const char *numc_version(void);
 NUMC_API void numc_string_free(char *text);
 
-/* Programs. A file is mapped, its weights are read on first use. load_memory borrows `bytes` until numc_program_free.
- * from_parts takes the `abi` section and the object code by copy and borrows the weights (in the order of the abi).
- * Weights in the bytes of their number format are expanded here, into memory of the program. */
+/* Loading a program; NULL on failure. numc_program_load maps a file, whose weights are read when they are first used.
+ * numc_program_load_memory uses `bytes` until numc_program_free. numc_program_from_parts copies the abi section and the
+ * object code, and uses the weights, in the order of the abi section, until numc_program_free. Weights that are stored
+ * in the bytes of their number format are expanded while loading, into memory of the program. */
 NUMC_API numc_program *numc_program_load(const char *path, char **error);
 NUMC_API numc_program *numc_program_load_memory(const void *bytes, size_t size, char **error);
 NUMC_API numc_program *numc_program_from_parts(const void *abi, size_t abi_size, const void *code, size_t code_size,
                                                const void *const *weights, size_t weight_count, char **error);
 NUMC_API void numc_program_free(numc_program *program);
 
-/* Expands one weight as loading does: `storage` is its record in the abi section, `count` that of the float32 numbers. */
+/* Expands one weight that is stored in the bytes of its number format, as loading does. `storage` is its record in the
+ * abi section, `count` the number of float32 numbers that it becomes. Returns NUMC_OK or NUMC_BAD_INPUT. */
 NUMC_API int32_t numc_expand(const void *storage, size_t storage_size, const void *stored, size_t stored_size,
                              float *out, size_t count, char **error);
 
-/* Description. A dimension of -1 is free: the caller of numc_run chooses it. An index out of range gives NULL or -1. */
+/* The inputs and outputs of a program. The caller of numc_run chooses the size of a dimension of -1. For an index out
+ * of range the result is NULL or -1. */
 NUMC_API int32_t numc_input_count(const numc_program *program);
 NUMC_API const char *numc_input_name(const numc_program *program, int32_t index);
 NUMC_API int32_t numc_input_dtype(const numc_program *program, int32_t index);
@@ -81,63 +87,81 @@ NUMC_API int32_t numc_output_dtype(const numc_program *program, int32_t index);
 NUMC_API int32_t numc_output_rank(const numc_program *program, int32_t index);
 NUMC_API const int64_t *numc_output_dims(const numc_program *program, int32_t index);
 
-/* Runs the program on numc_input_count inputs and fills numc_output_count outputs in. threads <= 0 means the
- * environment's NUMC_NUM_THREADS, else the CPUs this process may use. Returns NUMC_OK, or the outputs are untouched. */
+/* Runs the program on an array of numc_input_count inputs, and fills in an array of numc_output_count outputs. If
+ * `threads` is 0 or less, the number of threads is that of the environment variable NUMC_NUM_THREADS, else the number
+ * of processors that this process may use. Results do not depend on it. Returns NUMC_OK; otherwise the outputs are left
+ * unchanged. */
 NUMC_API int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                           char **error);
-/* The same with a seed for stochastic roundings (:srN): equal seeds draw equal bits, whatever ran before. numc_run takes
- * seed 0 and the number of runs of this program that were given no seed: every one of them draws anew. */
+/* The same with a seed for stochastic rounding (:srN): equal seeds give equal bits, whatever ran before. numc_run takes
+ * seed 0 and counts the runs of this program that were given no seed, so that each of them gets other random bits. */
 NUMC_API int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs,
                                  int32_t threads, uint64_t seed, char **error);
+/* Frees the memory of an output. */
 NUMC_API void numc_tensor_release(numc_tensor *tensor);
 
-/* Sets (or with NULL removes) the observer of the runs that start from now on. */
+/* Sets the observer of all runs that start from now on; NULL removes it. */
 NUMC_API void numc_set_observer(numc_program *program, numc_observer observer, void *user);
 
-/* One relocatable x86-64 ELF object without a container: load, look a defined symbol up, call a packed function
- * `void f(void **args)` under the runtime's thread pool and failure handling. */
+/* One relocatable x86-64 ELF object without a container: loading it, finding a symbol that it defines (NULL if there is
+ * none), and calling a function `void f(void **args)` of it as a run, with the thread pool and the handling of failures
+ * that programs have. */
 NUMC_API numc_object *numc_load_object(const void *bytes, size_t size, char **error);
 NUMC_API void *numc_object_symbol(const numc_object *object, const char *name);
 NUMC_API int32_t numc_object_call(const numc_object *object, void *function, void **args, int32_t threads,
                                   char **error);
 NUMC_API void numc_object_free(numc_object *object);
 
-/* Memory: 64-byte aligned, kept for reuse after numc_free (up to 1 GiB); numc_alloc gives NULL when there is none.
- * numc_trim hands what is kept for reuse back to the system. */
+/* Memory aligned to 64 bytes. After numc_free the runtime keeps it for reuse, up to 1 GiB. numc_alloc returns NULL if
+ * there is not enough. numc_trim gives the memory that is kept back to the system. */
 NUMC_API void *numc_alloc(size_t size);
 NUMC_API void numc_free(void *pointer);
 NUMC_API void numc_trim(void);
 
-/* Machine. Bit i of numc_cpu_features() is numc_feature_name(i) (NULL behind the last). numc_request_amx asks the
- * kernel for AMX tile data once per process and says whether this process may use it. */
+/* The processor. Bit i of numc_cpu_features() stands for the feature numc_feature_name(i), which is NULL behind the
+ * last one. numc_request_amx asks the operating system once for the use of AMX tiles, and returns whether this process
+ * may use them. numc_default_threads is the number of threads of a run that is not given one. */
 NUMC_API uint64_t numc_cpu_features(void);
 NUMC_API const char *numc_feature_name(int32_t bit);
 NUMC_API int32_t numc_request_amx(void);
 NUMC_API int32_t numc_default_threads(void);
 
-/* What generated code calls. */
+/* The functions below are for generated code and for the compiler. */
+
+/* Calls task(context, begin, end) for ranges that cover 0 to n - 1 once, on the threads of the run. An observer is
+ * called before and after if `id` is not negative. */
 NUMC_API void numc_parallel(void (*task)(void *context, int64_t begin, int64_t end), void *context, int64_t n,
                             int64_t id);
+/* Computes one contraction: makes what its tasks read from its description (structure Descriptor of
+ * passes/kernels/abi.py), and runs the tasks by numc_parallel. */
 NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t end), const int64_t *description,
                             int64_t id);
-/* The encoding of the largest magnitude of `rank` dimensions (sizes, then strides in elements); of the finite ones if
- * `finite`, else a NaN is larger than an infinity. 0 for none. */
+/* The largest magnitude in a tensor, as the bits of a float32; 0 for a tensor without elements. `sizes` holds `rank`
+ * sizes, then `rank` strides in elements. If `finite` is not 0, infinities and NaNs do not count; else a NaN is larger
+ * than an infinity. */
 NUMC_API int32_t numc_largest(const float *data, int64_t rank, const int64_t *sizes, int32_t finite);
-/* Adds up what an operand holds: numbers by floor(log2(abs(x))) from -149 to 127, zeros, infinities, NaNs, finite numbers
- * beyond `largest`; 281 counts. Its elements are at all sums of one offset of each of three tables of `counts` offsets, null
- * for 0, 1, 2, ...; each counts once. Not 0 if memory is short. */
-NUMC_API int32_t numc_count_values(const float *data, const int64_t *const *tables, const int64_t *counts, float largest,
-                                   int64_t *out);
-/* Binary32 FMAs in ascending order: `chains` sums of `depth` products each, from `start`. */
-NUMC_API void numc_fp32_chains(const float *a, const float *b, const float *start, int64_t chains, int64_t depth, float *out);
-/* Adds what a task counted, in words of `width` lanes (passes/kernels/datapaths/counting.py), to the 32 numbers of `counts`. */
+/* Counts the elements of an operand by exponent and by kind, and adds the counts to `out`, a structure ValueCounts of
+ * passes/kernels/abi.py (281 numbers); finite numbers beyond `largest` count as overflows. The elements are data[i + j
+ * + k] for all offsets i, j, k of three tables of `counts` offsets each, NULL for the table 0, 1, 2, ...; an element
+ * that several sums reach counts once. Returns 0, or -1 if memory is short. */
+NUMC_API int32_t numc_count_values(const float *data, const int64_t *const *tables, const int64_t *counts,
+                                   float largest, int64_t *out);
+/* Computes `chains` sums of `depth` products each, with binary32 FMAs in ascending order, beginning with `start`. */
+NUMC_API void numc_fp32_chains(const float *a, const float *b, const float *start, int64_t chains, int64_t depth,
+                               float *out);
+/* Adds the additions that a task counted in bit planes of `width` lanes (passes/kernels/datapaths/counting.py) to the
+ * 32 numbers of `counts`. */
 NUMC_API void numc_count(int64_t *counts, const uint32_t *words, int64_t width);
+/* Ends the run with this code. */
 NUMC_API void numc_fail(int32_t code) __attribute__((noreturn));
+/* Between these two calls subnormal operands and results are zero on this thread (FTZ and DAZ). */
 NUMC_API uint32_t numc_ftz_begin(void);
 NUMC_API void numc_ftz_end(uint32_t saved);
+/* The stream of random bits for one more execution of an operation, given its number in the program. */
 NUMC_API int64_t numc_stream(int64_t operation);
-/* Whether the run that calls this has an observer. */
+/* Whether the current run has an observer. */
 NUMC_API int32_t numc_watched(void);
+/* numc_underflow_end returns whether a result since numc_underflow_begin was tiny and inexact. */
 NUMC_API uint32_t numc_underflow_begin(void);
 NUMC_API int32_t numc_underflow_end(uint32_t saved);
 

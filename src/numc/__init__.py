@@ -4,26 +4,23 @@
     y = program(x)
     program.save("model.numc")
 
-The public names are loaded at first use: running a saved program imports neither MLIR nor ONNX.
+`__all__` lists the public names; each is described where it is defined. A name is imported when it is first used, so
+that running a saved program imports neither MLIR nor ONNX, and only the names for training import PyTorch.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from numc.compiler.arithmetic import reference as reference
     from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
-    from numc.compiler.arithmetic.groups import GROUP_FORMATS as group_formats  # noqa: F401, N811
+    from numc.compiler.arithmetic.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
     from numc.compiler.arithmetic.operators import FMAS as fmas  # noqa: F401, N811
     from numc.compiler.arithmetic.policy.presets import PRESETS as presets  # noqa: F401, N811
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
-    from numc.compiler.build import lower as lower
     from numc.compiler.compile import compile as compile
-    from numc.compiler.explain import explain as explain
+    from numc.compiler.lower import lower as lower
     from numc.compiler.pack import Packed as Packed
     from numc.compiler.pack import pack as pack
     from numc.compiler.pack import unpack as unpack
@@ -36,80 +33,64 @@ if TYPE_CHECKING:
     from numc.compiler.studies.comparison import Comparison as Comparison
     from numc.compiler.studies.cost import cost as cost
     from numc.compiler.studies.diff import diff as diff
+    from numc.compiler.studies.explain import explain as explain
     from numc.compiler.studies.observe.collect import collect_stats as collect_stats
     from numc.compiler.studies.observe.verify import verify as verify
+    from numc.compiler.studies.observe.verify_training import verify_training as verify_training
     from numc.compiler.support.errors import CompilerBug as CompilerBug
     from numc.compiler.support.errors import NumcError as NumcError
     from numc.frontends.training.backend import arithmetic as arithmetic
     from numc.frontends.training.backend import backend as backend
     from numc.frontends.training.backend import counters as counters
-    from numc.frontends.training.watch import DynamicLossScale as DynamicLossScale
-    from numc.frontends.training.watch import verify_training as verify_training
+    from numc.frontends.training.loss_scale import DynamicLossScale as DynamicLossScale
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
 
     __version__: str
 
-# Public name -> the module that has it, and what it is called there ("" is the module itself).
+# Public name -> the module that defines it and the name it has there; "" stands for the module itself.
 _PUBLIC = {
     "Comparison": ("numc.compiler.studies.comparison", "Comparison"),
     "CompilerBug": ("numc.compiler.support.errors", "CompilerBug"),
-    "NumcError": ("numc.compiler.support.errors", "NumcError"),
-    "Packed": ("numc.compiler.pack", "Packed"),
+    "DynamicLossScale": ("numc.frontends.training.loss_scale", "DynamicLossScale"),
     "Histogram": ("numc.compiler.statistics", "Histogram"),
     "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
+    "NumcError": ("numc.compiler.support.errors", "NumcError"),
+    "Packed": ("numc.compiler.pack", "Packed"),
+    "Program": ("numc.runtime.program", "Program"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
     "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
     "backend": ("numc.frontends.training.backend", "backend"),
-    "counters": ("numc.frontends.training.backend", "counters"),
-    "DynamicLossScale": ("numc.frontends.training.watch", "DynamicLossScale"),
-    "verify_training": ("numc.frontends.training.watch", "verify_training"),
-    "explain": ("numc.compiler.explain", "explain"),
-    "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
-    "Program": ("numc.runtime.program", "Program"),
     "bisect": ("numc.compiler.studies.bisect", "bisect"),
     "collect_stats": ("numc.compiler.studies.observe.collect", "collect_stats"),
     "compare": ("numc.compiler.studies.compare", "compare"),
     "compile": ("numc.compiler.compile", "compile"),
     "cost": ("numc.compiler.studies.cost", "cost"),
+    "counters": ("numc.frontends.training.backend", "counters"),
     "diff": ("numc.compiler.studies.diff", "diff"),
+    "explain": ("numc.compiler.studies.explain", "explain"),
     "fma": ("numc.compiler.arrays", "fma"),
     "fmas": ("numc.compiler.arithmetic.operators", "FMAS"),
     "formats": ("numc.compiler.arithmetic.formats", "FORMATS"),
-    "group_formats": ("numc.compiler.arithmetic.groups", "GROUP_FORMATS"),
+    "group_formats": ("numc.compiler.arithmetic.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
-    "lower": ("numc.compiler.build", "lower"),
+    "lower": ("numc.compiler.lower", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),
     "pack": ("numc.compiler.pack", "pack"),
+    "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
     "reference": ("numc.compiler.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
     "unpack": ("numc.compiler.pack", "unpack"),
     "verify": ("numc.compiler.studies.observe.verify", "verify"),
+    "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
 }
+_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
 
-_OF_TORCH = ("numc.frontends.training.backend", "numc.frontends.training.watch")
-
-__all__ = [*_PUBLIC, "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        value: Any = _version()
-    elif name in _PUBLIC:
-        module, attribute = _PUBLIC[name]
-        if module in _OF_TORCH:
-            _need_torch(name)
-        value = import_module(module)
-        if attribute:
-            value = getattr(value, attribute)
-    else:
-        raise AttributeError(f"module 'numc' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+__all__ = sorted([*_PUBLIC, "__version__"])
 
 
-def _need_torch(name: str) -> None:
+def _check_torch(name: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
@@ -119,13 +100,31 @@ def _need_torch(name: str) -> None:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """Return the public names only, and not the submodules that happen to be imported."""
+    return list(__all__)
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
+if not TYPE_CHECKING:  # a type checker knows the names above, and reports any other
 
-    try:
-        return version("numc")
-    except PackageNotFoundError:
-        return "unknown"  # run from a source tree that is not installed
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use. Raises NumcError if it needs PyTorch and that is not installed."""
+        from importlib import import_module
+
+        if name == "__version__":
+            from numc.compiler.support.versions import own_version
+
+            value: object = own_version()
+        elif name in _PUBLIC:
+            module, attribute = _PUBLIC[name]
+            if name in _NEED_TORCH:
+                _check_torch(name)
+            value = import_module(module)
+            if attribute:
+                value = getattr(value, attribute)
+        else:
+            raise AttributeError(f"module 'numc' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+
+del TYPE_CHECKING

@@ -6,8 +6,8 @@ import sys
 
 def main() -> int:
     """Run the command line; return its exit status."""
-    # numc multiplies by itself: without this, importing numpy starts a BLAS thread on every core, which a short command
-    # waits for longer than it computes.
+    # numc does not use BLAS. Without this, importing numpy starts a BLAS thread on every core, which takes longer than
+    # most short commands.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from numc.compiler.cli import main as run
 

@@ -9,23 +9,23 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks.cases import OPERATORS
-from benchmarks.instructions import MATRIX, machine_loop, product_loop
 
 from benchmarks import graphs
+from benchmarks.cases import OPERATORS
+from benchmarks.instructions import MATRIX, machine_loop, product_loop
 from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.build import load_source
 from numc.compiler.targets import TARGETS
+from numc.frontends.load import load_file
 
 GOLDEN = Path(__file__).with_name("inner_loops.json")
 
 
 def test_vector_operations_per_multiply_add(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    product = load_source(graphs.matmul(MATRIX, str(tmp_path))[0])
+    product = load_file(graphs.matmul(MATRIX, str(tmp_path))[0])
     found = {}
     for fma in OPERATORS:
         for name, target in TARGETS.items():
-            if target.has_dot and parse_fma(fma).groups is None:
+            if target.isa.dot_pairs is not None and parse_fma(fma).groups is None:
                 continue  # nothing else has a use for dot products of integers
             loop = product_loop(product, fma, name)
             found[f"{fma}, {name}"] = {"fmas": loop.fmas, "others": loop.others}
@@ -35,7 +35,7 @@ def test_vector_operations_per_multiply_add(tmp_path: Path, request: pytest.Fixt
 
 
 def test_a_plain_fma_is_one_operation(tmp_path: Path) -> None:
-    product = load_source(graphs.matmul(MATRIX, str(tmp_path))[0])
+    product = load_file(graphs.matmul(MATRIX, str(tmp_path))[0])
     loop = product_loop(product, "fp32", "x86-64-v4")
     assert (loop.fmas, loop.others) == (1, 0)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import numc
+from benchmarks import native
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
 from benchmarks.report import bars, first_step, switch, training
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
-
-import numc
-from benchmarks import native
 from numc.compiler.arithmetic.grammar import parse_fma
 
 ROOT = Path(__file__).resolve().parents[2]

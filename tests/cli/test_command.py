@@ -12,7 +12,7 @@ import pytest
 
 import numc
 from numc.compiler.arithmetic.formats import FORMATS
-from numc.compiler.arithmetic.groups import GROUP_FORMATS
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.presets import PRESETS
 from numc.compiler.cli import cli
@@ -54,6 +54,15 @@ def test_lists_have_every_entry_in_order(numc_run, what, key, want):
     lines = numc_run("list", what).out.splitlines()
     assert [line.split("\t")[0] for line in lines] == [key, *want]
     assert all(all(cell for cell in line.split("\t")) for line in lines), "an empty cell"
+
+
+def test_every_pass_says_what_it_does_itself(numc_run):
+    """A line of its own for each, also for passes that a switch can leave out, and the text of upstream passes."""
+    rows = {row["pass"]: row["what"] for row in json.loads(numc_run("list", "passes", "--json").out)}
+    assert len(set(rows.values())) == len(rows)
+    assert rows["skip-zeros"].startswith("Let contractions of operands with zeros between their elements")
+    assert rows["merge-products"].startswith("Make contractions of one operand with adjacent slices")
+    assert rows["copies"].endswith("Upstream: func.func(refback-munge-memref-copy)")
 
 
 def test_the_numbers_of_formats_and_the_chains_of_fmas(numc_run):
@@ -143,12 +152,15 @@ def test_importing_numc_imports_nothing_else():
     assert done.stdout == "[]\n", done.stderr
 
 
+FOLDERS = {"compiler", "frontends", "passes", "runtime"}  # Python adds the ones that are imported
+
+
 def test_every_public_name_is_there():
-    of_torch = {name for name, (module, _) in numc._PUBLIC.items() if module in numc._OF_TORCH}
-    names = set(numc.__all__) - (of_torch if find_spec("torch") is None else set())
+    names = set(numc.__all__) - (set(numc._NEED_TORCH) if find_spec("torch") is None else set())
     assert {name for name in names if getattr(numc, name, None) is None} == set()
     assert (numc.formats, numc.fmas) == (FORMATS, FMAS)
-    assert set(numc.__all__) <= set(dir(numc))
+    assert dir(numc) == sorted(numc.__all__)
+    assert {name for name in vars(numc) if not name.startswith("_")} - set(numc.__all__) <= FOLDERS
     with pytest.raises(AttributeError, match="module 'numc' has no attribute 'nothing'"):
         numc.nothing  # noqa: B018
 

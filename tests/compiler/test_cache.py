@@ -81,7 +81,7 @@ def test_the_models_bytes_its_shapes_and_numc_itself_change_the_key(place, monke
     cache.own_sources.cache_clear()
     same = cache.entry("model.mlir", Options(), None)
     assert same in keys
-    with open(Path(package, "passes", "outline.py"), "a") as file:
+    with open(Path(package, "passes", "buffers", "outline.py"), "a") as file:
         file.write("# edited\n")
     cache.own_sources.cache_clear()
     keys.add(cache.entry("model.mlir", Options(), None))

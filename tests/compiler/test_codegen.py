@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler import codegen, partition
 from numc.compiler import compile as compiling
 from numc.compiler.options import Options
+from numc.passes.kernels.backend import objects, partition
 
 CHAIN = "\n".join(
     f"""  %r{n + 1} = linalg.matmul ins(%r{n}, %b : tensor<?x{k}xf32>, tensor<{k}x{k}xf32>)
@@ -98,5 +98,5 @@ def test_what_goes_together(monkeypatch):
     assert parts["counts", "reads"].needed == ("numc_parallel",)
     assert b"table" in parts["numc_entry",].bytecode  # a constant is wherever it is used
     assert b"table" in parts["uses_table",].bytecode
-    assert isinstance(codegen._compiled(parts["uses_table",]), bytes)
-    assert io.BytesIO(codegen._compiled(parts["numc_entry",])).read(4) == b"\x7fELF"
+    assert isinstance(objects.compile_part(parts["uses_table",]), bytes)
+    assert io.BytesIO(objects.compile_part(parts["numc_entry",])).read(4) == b"\x7fELF"

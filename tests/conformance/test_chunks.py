@@ -11,11 +11,12 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from machine import HERE
 from numc.compiler.arithmetic import reference
 from numc.compiler.arrays import matmul
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
+from targets_here import WITHOUT_GROUPS, some_variants, variants
+from tiers import pairs
 
 F32 = npt.NDArray[np.float32]
 FORMATS = ("bf16", "e6m9", "e6m9n", "fp16", "e5m2")
@@ -139,9 +140,8 @@ def operands(depth: int, kind: str, m: int = 11, n: int = 37) -> tuple[F32, F32,
     return a, b, c
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 7, 8, 32, 33, 100, 1000])
-@pytest.mark.parametrize("to", FORMATS)
-def test_any_chunk(to: str, chunk: int) -> None:
+@pytest.mark.parametrize(("chunk", "to"), pairs([1, 2, 7, 8, 32, 33, 100, 1000], FORMATS))
+def test_any_chunk(chunk: int, to: str) -> None:
     """Blocks of k are 256: a chunk ends in them, with them, behind them."""
     fma = f"fmac({to},chunk={chunk})"
     for depth in DEPTHS:
@@ -155,7 +155,7 @@ def test_any_chunk(to: str, chunk: int) -> None:
                     assert found is None, f"k={depth}, {kind}, fast={fast}, threads={threads}: {found}"
 
 
-@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("target", WITHOUT_GROUPS)
 def test_where_cheap_sequences_would_miss_an_overflow(target: str) -> None:
     """The steps of one chunk together; a chunk that goes on from a block with a large product to one of small ones.
 
@@ -179,23 +179,35 @@ def test_where_cheap_sequences_would_miss_an_overflow(target: str) -> None:
     check(a, b, -60000, 400, overflows=True)
 
 
-@pytest.mark.parametrize("target", HERE)
-@pytest.mark.parametrize("chunk", [8, 300])
-@pytest.mark.parametrize(
-    "operator",
-    [
+OPERATORS = [
+    f"{operator}chunk={chunk})"
+    for operator in (
         *("fmac(bf16,", "fmac(e6m9,", "mac(e5m2,", "fmac(e6m9n:odd,", "fmac(fp16,datapath=exact,"),
         *("fma(a=bf16x2,acc=bf16x2,products=3,", "fma(a=bf16,acc=bf16x3,datapath=exact,"),
-    ],
-)
-def test_any_operator_and_target(operator: str, chunk: int, target: str) -> None:
-    fma = f"{operator}chunk={chunk})"
+    )
+    for chunk in (8, 300)
+]
+
+
+def check_variants(fma: str, chosen: list[tuple[str, bool]]) -> None:
     for kind in ("plain", "specials"):
         a, b, c = operands(530, kind)
         want = vectorised.matmul(a, b, c, fma)
-        for fast in (True, False):
+        for target, fast in chosen:
             got = matmul(a, b, c, fma=fma, fast=fast, target=target)
-            assert (found := vectorised.first_mismatch(got, want)) is None, f"{kind}, fast={fast}: {found}"
+            found = vectorised.first_mismatch(got, want)
+            assert found is None, f"{kind}, {target}, fast={fast}: {found}"
+
+
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_any_operator(fma: str) -> None:
+    check_variants(fma, some_variants(fma, OPERATORS.index(fma)))
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_any_operator_on_every_target(fma: str) -> None:
+    check_variants(fma, variants(fma))
 
 
 @pytest.mark.parametrize("shape", [(1, 40, 70), (1, 600, 5), (3, 600, 1), (70, 520, 90), (0, 5, 3), (2, 5, 0)])

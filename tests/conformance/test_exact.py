@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pytest
 
 import arithmetic_vectorised as reference
-from machine import HERE
 from numc.compiler.arrays import matmul
+from targets_here import WITHOUT_GROUPS
+from tiers import by_default
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = {
@@ -60,7 +61,7 @@ def cases(a_to: str, acc: str, m: int, n: int) -> Iterator[tuple[F32, F32, F32]]
             yield a[:, None], b[None, :], near(rng, a[:, None].astype(np.float64) * b[None, :], acc)
 
 
-@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("target", by_default(WITHOUT_GROUPS, WITHOUT_GROUPS[1:]))  # the first has no cheap sequence
 @pytest.mark.parametrize("fma", OPERATORS)
 def test_one_step(fma: str, target: str) -> None:
     for a, b, c in cases(*OPERATORS[fma], 160, 1024):
@@ -81,7 +82,7 @@ def test_the_cases_tell_two_roundings_from_one(fma: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("target", WITHOUT_GROUPS)
 @pytest.mark.parametrize("acc", ["bf16", "bf16x2"])
 def test_every_pair_of_significands(acc: str, target: str) -> None:
     """All products of two bf16 significands, all 8-bit accumulators, all distances: 2 * 10^8 steps."""

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import arithmetic_vectorised as vectorised
 import numc
-from machine import HERE
 from numc.compiler.arithmetic import reference
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arrays import matmul
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
+from targets_here import HERE, some_variants, variants
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = (
@@ -196,9 +196,8 @@ def test_every_pair_of_elements(name: str) -> None:
     zero, largest = np.zeros_like(values), np.full_like(values, float(numc.group_formats[name].largest))
     a, b = np.stack([values, largest, zero], axis=1), np.stack([values, zero, largest])
     want = np.outer(values.astype(np.float64), values).astype(np.float32) + np.float32(0)  # no -0
-    for target in HERE:
-        for fast in (True, False):
-            same(matmul(a, b, fma=name, target=target, fast=fast), want, f"{target}, fast={fast}")
+    for target, fast in variants(name):
+        same(matmul(a, b, fma=name, target=target, fast=fast), want, f"{target}, fast={fast}")
     some = np.random.default_rng(0).integers(0, len(values), 8)
     same(reference.matmul(a[some], b, fma=name), want[some])
 
@@ -248,14 +247,25 @@ def test_any_values(pairs: list[tuple[float, float]], c: float, text: str) -> No
     both([x for x, _ in pairs], [y for _, y in pairs], c, fma)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fma", OPERATORS + FMAC2)
-def test_any_operator(fma: str, kind: str) -> None:
+def check_variants(fma: str, kind: str, chosen: list[tuple[str, bool]]) -> None:
     a, b, c = operands(kind, 7, 70, 5)
     want = reference.matmul(a, b, c, fma)
     same(vectorised.matmul(a, b, c, fma), want, "numpy")
-    for target, fast in (*((target, True) for target in HERE), (HERE[-1], False)):
+    for target, fast in chosen:
         same(matmul(a, b, c, fma=fma, target=target, fast=fast), want, f"{target}, fast={fast}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fma", OPERATORS + FMAC2)
+def test_any_operator(fma: str, kind: str) -> None:
+    check_variants(fma, kind, some_variants(fma, (OPERATORS + FMAC2).index(fma)))
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fma", OPERATORS + FMAC2)
+def test_any_operator_on_every_target(fma: str, kind: str) -> None:
+    check_variants(fma, kind, variants(fma))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 15, 16, 17, 255, 256, 257, 530])

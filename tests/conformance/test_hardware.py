@@ -7,7 +7,7 @@ import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from numc.compiler.build import parse_module
+from numc.compiler.lower import parse_module
 from numc.runtime.library import cpu_features, request_amx
 
 LANES = 16

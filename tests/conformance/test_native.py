@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from machine import HERE
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arrays import matmul
+from numc.frontends.imported import Imported
+from targets_here import HERE, some_variants, variants
+from tiers import pairs
 
 F32 = npt.NDArray[np.float32]
 TRIPLES = 10_000_000
@@ -32,9 +36,48 @@ OPERATORS = (
 )
 
 
-@pytest.mark.parametrize("to", reference.conversions())
-def test_round(to: str) -> None:
-    x = reference.samples(1 << 19, 1)
+def roundings(conversions: list[str]) -> numc.Program:
+    """A program that rounds its argument to each of the conversions: one compilation instead of one for each."""
+    kind, results = "tensor<?xf32>", ", ".join(["tensor<?xf32>"] * len(conversions))
+    maps = ", ".join(["affine_map<(i) -> (i)>"] * (len(conversions) + 1))
+    rounded = "\n".join(
+        f'    %r{n} = "numc.round"(%a) {{to = "{to}"}} : (f32) -> f32' for n, to in enumerate(conversions)
+    )
+    numbers = range(len(conversions))
+    return numc.compile(
+        Imported(
+            mlir=f"""
+func.func @main(%x: {kind}) -> ({results}) {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : {kind}
+  %e = tensor.empty(%n) : {kind}
+  %y:{len(conversions)} = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
+      ins(%x : {kind}) outs({", ".join("%e" for _ in numbers)} : {results}) {{
+  ^bb0(%a: f32, {", ".join(f"%o{n}: f32" for n in numbers)}):
+{rounded}
+    linalg.yield {", ".join(f"%r{n}" for n in numbers)} : {", ".join("f32" for _ in numbers)}
+  }} -> ({results})
+  return {", ".join(f"%y#{n}" for n in numbers)} : {results}
+}}"""
+        )
+    )
+
+
+BY_FORMAT = {
+    name: [to for to in reference.conversions() if to.split(":")[0] == name] for name in reference.SOME_FORMATS
+}
+
+
+@pytest.mark.parametrize("name", BY_FORMAT)
+def test_round(name: str) -> None:
+    """Every rounding of a format; the first one through numc.round as well."""
+    x = reference.samples(1 << 18, 1)
+    program = roundings(BY_FORMAT[name])
+    result = program(x)
+    outputs = list(result.values()) if isinstance(result, dict) else [result]
+    for to, got in zip(BY_FORMAT[name], outputs, strict=True):
+        assert (found := reference.first_mismatch(got, reference.round(x, to), x)) is None, f"{to}: {found}"
+    to = BY_FORMAT[name][0]
     assert (found := reference.first_mismatch(numc.round(x, to), reference.round(x, to), x)) is None, found
 
 
@@ -46,13 +89,26 @@ def test_round_every_float(to: str) -> None:
         assert (found := reference.first_mismatch(numc.round(x, to), reference.round(x, to), x)) is None, found
 
 
-@pytest.mark.parametrize("fma", OPERATORS)
-def test_fma(fma: str) -> None:
-    # Named operators get the full count; the spelled ones share their code and get a tenth of it.
-    for seed in range(-(-(TRIPLES if fma in FMAS else TRIPLES // 10) // BLOCK)):
-        a, b, c = reference.operands(BLOCK, seed)
+def check_fma(fma: str, triples: int) -> None:
+    for seed in range(-(-triples // BLOCK)):
+        a, b, c = triple(min(triples, BLOCK), seed)
         got, want = numc.fma(a, b, c, fma), reference.fma(a, b, c, fma)
         assert (found := reference.first_mismatch(got, want, a, b, c)) is None, found
+
+
+triple = cache(reference.operands)
+
+
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_fma(fma: str) -> None:
+    check_fma(fma, 1 << 17)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_many_fma(fma: str) -> None:
+    """Named operators get the full count; the spelled ones share their code and get a tenth of it."""
+    check_fma(fma, TRIPLES if fma in FMAS else TRIPLES // 10)
 
 
 def matrices(kind: str, m: int, k: int, n: int) -> tuple[F32, F32, F32]:
@@ -110,27 +166,42 @@ def test_matmul_shapes(fma: str, m: int, k: int, n: int) -> None:
     assert (found := reference.first_mismatch(got, reference.matmul(a, b, c, fma))) is None, found
 
 
-@pytest.mark.parametrize("target", HERE)
-@pytest.mark.parametrize("fma", OPERATORS)
-def test_every_target(fma: str, target: str) -> None:
-    """Operands of every class, subnormal ones included, over two steps: with and without an FMA instruction."""
+@cache
+def of_every_class() -> tuple[F32, F32, F32]:
     a, b, c = (reference.samples(n, seed) for n, seed in ((200 * 2, 1), (2 * 300, 2), (200 * 300, 3)))
-    a, b, c = a.reshape(200, 2), b.reshape(2, 300), c.reshape(200, 300)
+    return a.reshape(200, 2), b.reshape(2, 300), c.reshape(200, 300)
+
+
+def check_targets(fma: str, chosen: list[tuple[str, bool]]) -> None:
+    a, b, c = of_every_class()
     want = reference.matmul(a, b, c, fma)
-    for fast in (True, False):
+    for target, fast in chosen:
         got = matmul(a, b, c, fma=fma, target=target, fast=fast)
-        assert (found := reference.first_mismatch(got, want)) is None, f"fast={fast}: {found}"
+        assert (found := reference.first_mismatch(got, want)) is None, f"{target}, fast={fast}: {found}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fma", [*FMAS, *(f"fma(a=bf16,acc={acc},datapath=exact)" for acc in ("bf16", "bf16x2"))])
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_targets(fma: str) -> None:
+    """Operands of every class, subnormal ones included, over two steps: with and without an FMA instruction."""
+    check_targets(fma, some_variants(fma, OPERATORS.index(fma)))
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("fma", OPERATORS)
+def test_every_target(fma: str) -> None:
+    check_targets(fma, variants(fma))
+
+
+EVERYWHERE = [*FMAS, *(f"fma(a=bf16,acc={acc},datapath=exact)" for acc in ("bf16", "bf16x2"))]
+
+
+@pytest.mark.parametrize(("fma", "kind"), pairs(EVERYWHERE, KINDS))
 def test_same_bits_everywhere(fma: str, kind: str) -> None:
     """Threads, targets, and the exact sequence in place of the cheap one: one result."""
     a, b, c = matrices(kind, 150, 290, 300)
     want = matmul(a, b, c, fma=fma, threads=1, target=HERE[0], fast=False)
     for threads in (1, 2, 3, 8):
         assert (found := reference.first_mismatch(matmul(a, b, c, fma=fma, threads=threads), want)) is None, found
-    for target in HERE:
-        for fast in (True, False):
-            got = matmul(a, b, c, fma=fma, target=target, fast=fast)
-            assert (found := reference.first_mismatch(got, want)) is None, f"{target}, fast={fast}: {found}"
+    for target, fast in variants(fma)[1:]:
+        got = matmul(a, b, c, fma=fma, target=target, fast=fast)
+        assert (found := reference.first_mismatch(got, want)) is None, f"{target}, fast={fast}: {found}"

@@ -21,18 +21,19 @@ from onnx import numpy_helper
 
 import arithmetic_vectorised as vectorised
 import numc
-from machine import HERE
+from numc.compiler.arithmetic.exact.rounding import rounder
+from numc.compiler.arithmetic.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference import Draws, dot
-from numc.compiler.arithmetic.reference.operators import _f32_fma, _f32_mul, _operands
-from numc.compiler.arithmetic.reference.rounding import rounder
-from numc.compiler.arithmetic.reference.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
+from numc.compiler.arithmetic.reference.datapaths import f32_fma, f32_mul
+from numc.compiler.arithmetic.reference.operators import _operands
 from numc.compiler.studies.observe.collect import Collector, sampled_steps
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
-from numc.passes.kernels.tasks.edges import CONTEXT
+from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
+from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = [
@@ -86,10 +87,10 @@ def additions(a: F32, b: F32, c: np.float32, fma: Fma, draws: Draws) -> Iterator
             yield [(to_f32(exact_sum([(x[i], y[j]) for i, j in fma.terms], -0.0)), before)]
             continue
         (i, j), *rest = fma.terms
-        product, found = _f32_mul(x[i], y[j]), []
+        product, found = f32_mul(x[i], y[j]), []
         for i, j in rest:
-            found.append((_f32_mul(x[i], y[j]), product))
-            product = _f32_fma(x[i], y[j], product)
+            found.append((f32_mul(x[i], y[j]), product))
+            product = f32_fma(x[i], y[j], product)
         if fma.product is not None:
             product = rounder(fma.product, POINT)(product)
         yield [*found, (product, before)]
@@ -119,7 +120,7 @@ def test_every_addition_is_counted(fma: str, target: str) -> None:
     streams = []
 
     def watch(_: int, address: int, __: int) -> None:
-        streams.append(ctypes.c_uint64.from_address(address + 8 * CONTEXT.index("random")).value)
+        streams.append(ctypes.c_uint64.from_address(address + 8 * TASK_CONTEXT.word("random")).value)
 
     with program.observe(watch):
         plain = program(a, b, c, seed=3)

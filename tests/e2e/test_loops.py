@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.build import Options, build, load_source
+from numc.compiler.build import build
+from numc.compiler.options import Options
 from numc.compiler.support.switches import SWITCHES
 from numc.frontends.imported import Argument, Imported
+from numc.frontends.load import load_file
+from tiers import pairs
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"
 
@@ -142,10 +145,9 @@ def test_no_bit_depends_on_a_switch(source: Path, switch: str, monkeypatch: pyte
     assert all_bits(numc.compile(source, ops="bf16"), inputs, 2) == expected
 
 
-@pytest.mark.parametrize("switch", SWITCHES)
-@pytest.mark.parametrize("name", ["digits/cnn", "models/transformer", "models/lstm"])
-def test_no_bit_of_a_model_depends_on_a_switch(name: str, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = load_source(ROOT / f"{name}.onnx")
+@pytest.mark.parametrize(("switch", "name"), pairs(SWITCHES, ["digits/cnn", "models/transformer", "models/lstm"]))
+def test_no_bit_of_a_model_depends_on_a_switch(switch: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_file(ROOT / f"{name}.onnx")
     monkeypatch.delenv("NUMC_DISABLE", raising=False)
     program = numc.compile(model, fma="bf16_1_2", ops="bf16")
     rng = np.random.default_rng(2)

@@ -13,6 +13,7 @@ from numc.compiler.build import build
 from numc.compiler.options import Options
 from numc.frontends.imported import Argument, Imported
 from numc.runtime import Contents, read_program, write_program
+from tiers import pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = [ROOT / "examples" / "digits" / "cnn.onnx"] + [
@@ -33,9 +34,8 @@ def same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
         assert g.tobytes() == w.tobytes()
 
 
-@pytest.mark.parametrize("fma", OPERATORS)
-@pytest.mark.parametrize("model", MODELS, ids=lambda p: p.stem)
-def test_same_weights_same_results(model: Path, fma: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fma", "model"), pairs(OPERATORS, MODELS), ids=lambda value: getattr(value, "stem", value))
+def test_same_weights_same_results(fma: str, model: Path, tmp_path: Path) -> None:
     plain, short = numc.compile(model, fma=fma), numc.compile(model, fma=fma, pack_weights=True)
     same_bits(expanded(short.contents), list(plain.contents.weights))
     assert sum(w.storage is not None for w in short.contents.abi.weights) > 0
@@ -68,9 +68,12 @@ func.func @main(%x: tensor<?x70xf32>, %w: tensor<70x33xf32>, %t: tensor<33x70xf3
 """
 
 
-@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize(
-    "fma", ["bf16_1_1", "bf16_2_2", "bf16_3_3", "fmac(e6m9)", "fmac(e4m2n)", "fma(a=e4m3fn,acc=fp32)"]
+    ("fma", "target"),
+    pairs(
+        ["bf16_1_1", "bf16_2_2", "bf16_3_3", "fmac(e6m9)", "fmac(e4m2n)", "fma(a=e4m3fn,acc=fp32)"],
+        ["x86-64-v2", "x86-64-v3", "x86-64-v4"],
+    ),
 )
 def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: Path) -> None:
     """Zeros of both signs, infinities, NaN, subnormals of float32 and of the format; panels of all vector lengths."""
@@ -91,9 +94,13 @@ def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: P
     same_bits(list(back.weights), list(short.weights))
 
 
-@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni"])
 @pytest.mark.parametrize(
-    "fma", ["highbfp", "fma(a=highbfp,acc=fp32,datapath=fmac2)", "mxfp4", "mxint8", "int8", "int12"]
+    ("fma", "target"),
+    pairs(
+        ["highbfp", "fma(a=highbfp,acc=fp32,datapath=fmac2)", "mxfp4", "mxint8", "int8", "int12"],
+        ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni"],
+        lambda fma, target: target == "x86-64-v4-vnni",
+    ),
 )
 def test_groups_for_every_target(fma: str, target: str) -> None:
     """Float32 numbers, chunks of magnitudes, and pairs of integers with their units: the same bytes for all of them."""

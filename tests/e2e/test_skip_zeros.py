@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 import numc
-from numc.compiler import build as compiler
+from numc.compiler import lower as compiler
 from numc.compiler import pipeline
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
@@ -207,27 +207,28 @@ def test_the_switch_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_stays_whole(fma: str, case: Case) -> None:
-    module, state = compiler.lowered(source((case,)), Options(fma=fma), "numc")
+    options = Options(fma=fma)
+    module = compiler.lowered(source((case,)), options, "numc")
     before = str(module)
-    pipeline.STAGES["vector"]["skip-zeros"](module, state)
+    pipeline.STAGES["tensors"]["skip-zeros"](module, pipeline.State.of(options))
     assert str(module) == before
 
 
 @pytest.fixture(scope="module")
 def marked() -> Program:
     """A program that gives 7 where it computes a contraction as a whole."""
-    skip = pipeline.skip_zeros
+    skip = pipeline.STAGES["tensors"]["skip-zeros"]
 
-    def skip_and_mark(module: ir.Operation) -> None:
-        skip(module)
-        for choice in walk.operations(module, "scf.if"):
+    def skip_and_mark(module: ir.Module, state: pipeline.State) -> None:
+        skip(module, state)
+        for choice in walk.operations(module.operation, "scf.if"):
             *_, end = (op.operation for op in choice.regions[1].blocks[0].operations)
             with ir.InsertionPoint(end), ir.Location.unknown(module.context):
                 seven = arith.constant(ir.F32Type.get(), 7.0)
                 end.operands[0] = linalg.fill(seven, outs=[end.operands[0].owner.operands[2]])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "skip_zeros", skip_and_mark)
+        patch.setitem(pipeline.STAGES["tensors"], "skip-zeros", skip_and_mark)
         return numc.compile(source(CASES[:2]), fma="bf16_1_1", cache=False)
 
 

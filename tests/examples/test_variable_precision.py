@@ -104,7 +104,7 @@ def test_twelve_bits(script, capsys):
 @pytest.fixture(scope="module")
 def searched(script):
     """What the page shows of the MLP."""
-    return script.layers.search("mlp", 0.01, None)
+    return script.significand_search.search("mlp", 0.01, None)
 
 
 def test_search_keeps_its_promise(script, searched):
@@ -112,13 +112,13 @@ def test_search_keeps_its_promise(script, searched):
     assert fp32.searched - 0.01 - 1e-9 <= min(uniform.searched, by_layer.searched)
     assert by_layer.bits < uniform.bits < fp32.bits == 23
     assert by_layer.iso_area > uniform.iso_area > fp32.iso_area == 1
-    fewer = script.layers.policy({layer.name: int(uniform.bits) - 1 for layer in searched.layers})
+    fewer = script.significand_search.policy({layer.name: int(uniform.bits) - 1 for layer in searched.layers})
     seen = script.measure.held_out().part(slice(0, None, 2))
     assert script.measure.accuracy(script.measure.logits("mlp", seen, policy=fewer), seen) < fp32.searched - 0.01
 
 
 def test_search_prints_a_policy(script, searched, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(script.layers, "search", lambda *_: searched)
+    monkeypatch.setattr(script.significand_search, "search", lambda *_: searched)
     options = ["layers", "--model", "mlp"]
     assert script.main([*options, "--plot", str(tmp_path / "layers.svg")]) == 0
     assert "<svg" in (tmp_path / "layers.svg").read_text()

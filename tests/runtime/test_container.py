@@ -315,7 +315,7 @@ def test_full_disk_keeps_the_old_file(tmp_path):
     script = f"""
 import resource, signal, sys
 import numpy as np
-from numc.compiler.errors import NumcError
+from numc.compiler.support.errors import NumcError
 from numc.runtime import Abi, Contents, Weight, write_program
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

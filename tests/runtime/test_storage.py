@@ -14,11 +14,13 @@ import numc
 from numc.compiler.arithmetic.codes import decode
 from numc.compiler.arithmetic.formats import FORMATS, Format
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion
-from numc.compiler.arithmetic.groups import GROUP_FORMATS, Bfp, GroupFormat, Int
+from numc.compiler.arithmetic.groups import GroupFormat
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS, Bfp, Int
 from numc.compiler.pack import _code_bytes
 from numc.compiler.stored_weights import narrow
 from numc.compiler.support.errors import NumcError
-from numc.passes.kernels.packing.layout import Layout, packed
+from numc.passes.kernels.packing.layout import Layout
+from numc.passes.kernels.packing.pack_arrays import packed
 from numc.runtime.library import library
 from numc.runtime.storage import Encoding, Panels, Storage
 

@@ -1,4 +1,4 @@
-"""What a policy can ask about an operation of a model: its name, kind, role, position and sizes."""
+"""The operations of a model as policies see them: name, kinds, role, position and sizes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 SIZES = ("m", "n", "k")
-"""Of a contraction: rows of A, columns of B, and the length of a reduction."""
+"""The sizes of a contraction: m rows of A, n columns of B, and k products in each sum."""
 
-# What a word in the name of an operator makes it, besides its own name. ONNX and PyTorch call things differently.
+# A kind that operators have besides their own name, and the pattern of their names in ONNX and in PyTorch.
 _FAMILIES = (
     ("batch_norm", r"batch_?norm"),
     ("layer_norm", r"layer_?norm"),
@@ -22,18 +22,29 @@ _FAMILIES = (
     ("avg_pool", r"(avg|average)_?pool"),
 )
 KINDS = ("matmul", "conv", *(name for name, _ in _FAMILIES))
-"""The words that mean the same in ONNX and PyTorch."""
+"""The kinds that are called the same in ONNX and in PyTorch."""
+ROLES = ("forward", "dgrad", "wgrad", "update", "norm", "softmax")
+"""What an operation is for.
+
+forward: the forward pass. dgrad: gradients of activations. wgrad: gradients of parameters. update: the optimizer. norm
+and softmax: normalisation and softmax, in both directions. In contractions of dgrad and wgrad, the operator's A is the
+gradient and its B the weight or the activation, in whatever order the graph has them.
+"""
+SWAPPED = ":ba"
+"""The suffix of a role that says that the gradient is the contraction's second operand."""
 _NORMS = frozenset(name for name, _ in _FAMILIES if name.endswith("_norm"))
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One operation of a model that computes.
+    """One operation of a model.
 
-    kinds: what it is, the most usual word first. role: one of those of presets.py, or nothing. swapped: its operator's
-    A is the second operand. position: among the contractions, in program order; None for anything else. sizes: m, n, k
-    and b, the number of products (None: the model leaves it free). operands: the shapes of A, B and the result.
-    computes, multiplies: whether it has float operations that are rounded, and multiply-adds.
+    name: the name that the source gives it. kinds: the words for what it is, the most common one first. role: one of
+    ROLES, or "" if it is not known. swapped: whether the operator's A is the second operand. position: its number among
+    the contractions in program order; None for other operations.
+    loops: the loops of a contraction, each as the size that it is part of (m, n, k, or b for batches) and its length,
+    which is None where the model leaves it free. operands: the shapes of A, B and the result.
+    computes: whether it has float operations that round. multiplies: whether it has multiply-adds.
     """
 
     name: str
@@ -48,12 +59,12 @@ class Layer:
 
     @property
     def kind(self) -> str:
-        """The most usual word for what it is."""
+        """The most common word for what it is."""
         return self.kinds[0]
 
     @property
     def sizes(self) -> Mapping[str, int | None]:
-        """b, m, n and k; None where the model leaves one free."""
+        """The sizes b (the number of products), m, n and k of a contraction; None for a free one."""
         found: dict[str, int | None] = {}
         for group in ("b", *SIZES):
             values = [size for name, size in self.loops if name == group]
@@ -62,14 +73,14 @@ class Layer:
         return found
 
     def fixed(self, free: int) -> Layer:
-        """The same where every size that the model leaves free is `free`."""
+        """Return the same operation with every free size set to `free`."""
         loops = tuple((name, free if size is None else size) for name, size in self.loops)
         operands = tuple(tuple(free if size is None else size for size in shape) for shape in self.operands)
         return replace(self, loops=loops, operands=operands)
 
     @property
     def shape(self) -> str:
-        """For example ``64 x 10 x 512`` (m, n, k), or ``8 * (16 x 16 x 64)``; ? is free."""
+        """The sizes as text: ``64 x 10 x 512`` (m, n, k), or ``8 * (16 x 16 x 64)``; ``?`` stands for a free size."""
         if self.position is None:
             return ""
         sizes = {name: "?" if size is None else str(size) for name, size in self.sizes.items()}
@@ -78,7 +89,7 @@ class Layer:
 
 
 def kinds_of(operator: str) -> tuple[str, ...]:
-    """Return the words for an operator of ONNX (BatchNormalization) or PyTorch (aten._softmax.default)."""
+    """Return the kinds of an operator of ONNX (``BatchNormalization``) or PyTorch (``aten._softmax.default``)."""
     name = operator.removeprefix("aten.").split(".")[0]
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
     found = [family for family, pattern in _FAMILIES if re.search(pattern, name)]
@@ -86,7 +97,7 @@ def kinds_of(operator: str) -> tuple[str, ...]:
 
 
 def role_of(kinds: tuple[str, ...]) -> str:
-    """Return the role of an operation in a model that is not trained."""
+    """Return the role of an operation outside of training."""
     if _NORMS.intersection(kinds):
         return "norm"
     return "softmax" if "softmax" in kinds else "forward"

@@ -1,8 +1,8 @@
 """Policies: which operation of a model computes in which arithmetic.
 
-A policy is a list of rules; every operation starts in fp32, each rule that matches it changes its FMA operator, the
-format of its other float operations, or both, and later rules win. `str` gives the text (compiler/policy.lark,
-docs/policies.md) that parses back to the policy.
+A policy is a list of rules. Every operation starts in fp32; each rule that matches it changes its FMA operator, the
+format of its other float operations, or both; later rules win. ``str`` of a policy is text that parses back to it
+(grammar: policy.lark; description: docs/policies.md).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import fnmatch
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
@@ -38,18 +38,18 @@ _WORD = re.compile(r"(?<![\w:/])[A-Za-z_]\w*(?!\w|\s*[=/])")
 
 @dataclass(frozen=True)
 class Span:
-    """Contractions by their position in program order, from `first` to `last`, both included; -1 is the last one."""
+    """The contractions at positions `first` to `last` in program order, both included; -1 is the last position."""
 
     first: int
     last: int
 
     def has(self, position: int, count: int) -> bool:
-        """Whether the contraction at `position` of `count` is one of these."""
+        """Whether the contraction at `position`, of `count` in the program, is in the span."""
         first, last = self._ends(count)
         return first <= position <= last
 
     def reaches_beyond(self, count: int) -> bool:
-        """Whether one of its ends is none of `count` contractions."""
+        """Whether an end of the span is not the position of one of `count` contractions."""
         return not all(0 <= end < count for end in self._ends(count))
 
     def _ends(self, count: int) -> tuple[int, int]:
@@ -62,19 +62,19 @@ class Span:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A condition on a size of a contraction: m, n or k."""
+    """A condition on one size (m, n or k) of a contraction."""
 
     size: str
     compare: str
     number: int
 
     def holds(self, layer: Layer) -> bool | None:
-        """Whether it holds; None where the model leaves the size free."""
+        """Whether the condition holds; None if the model leaves the size free."""
         value = layer.sizes[self.size]
         return None if value is None else _COMPARE[self.compare](value, self.number)
 
     def free(self, layer: Layer) -> list[str]:
-        """The sizes it asks for that the model leaves free."""
+        """Return the sizes in the condition that the model leaves free."""
         return [self.size] if layer.sizes[self.size] is None else []
 
     def __str__(self) -> str:
@@ -83,19 +83,19 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Junction:
-    """Conditions that all have to hold (`word` is and), or one of them (or)."""
+    """Several conditions, all of which have to hold (`word` is "and"), or at least one ("or")."""
 
     word: str
     terms: tuple[Comparison | Junction, ...]
 
     def holds(self, layer: Layer) -> bool | None:
-        """Whether it holds; None where that depends on a size that the model leaves free."""
+        """Whether the condition holds; None if that depends on a size that the model leaves free."""
         decisive = self.word == "or"
         found = [term.holds(layer) for term in self.terms]
         return decisive if decisive in found else None if None in found else not decisive
 
     def free(self, layer: Layer) -> list[str]:
-        """The sizes it asks for that the model leaves free."""
+        """Return the sizes in the conditions that the model leaves free."""
         return list(dict.fromkeys(size for term in self.terms for size in term.free(layer)))
 
     def __str__(self) -> str:
@@ -106,10 +106,12 @@ class Junction:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. subject: default, layer, op or role.
+    """One rule of a policy.
 
-    selectors: globs of names and spans (layer), kinds (op), roles (role). settings: (key of KEYS, text), or ("", text)
-    for a text alone, which is an operator, a format or both. line: in the policy's text; 0 for options.
+    subject: "default", "layer", "op" or "role". selectors: for "layer", patterns of names and spans of positions; for
+    "op", kinds; for "role", roles. settings: pairs of a key (one of KEYS) and a text; the key "" stands for a text
+    alone, which is an operator, a format, or both. where: the condition on sizes, if there is one. line: the line in
+    the text of the policy, 0 for a rule that was made from options.
     """
 
     subject: str
@@ -119,7 +121,7 @@ class Rule:
     line: int = field(default=0, compare=False)
 
     def selects(self, selector: str | Span, layer: Layer, count: int) -> bool:
-        """Whether a selector of the rule means `layer`, in a program of `count` contractions."""
+        """Whether one selector of the rule selects `layer`, in a program of `count` contractions."""
         if isinstance(selector, Span):
             return layer.position is not None and selector.has(layer.position, count)
         if self.subject == "layer":
@@ -127,7 +129,10 @@ class Rule:
         return selector in layer.kinds if self.subject == "op" else selector == layer.role
 
     def matches(self, layer: Layer, count: int) -> bool:
-        """Whether the rule is about `layer`. Raises NumcError where that depends on a size that is free."""
+        """Whether the rule applies to `layer`, in a program of `count` contractions.
+
+        Raises NumcError if that depends on a size that the model leaves free.
+        """
         if self.subject != "default" and not any(self.selects(s, layer, count) for s in self.selectors):
             return False
         if self.where is None:
@@ -153,7 +158,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Definition:
-    """A name for a format or an operator. what: format or fma."""
+    """A name that the policy gives to a format (`what` is "format") or to an operator ("fma")."""
 
     what: str
     name: str
@@ -166,7 +171,10 @@ class Definition:
 
 @dataclass(frozen=True)
 class Decision:
-    """The arithmetic of one operation, and the rules that decided its operator and its format; None is the default."""
+    """The arithmetic of one operation, with the rules that decided its operator and its format.
+
+    A rule is None where no rule says anything, which means fp32.
+    """
 
     layer: Layer
     fma: Fma
@@ -176,16 +184,17 @@ class Decision:
 
     @property
     def rule(self) -> Rule | None:
-        """The rule that decided what matters most: the operator of a contraction, the format of anything else."""
+        """The rule that decided the operator of a contraction, or the format of any other operation."""
         return self.ops_rule if self.layer.position is None else self.fma_rule
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Definitions and rules. name: where the text is from, for messages.
+    """Definitions and rules, in the order of the text.
 
-    strict: a rule that matches nothing is an error; not in policies made of options, which fit every model.
-    Raises NumcError for texts that are no arithmetic.
+    name: what messages call the policy, such as the name of its file. strict: whether a rule that matches nothing is an
+    error; policies made from options are not strict, because they have to fit every model. Raises NumcError if a
+    setting is not an arithmetic.
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -196,7 +205,7 @@ class Policy:
     def __post_init__(self) -> None:
         for rule in self.rules:
             try:
-                for key, text in rule.settings:  # each alone: what operands make of an operator depends on the operator
+                for key, text in rule.settings:  # alone: whether operands fit depends on the operator
                     self._parsed(key, text)
             except NumcError as error:
                 raise NumcError(f"{self.name}:{rule.line}: {error}" if rule.line else str(error)) from None
@@ -209,12 +218,12 @@ class Policy:
         return found
 
     def expanded(self, name: str) -> str:
-        """Return the text that a name stands for."""
+        """Return the text that a defined name stands for; any other name is returned as it is."""
         return self._texts.get(name, name)
 
     @property
     def default(self) -> tuple[Fma, Conversion]:
-        """What an operation computes in that no rule but the defaults is about."""
+        """The operator and the format of an operation to which only the default rules apply."""
         fma, ops = parse_fma("fp32"), parse_conversion("fp32")
         for rule in self.rules:
             if rule.subject == "default":
@@ -228,12 +237,16 @@ class Policy:
 
     @property
     def draws(self) -> bool:
-        """Whether a rule names a rounding that draws random bits."""
+        """Whether a rule names a stochastic rounding."""
         said = [found for rule in self.rules for key, text in rule.settings for found in self._parsed(key, text)]
         return any(found.stochastic if isinstance(found, Fma) else found.noise is not None for found in said if found)
 
     def decide(self, layers: Sequence[Layer]) -> list[Decision]:
-        """Return the arithmetic of every layer. Raises NumcError for a rule that matches nothing, if strict."""
+        """Return the arithmetic of every layer.
+
+        Raises NumcError if a rule that applies does not fit the operator of a layer, if a rule depends on a size that
+        the model leaves free, and, if the policy is strict, for a rule that matches nothing.
+        """
         count = sum(layer.position is not None for layer in layers)
         matched: set[int] = set()
         decisions = []
@@ -259,7 +272,7 @@ class Policy:
         trains = any(layer.role in ("dgrad", "wgrad", "update") for layer in layers)
         for number, rule in enumerate(self.rules):
             if rule.subject == "role" and not trains:
-                continue  # one policy for training and inference: only training has every role
+                continue  # only a training step has every role, and one policy serves training and inference
             for selector in rule.selectors:
                 beyond = isinstance(selector, Span) and selector.reaches_beyond(count)
                 if beyond or not any(rule.selects(selector, layer, count) for layer in layers):
@@ -269,7 +282,10 @@ class Policy:
                 raise NumcError(f"{self.name}:{rule.line}: '{rule.head}' matches nothing: no {kinds} has such sizes")
 
     def _parsed(self, key: str, text: str) -> tuple[Fma | None, Conversion | None, Conversion | GroupConversion | None]:
-        """What a setting says: an operator, a format of other operations, or that of an operand. Raises NumcError."""
+        """Parse a setting into an operator, a format of other operations, or the format of an operand.
+
+        Raises NumcError.
+        """
         value = _expanded(text, self._texts)
         if not key:
             return *_either(value), None
@@ -278,7 +294,7 @@ class Policy:
         return None, None, parse_operand(value, key)
 
     def _apply(self, rule: Rule, fma: Fma, ops: Conversion, where: str = "") -> tuple[Fma, Conversion, bool, bool]:
-        """The arithmetic that a rule makes of another one, and whether it said fma and ops. Raises NumcError."""
+        """Return operator and format as the rule changes them, and whether it set each of the two. Raises NumcError."""
         operands: dict[str, Conversion | GroupConversion] = {}
         says_fma = says_ops = False
         for key, text in rule.settings:
@@ -297,7 +313,10 @@ class Policy:
 
 
 def plain(fma: str = "fp32", ops: str = "fp32", roles: Iterable[tuple[str, str, str]] = ()) -> Policy:
-    """Return the policy of one arithmetic, and (role, fma, ops) where roles differ. Raises NumcError."""
+    """Return the policy of one arithmetic, with (role, fma, ops) for the roles that differ.
+
+    Raises NumcError for unknown names.
+    """
 
     def settings(fma: str, ops: str) -> tuple[tuple[str, str], ...]:
         return ("fma", str(parse_fma(fma))), ("ops", str(parse_conversion(ops)))
@@ -312,7 +331,7 @@ def _expanded(text: str, names: Mapping[str, str]) -> str:
 
 
 def _either(text: str) -> tuple[Fma | None, Conversion | None]:
-    """What a text alone means: an operator, a format, or, as fp32 does, both. Raises NumcError."""
+    """Parse a text alone, which is an operator, a format, or, like "fp32", both. Raises NumcError if it is neither."""
     found: list[Fma | Conversion | None] = []
     errors = []
     for parse in (parse_fma, parse_conversion):
@@ -321,14 +340,14 @@ def _either(text: str) -> tuple[Fma | None, Conversion | None]:
         except NumcError as error:
             found.append(None)
             errors.append(error)
-    if len(errors) == 2:  # the one that knows more about what was meant
+    if len(errors) == 2:  # report the error of the parser that recognised more of the text
         of_fma, of_format = errors
         raise of_format if "is a format" in str(of_fma) or (":" in text and "(" not in text) else of_fma
     return found[0], found[1]  # type: ignore[return-value]
 
 
 def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:
-    """Return the format of an operand of an operator, which may be one that only operators know. Raises NumcError."""
+    """Return the format of an operand (`key` is "a", "b" or "acc"), which may have groups. Raises NumcError."""
     fma = parse_fma(f"fma(a=fp32,acc={text})") if key == "acc" else parse_fma(f"fma(a={text},acc=fp32)")
     return fma.acc if key == "acc" else fma.a
 
@@ -336,18 +355,13 @@ def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:
 def _with_operands(fma: Fma, operands: Mapping[str, Conversion | GroupConversion], where: str) -> Fma:
     if fma.product is not None:
         raise NumcError(f"'{fma}' rounds to one format: a, b and acc cannot be replaced in it, write fma(...){where}")
-    a, b, acc = (operands.get(key, getattr(fma, key)) for key in ("a", "b", "acc"))
-    if fma.products == _parts(fma.a) * _parts(fma.b):  # all of them stay all of them
-        return replace(fma, name="", a=a, b=b, acc=acc, products=_parts(a) * _parts(b))
-    return replace(fma, name="", a=a, b=b, acc=acc)
-
-
-def _parts(to: Conversion | GroupConversion) -> int:
-    return int(getattr(to.format, "parts", 1))
+    acc = operands.get("acc", fma.acc)
+    assert isinstance(acc, Conversion)  # see parse_operand
+    return fma.with_operands(operands.get("a", fma.a), operands.get("b", fma.b), acc)
 
 
 def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: int) -> str:
-    """Say that a selector matches nothing, and what there is."""
+    """Return the message for a selector that matches nothing: what it is, and what the model has."""
     if isinstance(selector, Span):
         there = f"has contractions 0 to {count - 1}" if count else "has no contractions"
         if any(selector.has(n, count) for n in range(count)):

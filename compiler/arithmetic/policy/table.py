@@ -1,4 +1,4 @@
-"""The table of a policy and a model: layer, kind, shape, operator, format, and the rule that decided."""
+"""The rows of the table of a policy and a model."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ from typing import Any
 
 from numc.compiler.arithmetic.policy.policy import Decision, Policy, Rule
 
+COLUMNS = (
+    "layer",
+    "position",
+    "kind",
+    "role",
+    "b",
+    "m",
+    "n",
+    "k",
+    "shape",
+    "fma",
+    "ops",
+    "rule",
+    "fma_line",
+    "ops_line",
+)
+"""The columns of a row, in order."""
+
 
 def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
-    """Return one row a contraction, and one for the other operations of a name that are decided alike.
+    """Return one row for each contraction, and one for all other operations of the same name, role and arithmetic.
 
-    Operations that compute nothing have no row. m, n, k and b are None where the model leaves them free. fma is None
-    where nothing is multiplied and added.
+    Columns: layer, position, kind, role, b, m, n, k, shape, fma, ops, rule, fma_line, ops_line. Operations without
+    float arithmetic have no row. b, m, n and k are None for other operations, and for sizes that the model leaves free.
+    fma is None for operations without multiply-adds. fma_line and ops_line are lines of the policy's text.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number, decision in enumerate(decisions):
@@ -39,7 +58,7 @@ def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
 
 
 def decided(found: Iterable[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:
-    """Return the rows of contractions, and those that a rule of the policy other than its defaults is about."""
+    """Return the rows of contractions, and of operations to which a rule other than a default applies."""
     defaults = {rule.head for rule in policy.rules if rule.subject == "default"}
     return [
         row for row in found if row["position"] is not None or row["rule"].partition(": ")[2] not in {"", *defaults}
@@ -51,7 +70,7 @@ def _line(rule: Rule | None) -> int | None:
 
 
 def _words(rule: Rule | None) -> str:
-    """``5: layer "conv1"``; a rule made of options has no line."""
+    """Return the rule as a text: ``5: layer "conv1"``, without the number for a rule made from options."""
     if rule is None:
         return "fp32, as nothing else is said"
     return f"{rule.line}: {rule.head}" if rule.line else rule.head

@@ -1,20 +1,19 @@
-"""Reading policies: the text, a file, or the name of a preset."""
+"""Parsing the text of a policy, whose grammar is in policy.lark."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-from pathlib import Path
+from functools import cache
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
+from numc.compiler.arithmetic.datapaths import DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS
 from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.groups import GROUP_FORMATS
-from numc.compiler.arithmetic.operators import ALIASES, DATAPATHS, FMAS
-from numc.compiler.arithmetic.policy.layer import SIZES
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS
+from numc.compiler.arithmetic.operators import ALIASES, FMAS
+from numc.compiler.arithmetic.policy.layer import ROLES, SIZES
 from numc.compiler.arithmetic.policy.policy import (
     KEYS,
     Comparison,
@@ -25,11 +24,8 @@ from numc.compiler.arithmetic.policy.policy import (
     Span,
     parse_operand,
 )
-from numc.compiler.arithmetic.policy.presets import PRESETS, ROLES, arithmetic
 from numc.compiler.support.errors import NumcError, ParseError, did_you_mean
 
-_PARSER = Lark.open("policy.lark", rel_to=__file__, parser="lalr", propagate_positions=True, maybe_placeholders=False)
-_STATEMENT = re.compile(r"\s*(#|(format|fma|default|layer|op|role)\s)")
 _RESERVED = re.compile(r"e\d+m\d+(n|fn)?|int\d+|bf16x\d+|s?r\w{1,2}|fmacs?|macs?|bfp")
 _EXPECTED = {
     "NAME": "a name",
@@ -48,49 +44,19 @@ _EXPECTED = {
 _STATEMENTS = "format, fma, default, layer, op or role"
 
 
-def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
-    """Return the policy that a text, the name of a file or the name of a preset stands for. Raises NumcError."""
-    if isinstance(given, Policy):
-        return given
-    if isinstance(given, str) and ("\n" in given or _STATEMENT.match(given) or _is_text(given)):
-        return parse_policy(given)
-    if isinstance(given, str) and given in PRESETS and not os.path.isfile(given):
-        return arithmetic(given).policy()
-    name = os.fspath(given)
-    try:
-        text = Path(given).read_text(encoding="utf-8-sig") if name.strip() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text"
-        raise _no_policy(name, f"{reason}{_meant(name)}") from None
-    policy = parse_policy(text, name)
-    if not policy.definitions and not policy.rules:
-        raise _no_policy(name, "has no rule in it")
-    return policy
-
-
-def _no_policy(name: str, reason: str) -> NumcError:
-    return NumcError(f"policy {name!r}: {reason}: want a file, the text of a policy, or a preset: {', '.join(PRESETS)}")
-
-
-def _meant(name: str) -> str:
-    """What somebody may have meant by the name of a file that cannot be read."""
-    with contextlib.suppress(NumcError):
-        return f" (the operator would be 'default fma = {parse_fma(name)}')"
-    return did_you_mean(name, PRESETS)
-
-
-def _is_text(given: str) -> bool:
-    """Whether it looks like a rule, perhaps a wrong one, and is no file."""
-    return any(c in given.strip() for c in " \t=") and not os.path.isfile(given)
+@cache
+def _parser() -> Lark:
+    return Lark.open("policy.lark", rel_to=__file__, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
 def parse_policy(text: str, name: str = "policy") -> Policy:
-    """Return the policy a text writes; `name` is what messages call it.
+    """Parse the text of a policy; `name` is what messages call it.
 
-    Raises NumcError; for what cannot be parsed one of several lines, with the place.
+    Raises ParseError, whose message shows the line and the place, if the text does not follow the grammar, and
+    NumcError if a definition, a setting or a selector is not valid.
     """
     try:
-        tree = _PARSER.parse(text + "\n")
+        tree = _parser().parse(text + "\n")
     except UnexpectedInput as error:
         raise _problem(text, name, error) from None
     definitions: list[Definition] = []
@@ -127,13 +93,13 @@ def _problem(text: str, name: str, error: UnexpectedInput) -> ParseError:
     want = _STATEMENTS if start else ", ".join(sorted(words)) or "something else"
     first = line.split()[0] if line.split() else ""
     near = did_you_mean(first, ("format", "fma", "default", "layer", "op", "role")) if start else ""
-    # Tabs stay tabs, so that the caret is below the right place.
+    # Tabs are kept, so that the caret is below the place that it means.
     space = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
     return ParseError(f"{name}:{number}: found {found}{near}, want {want}\n  {line}\n  {space}^")
 
 
 def _text(tree: Tree[Token], source: str) -> str:
-    """The text of a value, without spaces."""
+    """Return the text of a value without white space."""
     return "".join(source[tree.meta.start_pos : tree.meta.end_pos].split())
 
 
@@ -149,7 +115,7 @@ def _definition(tree: Tree[Token], source: str, before: list[Definition]) -> Def
 
 
 def _check_definitions(definitions: list[Definition], name: str) -> None:
-    """Raise NumcError unless every definition is a format or an operator, whether it is used or not."""
+    """Raise NumcError unless every definition is a format or an operator, even if no rule uses it."""
     for number, definition in enumerate(definitions):
         text = Policy(tuple(definitions[: number + 1])).expanded(definition.name)
         try:
@@ -211,6 +177,6 @@ def _condition(node: Tree[Token] | Token) -> Comparison | Junction:
         return Comparison(size, compare, int(number))
     word = str(node.data)
     terms: list[Comparison | Junction] = []
-    for term in map(_condition, node.children):  # (a and b) and c is a and b and c
+    for term in map(_condition, node.children):  # nested conditions of the same word are one condition
         terms += term.terms if isinstance(term, Junction) and term.word == word else [term]
     return terms[0] if len(terms) == 1 else Junction(word, tuple(terms))

@@ -6,8 +6,9 @@ operation takes part in a finite result; numpy only carries the bits in and out.
 
 from __future__ import annotations
 
+from numc.compiler.arithmetic.reference.datapaths import Draws
 from numc.compiler.arithmetic.reference.groups import round_groups
-from numc.compiler.arithmetic.reference.operators import Draws, dot, fma, matmul
+from numc.compiler.arithmetic.reference.operators import dot, fma, matmul
 from numc.compiler.arithmetic.reference.random import stream
 from numc.compiler.arithmetic.reference.rounding import round, round_real
 

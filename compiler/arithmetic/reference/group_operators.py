@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from numc.compiler.arithmetic.groups import Bfp, GroupConversion, Int
+from numc.compiler.arithmetic.exact.rounding import rounder, to_multiple
+from numc.compiler.arithmetic.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma
+from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.operators import FP32, Fma
-from numc.compiler.arithmetic.reference.groups import convert_row, integer, largest_magnitude, scale_of
+from numc.compiler.arithmetic.reference.groups import convert_row, largest_magnitude
 from numc.compiler.arithmetic.reference.random import PRODUCT, accumulator_draws
-from numc.compiler.arithmetic.reference.rounding import rounder, to_multiple
-from numc.compiler.arithmetic.reference.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma
 
 _TO_F32 = rounder(FP32, PRODUCT_POINT)
 
@@ -40,8 +40,8 @@ NOWHERE = Source(0, 0, 0)
 class Vector:
     """One row of an operand along the reduction.
 
-    largest: the largest magnitude of the whole operand, the finite ones only for bfp, or of a channel. quantized:
-    `values` are the integers of intN already. source: for a conversion that draws.
+    largest: the largest magnitude of the whole operand, or of a channel. quantized: `values`
+    are the integers already, where integers are summed. source: for a conversion that draws.
     """
 
     values: Sequence[Value]
@@ -52,13 +52,10 @@ class Vector:
 
     @cached_property
     def converted(self) -> list[Value]:
-        """The values in their format; of intN the integers."""
-        if not isinstance(self.to.format, Int):
-            return convert_row(list(zip(self.values, self._noise(), strict=True)), self.to, self.largest)
-        if self.quantized:
+        """What the contraction multiplies: values of the format, or integers where it sums integers."""
+        if self.quantized and self.to.format.sums_integers:
             return [v >> POINT if type(v) is int else 0 for v in self.values]
-        scale = self.scale
-        return [integer(v, self.to, scale, noise) for v, noise in zip(self.values, self._noise(), strict=True)]
+        return convert_row(list(zip(self.values, self._noise(), strict=True)), self.to, self.largest)
 
     def _noise(self) -> list[int]:
         if self.to.noise is None:
@@ -68,23 +65,23 @@ class Vector:
 
     @property
     def scale(self) -> Value:
-        """Of intN, a binary32 number; NaN if the operand has an infinity or a NaN."""
-        assert isinstance(self.to.format, Int)
-        return scale_of(self.largest, self.to.format)
+        """Where integers are summed, a binary32 number; NaN if the operand has an infinity or a NaN."""
+        return self.to.format.shared(self.largest)
 
 
 def largest_of(values: Sequence[Value], to: GroupConversion) -> Value:
-    """What the conversion of an operand depends on: its largest magnitude, of bfp the largest finite one."""
-    return largest_magnitude(values, finite=isinstance(to.format, Bfp))
+    """The largest magnitude of an operand; the largest finite one where the conversion depends on that."""
+    return largest_magnitude(values, finite=to.format.finite_only)
 
 
 def group_dot(op: Fma, a: Vector, b: Vector, c: Value) -> Value:
     """One element of a contraction, from the binary32 number `c`."""
-    if isinstance(op.group, Int):
-        return _int_dot(a, b, c) if a.converted else c
     assert op.group is not None
-    block = _exact_dot if isinstance(op.group, Bfp) else _chain
-    x, y, size = a.converted, b.converted, op.group.group
+    if op.group.sums_integers:
+        return _int_dot(a, b, c) if a.converted else c
+    block = _exact_dot if op.group.sums_exactly else _chain
+    x, y = a.converted, b.converted
+    size = op.group.group or max(len(x), 1)
     for begin in range(0, len(x), size):
         total = block(x[begin : begin + size], y[begin : begin + size])
         c = _TO_F32(exact_fma(_TO_F32(total), ONE, c)) if type(total) is int else total

@@ -1,1 +1,1 @@
-"""Watching running programs: operands, results of layers, statistics, verification."""
+"""Observation of running programs: operands, results of layers, statistics, verification."""

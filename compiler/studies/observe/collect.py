@@ -1,7 +1,7 @@
-"""Collecting statistics: runs of programs are watched, each contraction before and after its kernel.
+"""The collection of statistics, by observing each contraction before and after its kernel runs.
 
-Additions are counted by the kernels themselves (passes/kernels/datapaths/counting.py), exponents of operands and
-accumulators by the runtime.
+Kernels count their additions themselves (passes/kernels/datapaths/counting.py); the runtime counts the exponents of
+operands and accumulators.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from numc.compiler.statistics import (
 )
 from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.support.errors import NumcError
+from numc.passes.kernels.abi import LEAST_EXPONENT, VALUE_COUNTS
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
 
 IntArray = npt.NDArray[np.int64]
 F32Array = npt.NDArray[np.float32]
 
-_LEAST, _EXPONENTS = -149, 277
+_EXPONENTS = VALUE_COUNTS.word("zeros")  # bins of exponents: those before the zeros
 _CHAINS = 256  # outputs of an execution whose rounding error is looked at
 
 
 @dataclass
 class _Row:
-    """What was found of one contraction so far."""
+    """The statistics of one contraction so far."""
 
     fmas: int = 0
     executions: int = 0
@@ -59,7 +60,7 @@ class _Row:
 
 @dataclass
 class _Execution:
-    """What the kernel that runs writes to."""
+    """The memory that the running kernel writes to."""
 
     counts: IntArray
     probe: F32Array
@@ -79,7 +80,7 @@ class Collector:
             )
         layers = [row for row in manifest.get("layers", ()) if row["position"] is not None]
         by_name = {row["layer"]: row for row in reversed(layers)}
-        # In MLIR text operations have no names: contractions are in the order of the program then.
+        # Operations of MLIR text have no names: then contractions are matched by their order.
         ordered = dict(enumerate(layers)) if len(layers) == len(self._table) else {}
         self._layers = {n: by_name.get(c["name"]) or ordered.get(n, {}) for n, c in self._table.items()}
         self._found = {number: _Row() for number in self._table}
@@ -92,14 +93,16 @@ class Collector:
         return bool(self._what & {"exponents", "denormals", "rounding"})
 
     def observe(self, kernel: int, operands: int, phase: int) -> None:
-        """Called before (phase 0) and after (phase 1) each kernel."""
+        """Observe a kernel before it runs (phase 0) and after (phase 1)."""
         about = self._table[kernel]
         view = Operands(operands, about)
-        # Calls of a program that overlap in several threads are observed by each of them.
+        # If calls of a program overlap in several threads, each thread's observer sees all of them.
         if phase == 0:
             if operands not in self._running:
                 self._begin(about, view, operands)
-        elif (execution := self._running.pop(operands, None)) is not None:  # none: it began before the block
+        elif (
+            execution := self._running.pop(operands, None)
+        ) is not None:  # None if the kernel started before the block
             self._end(kernel, about, view, execution)
 
     def _begin(self, about: Mapping[str, Any], view: Operands, operands: int) -> None:
@@ -125,7 +128,7 @@ class Collector:
             row = self._found[kernel]
             row.executions += 1
             row.fmas += outputs * view.depth
-            # The additions of groups are few: all of them are looked at.
+            # A contraction of groups has few additions, so all of them are counted.
             group = 0 if fma.group is None else fma.group.group or 0
             steps = view.depth if group else sampled_steps(self._stride, view.depth)
             row.looked_at += outputs * steps
@@ -147,7 +150,7 @@ class Collector:
             known = self._weights.get(key)
             if known is None:
                 known = _tensor(*view.elements(side), to)
-                if view.is_packed(side):  # a weight in the program: it does not change
+                if view.is_packed(side):  # a weight in the program does not change
                     self._weights[key] = known
             found[name] = known
         accumulators = probe[1].reshape(-1)
@@ -155,7 +158,7 @@ class Collector:
         return found
 
     def rows(self) -> tuple[LayerStatistics, ...]:
-        """What was found of the contractions that ran."""
+        """Return the statistics of the contractions that ran."""
         return tuple(self._row(number, row) for number, row in self._found.items() if row.executions)
 
     def _row(self, number: int, row: _Row) -> LayerStatistics:
@@ -189,7 +192,7 @@ class Collector:
 
 
 def sampled_steps(stride: int, depth: int) -> int:
-    """How many of `depth` steps of k are looked at: those with k % stride == (k // stride + offset) % stride."""
+    """Return how many of `depth` steps of k are observed: those with k % stride == (k // stride + offset) % stride."""
     if stride == 1:
         return depth
     k = np.arange(depth)
@@ -197,26 +200,27 @@ def sampled_steps(stride: int, depth: int) -> int:
 
 
 def _offset(stride: int, depth: int) -> int:
-    """In the middle of the first run: the first steps are those where accumulators are still zero."""
+    """Return the offset of the first observed step: half a stride, because the first accumulators are still zero."""
     return min(stride, depth) // 2
 
 
 def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padding: int, to: Any) -> TensorStatistics:
-    """What is at all sums of an offset of each table (None: 0, 1, 2, ...) from an address, seen from a format.
+    """Return the statistics of the elements at an address plus all sums of one offset of each table.
 
-    padding: how many of the zeros there are no elements.
+    A table of None has the offsets 0, 1, 2, ... padding: the number of zeros that are not elements of the tensor. to:
+    the conversion whose format tells subnormals and overflows.
     """
     fmt = to.format
     single = isinstance(to, Conversion) and isinstance(fmt, Format)
     largest = float(fmt.max_finite) if single else float("inf")
     pointers = (ctypes.c_void_p * 3)(*(None if t is None else t.ctypes.data for t in tables))
     sizes = (ctypes.c_int64 * 3)(*counts)
-    out = np.zeros(_EXPONENTS + 4, np.int64)
+    out = np.zeros(VALUE_COUNTS.words, np.int64)
     if library().numc_count_values(address, pointers, sizes, largest, out.ctypes.data):
         raise NumcError("statistics: out of memory")
     out[_EXPONENTS] -= padding
     exponents, (zeros, infinities, nans, overflows) = out[:_EXPONENTS], out[_EXPONENTS:].tolist()
-    subnormals = int(exponents[: max(0, fmt.emin - _LEAST)].sum()) if single else 0
+    subnormals = int(exponents[: max(0, fmt.emin - LEAST_EXPONENT)].sum()) if single else 0
     elements = int(out[: _EXPONENTS + 3].sum())
     some = {"zeros": zeros, "subnormals": subnormals, "infinities": infinities, "nans": nans, "overflows": overflows}
     return TensorStatistics(
@@ -225,7 +229,7 @@ def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padd
         subnormals,
         infinities,
         nans,
-        Histogram(_LEAST, tuple(exponents.tolist())).trimmed(),
+        Histogram(LEAST_EXPONENT, tuple(exponents.tolist())).trimmed(),
         str(to),
         overflows,
         {name: count / elements if elements else 0.0 for name, count in some.items()},
@@ -233,7 +237,10 @@ def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padd
 
 
 def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Array) -> tuple[float, float]:
-    """Sums of (x - r)^2 and r^2 over outputs x, `_CHAINS` of them or all; r: in fp32, of the converted operands."""
+    """Return the sums of (x - r)^2 and r^2 over outputs x, `_CHAINS` of them or all.
+
+    r is the same output in fp32, computed from the converted operands.
+    """
     outputs, depth = probe[0].size, view.depth
     count = min(outputs, _CHAINS)
     places = np.unravel_index(np.arange(count) * outputs // max(1, count), probe[0].shape)
@@ -276,14 +283,14 @@ def _unwatched() -> Iterator[None]:
 
 
 class Collected:
-    """What a block of `numc.collect_stats` found out; complete when the block has ended."""
+    """The statistics of a block of `numc.collect_stats`, complete when the block has ended."""
 
     def __init__(self, what: tuple[str, ...], sample: Fraction) -> None:
         self._what, self._sample = what, sample
         self._collectors: dict[Program, Collector] = {}
 
     def around(self, program: Program) -> contextlib.AbstractContextManager[None]:
-        """Watch one run."""
+        """Return the context in which one run of a program is observed."""
         if getattr(_outside, "count", 0) or not program.manifest.get("contractions"):
             return contextlib.nullcontext()
         if program not in self._collectors:
@@ -292,7 +299,7 @@ class Collected:
 
     @property
     def statistics(self) -> Statistics:
-        """What was found so far. Raises NumcError if nothing ran."""
+        """The statistics so far. Raises NumcError if no program ran."""
         if not self._collectors:
             raise NumcError("no statistics: no program of numc with a contraction ran in the block")
         rows = tuple(row for each in self._collectors.values() for row in each.rows())
@@ -301,12 +308,14 @@ class Collected:
 
 @contextlib.contextmanager
 def collect_stats(what: str | Iterable[str] = WHAT, *, sample: str | float | Fraction = 1) -> Iterator[Collected]:
-    """Collect statistics of every contraction that runs in a program while a ``with`` block lasts, in any thread.
+    """Collect statistics of every contraction that runs while a ``with`` block lasts, in any thread.
 
-    That is calls of programs, and what torch.compile runs in numc, which is compiled anew for it if `what` has
-    ``swamping``: one block at a time can have that. what: some of `WHAT`. sample: the fraction of the steps of k of
-    which additions are counted, 1/n. The object that ``as`` gives has ``statistics``. Raises NumcError for unknown
-    names, and where a program that runs was compiled without statistics and has to count.
+    Both calls of programs and what torch.compile runs in numc are observed; if `what` has ``swamping``, the latter is
+    compiled anew, and only one such block may be active at a time.
+    what: some of statistics.WHAT, as a sequence or a comma-separated text. sample: the fraction 1/n of the steps of k
+    whose additions are counted. The block's value has an attribute ``statistics``.
+    Raises NumcError for unknown names, and if a program that runs has to count but was compiled without
+    ``statistics=True``.
     """
     names = chosen(what)
     if "swamping" in names and COUNTING:

@@ -1,4 +1,4 @@
-"""What every contraction of a running program computes: its accumulators at exit, before what is fused behind it."""
+"""The results of contractions in a running program: the accumulators at the end, before fused operations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Array = npt.NDArray[Any]
 class LayerOutput:
     """The result of one execution of a contraction.
 
-    position: among the contractions of the program, from 0. execution: 0, or how often it ran before in this run, in a
-    loop. name: of the layer. values: float32 [batches, rows, lanes], in the order of the model: rows are those of its
-    first operand and lanes the columns of its second, whichever way the kernel takes them.
+    position: its number among the contractions of the program, from 0. execution: how often it ran before in this run;
+    not 0 only in a loop. name: of the layer. values: float32 [batches, rows, lanes] in the order of the model: rows of
+    its first operand and columns of its second, even if the kernel has exchanged them.
     """
 
     position: int
@@ -40,13 +40,13 @@ def tap(
     threads: int | None = None,
     seed: int | None = None,
 ) -> dict[str, Array]:
-    """Run `program` on `inputs`, call `each` with the result of every contraction as it is made; return the outputs.
+    """Run `program` on `inputs` and call `each` with the result of every contraction; return the outputs by name.
 
-    Raises NumcError for inputs that do not fit; an exception of `each` is raised when the run is over.
+    Raises NumcError for inputs that do not fit; an exception of `each` is raised after the run.
     """
     table = {c["id"]: c for c in program.manifest["contractions"]}
     executions = dict.fromkeys(table, 0)
-    thread = threading.get_ident()  # a program may run in several of them, and all are observed
+    thread = threading.get_ident()  # a program may run in several threads at once, and all of them are observed
     probe = np.empty(0, np.float32)
 
     def observe(kernel: int, operands: int, phase: int) -> None:
@@ -73,9 +73,9 @@ def layer_outputs(
 ) -> Generator[LayerOutput, None, dict[str, Array]]:
     """Run `program` on `inputs` and yield the result of every contraction, in the order in which they are computed.
 
-    The program waits until each result has been taken: two programs can be gone through side by side, and no more than
-    two results of one are in memory. The generator's return value is the outputs by name. Raises NumcError for inputs
-    that do not fit.
+    The program waits until each result has been taken, so that at most two results are in memory, and two programs can
+    be compared step by step. The return value of the generator is the outputs by name. Raises NumcError for inputs that
+    do not fit.
     """
     taken: queue.Queue[LayerOutput | None] = queue.Queue(maxsize=1)
     outputs: dict[str, Array] = {}
@@ -100,7 +100,7 @@ def layer_outputs(
             yield layer
     finally:
         abandoned.set()
-        while worker.is_alive():  # machine code cannot be stopped: what it still says is thrown away
+        while worker.is_alive():  # machine code cannot be stopped: its further results are dropped
             try:
                 taken.get(timeout=0.05)
             except queue.Empty:

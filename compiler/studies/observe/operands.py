@@ -1,4 +1,4 @@
-"""The operands and accumulators of a running kernel, read where they are: the words of driver.CONTEXT."""
+"""The operands and accumulators of a running kernel, read in place through its TaskContext (passes/kernels/abi.py)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import largest_magnitude
 from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
-from numc.passes.kernels.packing.layout import Layout, pair_values
-from numc.passes.kernels.tasks.edges import CONTEXT
-from numc.passes.plan.padding import Plane
+from numc.passes.kernels.abi import TASK_CONTEXT
+from numc.passes.kernels.packing.layout import Layout
+from numc.passes.kernels.packing.pack_arrays import pair_values
+from numc.passes.kernels.tasks.plane import Plane
 
 IntArray = npt.NDArray[np.int64]
 
-# By address: the array that an observer made is that of all others, alive until the last of them is done.
+# By address of the operands: the array that all observers of an execution share, until the last one has read it.
 _PROBES: weakref.WeakValueDictionary[int, npt.NDArray[np.float32]] = weakref.WeakValueDictionary()
 
 
 class Operands:
-    """The operands of one execution of a kernel; valid while the observer of Program.observe is called."""
+    """The operands of one execution of a kernel, valid while the observer of Program.observe is called."""
 
     _gathered: npt.NDArray[np.float32]
 
     def __init__(self, address: int, about: Mapping[str, Any]) -> None:
-        self._words = dict(zip(CONTEXT, (ctypes.c_int64 * len(CONTEXT)).from_address(address), strict=True))
+        self._words = dict(
+            zip(TASK_CONTEXT.names, (ctypes.c_int64 * TASK_CONTEXT.words).from_address(address), strict=True)
+        )
         self._address = address
         self._packed = about["packed"]
         self._layout = Layout(**about["layout"]) if self._packed else None
@@ -39,13 +42,14 @@ class Operands:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Batches, rows and lanes."""
+        """The numbers of batches, rows and lanes."""
         return self._words["batches"], self._words["rows"], self._words["lanes"]
 
     def watch(self) -> npt.NDArray[np.float32]:
-        """Have the kernel write its accumulators to an array [2, batches, rows, lanes]: at entry, and at exit.
+        """Make the kernel write its accumulators to an array [2, batches, rows, lanes]: at its start and at its end.
 
-        Nothing else keeps them. Before the kernel runs; `unwatch` after it. Observers of one execution share the array.
+        Called before the kernel runs; call `unwatch` after it. Observers of one execution share the array, which lives
+        as long as one of them keeps it.
         """
         if address := self._words["probe"]:
             return _PROBES[address]
@@ -55,28 +59,28 @@ class Operands:
         return probe
 
     def unwatch(self) -> None:
-        """Have the kernel write its accumulators nowhere."""
+        """Make the kernel write its accumulators nowhere."""
         self._set("probe", 0)
 
     def set_counts(self, address: int, stride: int, offset: int) -> None:
-        """Where the kernel counts its additions, 32 numbers, and in which steps of k; 0 for nowhere."""
+        """Set the address of the 32 counts of additions, 0 for none, and the steps of k that are counted."""
         for name, value in (("counts", address), ("stride", stride), ("offset", offset)):
             self._set(name, value)
 
     def _set(self, name: str, value: int) -> None:
-        ctypes.c_int64.from_address(self._address + 8 * CONTEXT.index(name)).value = value
+        ctypes.c_int64.from_address(self._address + 8 * TASK_CONTEXT.word(name)).value = value
 
     def _table(self, name: str, start: int, count: int) -> npt.NDArray[np.int64]:
         address = self._words[name] + 8 * start
         return np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
 
     def draws(self, place: tuple[int, int, int]) -> Draws:
-        """What the accumulator of an output draws from: nothing that matters, if its operator does not draw."""
+        """Return the random bits of the accumulator of an output; unused if the operator is not stochastic."""
         element = self._element(dict(zip(("e_batch", "e_row", "e_lane"), place, strict=True)))
         return Draws(self._words["random"] & (1 << 64) - 1, element)
 
     def source(self, across: str, batch: int, place: int, part: int) -> Source:
-        """What the conversion of one ``row`` or ``lane`` draws from: nothing that matters, if it does not."""
+        """Return the random bits of the conversion of one ``row`` or ``lane``; unused if it is not stochastic."""
         element = self._element({"e_batch": batch, f"e_{across}": place})
         return Source(self._words["random"] & (1 << 64) - 1, element, part)
 
@@ -85,19 +89,19 @@ class Operands:
 
     @property
     def depth(self) -> int:
-        """Steps of k."""
+        """The number of steps of k."""
         return int(self._words["depth"])
 
     def is_packed(self, across: str) -> bool:
-        """Whether the operand that supplies the rows (``row``) or the lanes (``lane``) lies packed in the program."""
+        """Whether the operand of the rows (``row``) or the lanes (``lane``) is packed in the program."""
         return bool(self._packed == across + "s")
 
     def largest(self, across: str, to: GroupConversion, batch: int, place: int) -> np.float32:
-        """The largest magnitude of that operand, or of the channel `place`, where its conversion depends on that."""
+        """Return the largest magnitude of that operand, or of the channel `place`, if its conversion depends on it."""
         word = self._words["a_largest" if across == "row" else "b_largest"]
         if to.channel:
             if not self.is_packed(across):
-                # As the program sees it: a list for every batch would need the tile, which is not written down.
+                # Over all batches: a list for each batch would need the tile, which is not in the program file.
                 values = self.values(across, batch, place)
                 return largest_magnitude(values, to.format)
             word = ctypes.c_uint32.from_address(word + 4 * place).value
@@ -105,10 +109,11 @@ class Operands:
         return most
 
     def elements(self, across: str) -> tuple[int, list[IntArray | None], list[int], int]:
-        """Where the elements of an operand are: an address, and tables and their sizes, of which offsets are sums.
+        """Return the elements of an operand as an address, tables of offsets, the sizes of the tables, and a padding.
 
-        A table of None is 0, 1, 2, ...; an operand that lies packed in the program is gathered first. The last number
-        is how many zeros among them are none of its elements.
+        The elements are at the address plus all sums of one offset of each table; a table of None has the offsets 0, 1,
+        2, ... An operand that is packed in the program is gathered first. padding: how many of the zeros are not
+        elements.
         """
         operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
         batches, depth = int(self._words["batches"]), self.depth
@@ -132,18 +137,18 @@ class Operands:
         return self._words[operand], tables, [len(t) for t in tables if t is not None], 0
 
     def _panels(self, operand: str, across: str, start: int, size: int) -> npt.NDArray[np.float32]:
-        """The values of one batch of a packed operand and the zeros between them."""
+        """Return the values of one batch of a packed operand, and the zeros between them."""
         assert self._layout is not None
         if self._layout.pairs:
             batch = int(np.flatnonzero(self._table(f"{operand}_batch", 0, self._words["batches"]) == start)[0])
             return np.concatenate([self.values(across, batch, place) for place in range(size)])
         words = self._layout.batch_words(size, self.depth)
         data = np.ctypeslib.as_array((ctypes.c_float * words).from_address(self._words[operand] + 4 * start))
-        # Parts lie vector by vector.
+        # The parts of a value are a vector apart.
         return _joined(data.reshape(-1, self._layout.parts, self._layout.width).swapaxes(1, 2)).reshape(-1)
 
     def values(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
-        """The values over k of one ``row`` or ``lane``; of a weight packed as intN the integers."""
+        """Return the values of one ``row`` or ``lane`` over k; for a weight packed as intN, the integers."""
         operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
         depth = self.depth
         if depth == 0:
@@ -164,16 +169,16 @@ class Operands:
             if self._plane is not None and across == "lane":
                 offsets, inside = self._plane.sources(offsets)
             offsets = start + offsets[:, None]
-        low = int(offsets.min())  # strides may be negative
+        low = int(offsets.min())  # because strides may be negative
         address = self._words[operand] + 4 * low
         data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
         return _joined(np.where(inside[:, None], data[offsets - low], np.float32(0)))
 
 
 def _joined(parts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Values from their parts, which are along the last axis."""
+    """Return values from their parts along the last axis."""
     if parts.shape[-1] == 1:
         return np.asarray(parts[..., 0])
-    # The parts of a value sum up to it exactly, the smallest first; an infinity is in every part.
+    # The sum of the parts, the smallest first, is exact; every part of an infinity is infinite.
     total = functools.reduce(np.add, [parts[..., n] for n in reversed(range(parts.shape[-1]))])
     return np.asarray(np.where(np.isfinite(parts[..., 0]), total, parts[..., 0]))

@@ -1,8 +1,9 @@
-"""Verification: a run of the shipped code is watched, and sampled outputs are recomputed by the exact reference.
+"""Verification: sampled outputs of the contractions of a run are recomputed by the exact reference.
 
-Every contraction runs through the thread pool with a table of its operands (passes/plan/contractions.py), so what is
-checked is the machine code of the program file on its own weights, not another build of the model. Contractions that
-are computed by phases where nobody watches (passes/tensors/skip_zeros.py) are checked by a second, unwatched run.
+Every contraction runs through the thread pool with a table of its operands (passes/plan/contractions.py). What is
+verified is therefore the machine code of the program file with its own weights, not another build of the model. A
+contraction that is computed by phases when nobody observes it (passes/tensors/skip_zeros.py) is verified by a second
+run that is not observed and has to give the same results.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ Results = Array | dict[str, Array]
 
 @dataclass(frozen=True)
 class Row:
-    """What was checked of one contraction; `passes`: how many times FAST's fMAC goes over a group."""
+    """The verification of one contraction.
+
+    checked: the number of outputs recomputed. mismatches: how many of them differ. passes: the passes of FAST's fMAC
+    over a group.
+    """
 
     id: int
     name: str
@@ -40,9 +45,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a verification; `first` describes the first mismatch in hex.
+    """The result of a verification.
 
-    unwatched: elements of the program's results that are others when nobody watches.
+    rows: one for each contraction. first: a description of the first mismatch, in hex, or None. unwatched: the number
+    of elements of the program's results that differ when nobody observes the run.
     """
 
     rows: tuple[Row, ...]
@@ -51,12 +57,12 @@ class Report:
 
     @property
     def checked(self) -> int:
-        """Outputs recomputed."""
+        """The number of outputs recomputed."""
         return sum(row.checked for row in self.rows)
 
     @property
     def mismatches(self) -> int:
-        """Outputs that differ from the reference, and elements of results that depend on who watches."""
+        """The number of wrong outputs, and of results that depend on whether the run is observed."""
         return sum(row.mismatches for row in self.rows) + self.unwatched
 
 
@@ -69,10 +75,11 @@ def verify(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Run `program` on `inputs` and recompute about `samples` outputs over all its contractions, at least one of each.
+    """Run `program` on `inputs` and recompute about `samples` outputs of its contractions, at least one of each.
 
-    A contraction inside a loop is sampled at every execution. `progress` is called with (outputs checked, samples).
-    Raises NumcError for inputs that do not fit.
+    inputs: arrays by name. seed: of the choice of outputs. threads: as for a Program. progress: called with the number
+    of outputs recomputed so far and `samples`. A contraction in a loop is sampled in every execution. Raises NumcError
+    for inputs that do not fit.
     """
     table = program.manifest["contractions"]
     watch = Watch(table, max(1, samples // max(1, len(table))), np.random.default_rng(seed), progress, samples)
@@ -87,7 +94,7 @@ def verify(
 
 
 def _difference(watched: Results, unwatched: Results) -> tuple[str | None, int]:
-    """The first difference of two runs, in words, and how many elements differ; NaNs are equal."""
+    """Return the first difference of two runs as text, and the number of elements that differ; all NaN are equal."""
     first, count = None, 0
     runs = [list(x.values()) if isinstance(x, dict) else [x] for x in (watched, unwatched)]
     for number, (a, b) in enumerate(zip(*runs, strict=True)):
@@ -103,7 +110,7 @@ def _difference(watched: Results, unwatched: Results) -> tuple[str | None, int]:
 
 
 class Watch:
-    """The observer: has the kernels write their accumulators out, and recomputes samples of them."""
+    """The observer that makes kernels write their accumulators and recomputes samples of them."""
 
     def __init__(
         self,
@@ -121,21 +128,21 @@ class Watch:
         self._probe = np.empty(0, np.float32)
 
     def rows(self) -> tuple[Row, ...]:
-        """What was checked so far, one row for a contraction."""
+        """Return the verification so far, one row for each contraction."""
         return tuple(
             Row(number, c["name"], c["fma"], c["passes"], self.checked[number], self.mismatches[number])
             for number, c in self.table.items()
         )
 
     def observe(self, kernel: int, operands: int, phase: int) -> None:
-        """Called before (phase 0) and after (phase 1) each kernel."""
+        """Observe a kernel before it runs (phase 0) and after (phase 1)."""
         about = self.table[kernel]
         view = Operands(operands, about)
         if phase == 0:
             self._probe = view.watch()
             return
         view.unwatch()
-        # The first execution gets the whole share, later ones (of a loop) one sample each.
+        # The first execution gets all samples of the contraction, later ones in a loop one each.
         count = 1 if self.checked[kernel] else self._each
         sizes = view.sizes
         places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
@@ -158,7 +165,9 @@ class Watch:
     def _recomputed(
         view: Operands, sides: tuple[str, str], place: tuple[int, int, int], start: np.float32, fma: Fma
     ) -> np.float32:
-        """One output by the reference; `sides`: which operand supplies a and b."""
+        """Return one output by the reference. sides: the operands, ``row`` or ``lane``, that are A and B of the
+        operator.
+        """
         batch, row, lane = place
         places = {"row": row, "lane": lane}
         a, b = (view.values(side, batch, places[side]) for side in sides)

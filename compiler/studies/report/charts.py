@@ -1,4 +1,4 @@
-"""What the charts of a report show, whatever draws them: points, lines, axes and the texts beside them."""
+"""The contents of the charts of a report, for any way to draw them: points, lines, axes and texts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from dataclasses import dataclass, replace
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
 from numc.compiler.statistics import FRACTIONS, TensorStatistics
-from numc.compiler.studies.comparison import BREAKS, Comparison, Result
 from numc.compiler.studies.metrics import METRICS
 from numc.compiler.studies.report.colours import CATEGORICAL
+from numc.compiler.studies.results import BREAKS, ComparisonData, Result
 
 Point = tuple[float, float]
 Ticks = tuple[tuple[float, str], ...]
 
-REFERENCE = "ink"  # the colour of fp32; the others are c0, c1, ...; layers are q0.000 to q1.000
+REFERENCE = "ink"  # the colour of fp32; other arithmetics have c0, c1, ...; layers have q0.000 to q1.000
 COLOURS = len(CATEGORICAL)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`, on a logarithmic scale or not. better: where on it is good: low, high or ""."""
+    """An axis from `low` to `high`, logarithmic or linear.
+
+    better: the end where values are better: "low", "high" or "".
+    """
 
     label: str
     low: float
@@ -34,7 +37,10 @@ class Axis:
     better: str = ""
 
     def place(self, value: float) -> float:
-        """Where a value is, from 0 at `low` to 1; what is outside or not finite is at an end."""
+        """Return the position of a value, from 0 at `low` to 1 at `high`.
+
+        A value that is outside or not finite is at an end.
+        """
         if math.isnan(value):
             return 1.0
         if self.log:
@@ -49,7 +55,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one thing, joined to a line or not. shape: of its marker, by number. told: what a point says, whole."""
+    """Points of one thing, which a line may join.
+
+    shape: the number of the marker. told: the full text of each point. marks: the numbers of points that stand out.
+    """
 
     label: str
     points: tuple[Point, ...]
@@ -57,7 +66,7 @@ class Series:
     shape: int = 0
     line: bool = True
     told: tuple[str, ...] = ()
-    marks: tuple[int, ...] = ()  # points that stand out, by number
+    marks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart. name: of its file. guide: points of a faint line behind everything, such as a frontier."""
+    """One chart.
+
+    name: of its file. guide: the points of a faint line behind everything else, such as a frontier.
+    """
 
     name: str
     title: str
@@ -84,9 +96,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Fractions of values by exponent from `low`; inside: the normal exponents of their format, None if it has none.
+    """The fractions of values by exponent, from `low` on.
 
-    below: how many powers of two of subnormals follow below that.
+    inside: the range of exponents of normal numbers of the format, None if it has no format. below: how many more
+    powers of two its subnormals reach down.
     """
 
     low: int
@@ -99,9 +112,9 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Exponents:
-    """The exponent histograms of one arithmetic: rows of a layer and, for a, b and result, its histogram or None.
+    """The exponent histograms of one arithmetic.
 
-    open: this one is shown first.
+    rows: for each layer, the histograms of a, b and result, or None. open: whether the page shows these first.
     """
 
     name: str
@@ -113,16 +126,16 @@ class Exponents:
     open: bool = False
 
 
-def colour_of(comparison: Comparison, result: Result) -> tuple[str, int]:
-    """The colour and the shape of the marker of an arithmetic."""
+def colour_of(comparison: ComparisonData, result: Result) -> tuple[str, int]:
+    """Return the colour and the shape of the marker of an arithmetic."""
     number = comparison.results.index(result)
     if number == 0:
         return REFERENCE, 0
     return f"c{(number - 1) % COLOURS}", 1 + (number - 1) % 5 + (number - 1) // COLOURS
 
 
-def accuracy(comparison: Comparison) -> Chart:
-    """The first metric over area."""
+def accuracy(comparison: ComparisonData) -> Chart:
+    """Return the chart of the first metric over area."""
     name = comparison.metrics[0]
     metric = METRICS[name]
     scale = 100.0 if metric.percent else 1.0
@@ -133,8 +146,8 @@ def accuracy(comparison: Comparison) -> Chart:
     return _over_area(comparison, "accuracy", f"{name} over area", axis, values, told, metric.best == "max")
 
 
-def error(comparison: Comparison) -> Chart:
-    """Relative error of the outputs over area."""
+def error(comparison: ComparisonData) -> Chart:
+    """Return the chart of the relative error of the outputs over area."""
     values = [r.error for r in comparison.results]
     axis = _decades("relative error against fp32", values, better="low")
     told = [f"relative error {v:.2g}" for v in values]
@@ -142,7 +155,7 @@ def error(comparison: Comparison) -> Chart:
 
 
 def _over_area(
-    comparison: Comparison,
+    comparison: ComparisonData,
     name: str,
     title: str,
     y: Axis,
@@ -155,7 +168,7 @@ def _over_area(
     low, top = min(areas) / 1.25, max(areas) * 1.25
     ticks = [t for t in (1, 4, 16, 64, 192, 576, 1728) if low <= t <= top]
     kept: list[int] = []
-    for tick in reversed(ticks):  # not so near to each other that their texts touch on a narrow page
+    for tick in reversed(ticks):  # far enough apart that their texts do not touch on a narrow page
         if not kept or math.log(kept[-1] / tick) > math.log(top / low) / 7:
             kept.append(tick)
     x = Axis("area units of an FMA", low, top, tuple((t, str(t)) for t in reversed(kept)), True, "low")
@@ -173,20 +186,20 @@ def _over_area(
 
 
 def _steps(front: Sequence[Point]) -> Iterable[Point]:
-    """The frontier as a staircase: up to the next area, nothing better is to be had."""
+    """Return the frontier as a staircase, which keeps its value up to the next area."""
     for n, point in enumerate(front):
         if n:
             yield point[0], front[n - 1][1]
         yield point
 
 
-def layer_names(comparison: Comparison) -> list[str]:
-    """The contractions in program order."""
+def layer_names(comparison: ComparisonData) -> list[str]:
+    """Return the names of the contractions in program order."""
     return [layer.name or f"contraction {layer.position}" for layer in comparison.results[0].layers]
 
 
-def layers(comparison: Comparison) -> Chart | None:
-    """The error of every layer, a line for an arithmetic; None where nothing is beside fp32."""
+def layer_errors(comparison: ComparisonData) -> Chart | None:
+    """Return the chart of the error of each layer, with a line for each arithmetic; None if there is only fp32."""
     others = [result for result in comparison.results[1:] if result.layers]
     if not others:
         return None
@@ -208,8 +221,8 @@ def layers(comparison: Comparison) -> Chart | None:
     return Chart("layers", "error by layer", x, y, tuple(series), rules)
 
 
-def swamping(comparison: Comparison) -> tuple[Chart, ...]:
-    """Percent of FMAs without swamping over significand bits, a chart for an arithmetic, a line for a layer."""
+def swamping(comparison: ComparisonData) -> tuple[Chart, ...]:
+    """Return the charts of the FMAs without swamping, in percent, over significand bits; one for each arithmetic."""
     found = []
     for result in comparison.results:
         rows = [row for row in result.statistics.rows if row.swamping is not None] if result.statistics else []
@@ -238,13 +251,13 @@ def _span(low: float, high: float) -> str:
 
 
 def accumulator_bits(fma: str) -> int:
-    """Significand bits of the accumulator of an operator, those of all of its parts."""
+    """Return the significand bits of the accumulator of an operator, those of all its parts together."""
     fmt = parse_fma(fma).acc.format
-    return min(24, getattr(fmt, "parts", 1) * fmt.precision - 1)  # parts follow each other without a gap, at least
+    return min(24, getattr(fmt, "parts", 1) * fmt.precision - 1)  # if there is no gap between the parts
 
 
-def exponents(comparison: Comparison) -> tuple[Exponents, ...]:
-    """Exponent histograms by layer, for every arithmetic that has them."""
+def exponents(comparison: ComparisonData) -> tuple[Exponents, ...]:
+    """Return the exponent histograms of each arithmetic that has them."""
     found = []
     for result in comparison.results:
         rows = []
@@ -257,13 +270,13 @@ def exponents(comparison: Comparison) -> tuple[Exponents, ...]:
         drawn = [h for _, three in rows for h in three if h is not None and h.fractions]
         low = min((h.low for h in drawn), default=-8)
         high = max((h.low + len(h.fractions) - 1 for h in drawn), default=8)
-        # The format's range is drawn in where it is near; it may be much wider than what occurs.
+        # The range of the format is shown as far as it is near, because it may be much wider than the values' range.
         ranges = [h.inside for h in drawn if h.inside is not None]
         low = min([low, *(r[0] - 1 for r in ranges if r[0] > low - 24)])
         high = max([high, *(r[1] + 1 for r in ranges if r[1] < high + 24)])
         found.append(Exponents(f"exponents-{_slug(result.name)}", result.name, low - 1, high + 1,
                                ("operand A", "operand B", "result"), tuple(rows)))  # fmt: skip
-    if found:  # the one with the narrowest range has the most to show
+    if found:  # the format with the narrowest range is the most interesting one
         best = min(range(len(found)), key=lambda n: _narrowest(found[n]))
         found[best] = replace(found[best], open=True)
     return tuple(found)
@@ -290,18 +303,18 @@ def _histogram(tensor: TensorStatistics | None) -> Histogram | None:
     return Histogram(counts.low, fractions, tensor.format, inside, below, f"{tensor.format}: {', '.join(told)}")
 
 
-def all_charts(comparison: Comparison) -> list[Chart | Exponents]:
-    """Every chart that there is something for."""
+def all_charts(comparison: ComparisonData) -> list[Chart | Exponents]:
+    """Return all charts that have something to show."""
     found: list[Chart | Exponents] = [accuracy(comparison)]
     if len(comparison.results) > 1:
         found.append(error(comparison))
-    if (by_layer := layers(comparison)) is not None:
+    if (by_layer := layer_errors(comparison)) is not None:
         found.append(by_layer)
     found += [*swamping(comparison), *exponents(comparison)]
     names: Counter[str] = Counter()
     for n, chart in enumerate(found):
         names[chart.name] += 1
-        if names[chart.name] > 1:  # another text with the same letters
+        if names[chart.name] > 1:  # another name gives the same file name
             found[n] = replace(chart, name=f"{chart.name}-{names[chart.name]}")
     return found
 
@@ -328,7 +341,7 @@ _LEAST, _MOST = -18, 2
 
 def _decades(label: str, values: Sequence[float], better: str = "") -> Axis:
     known = [v for v in values if math.isfinite(v) and v > 0] or [1.0]
-    # An error far above 1 is as bad as one above that: it is at the end of the axis.
+    # Errors far above 1 are at the end of the axis: how far does not matter.
     low = max(_LEAST, math.floor(math.log10(min(known)) - 0.15))
     high = max(low + 1, min(_MOST, math.ceil(math.log10(max(known)) + 0.15)))
     every = max(1, math.ceil((high - low) / 6))
@@ -337,6 +350,6 @@ def _decades(label: str, values: Sequence[float], better: str = "") -> Axis:
 
 
 def _slug(name: str) -> str:
-    """A name for files."""
+    """Return a name as a part of a file name."""
     plain = "".join(c if c.isalnum() or c == "_" else "-" for c in name)
     return "-".join(filter(None, plain.split("-")))

@@ -1,8 +1,8 @@
-"""The colours of a report: told apart by readers who see red and green alike, and by their lightness."""
+"""The colours of a report, which differ in lightness too, for readers who cannot tell red from green."""
 
 from __future__ import annotations
 
-# (on white, on black): Each has a contrast of at least 3 to its ground.
+# (on white, on black): each has a contrast of at least 3 with the background.
 INK = ("#1b2430", "#e8edf3")
 CATEGORICAL = (
     ("#0b62b8", "#6cb6ff"),  # blue
@@ -14,13 +14,13 @@ CATEGORICAL = (
     ("#0c7f96", "#5fd3e8"),  # cyan
     ("#84492b", "#dba58c"),  # brown
 )
-# From matplotlib's plasma, without what is too pale, or too dark.
+# From matplotlib's plasma, without its palest and darkest colours.
 _LIGHT = ("#0d0887", "#4c02a1", "#7e03a8", "#aa2395", "#cc4778", "#e0633f")
 _DARK = ("#b04fd0", "#cc4778", "#e66c5c", "#f89540", "#fdc527", "#f0f921")
 
 
 def colour(name: str) -> tuple[str, str]:
-    """Return the colour on white and that on black: of ``ink``, ``c0`` to ``c7``, or ``q0.5`` from 0 to 1 in order."""
+    """Return a colour on white and on black: ``ink``, ``c0`` to ``c7``, or, on a scale, ``q0.000`` to ``q1.000``."""
     if name == "ink":
         return INK
     if name[0] == "c":

@@ -1,4 +1,4 @@
-"""The page: what the template is filled with."""
+"""The HTML page of a report: the values that fill in its template."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from numc.compiler.studies.comparison import AGREES, BREAKS, Comparison, Result
 from numc.compiler.studies.metrics import METRICS
 from numc.compiler.studies.report import charts
 from numc.compiler.studies.report.charts import Chart, Exponents, Series
 from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
-from numc.compiler.studies.report.place import aside, place_texts, short, spread
+from numc.compiler.studies.report.place import apart, aside, place_texts, short
+from numc.compiler.studies.results import AGREES, BREAKS, ComparisonData, Result
 
 HEIGHT = 300.0
-WIDTHS = (230.0, 420.0, 860.0)  # of the drawing area, from a phone to a wide window
+WIDTHS = (230.0, 420.0, 860.0)  # in pixels, of the drawing area on a phone, a tablet and a wide window
 CROWDED = 16
-"""More points of a line than that have no markers; more layers than that have no texts or rows of their height."""
+"""With more points, a line has no markers; with more layers, charts have no key and rows of histograms are low."""
 KEEPS = 0.005
-"""How much worse than fp32 the first metric may be to be called kept."""
+"""An arithmetic whose first metric is worse than that of fp32 by at most this much keeps it."""
 
 
-def render(comparison: Comparison) -> str:
-    """Return the whole page. It refers to nothing outside of itself."""
+def render(comparison: ComparisonData) -> str:
+    """Return the page as text. It refers to no other file."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -45,7 +45,7 @@ def render(comparison: Comparison) -> str:
         look={result.name: _look(comparison, result) for result in comparison.results},
         palette=styles,
         scatter=[drawn(chart, labels="points") for chart in _scatters(comparison)],
-        layers=None if (by_layer := charts.layers(comparison)) is None else drawn(by_layer, labels="ends"),
+        layers=None if (by_layer := charts.layer_errors(comparison)) is None else drawn(by_layer, labels="ends"),
         layer_names=charts.layer_names(comparison),
         crowded=CROWDED,
         layer_rows=_layer_rows(comparison),
@@ -60,7 +60,7 @@ def render(comparison: Comparison) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number as it is read: 0, 0.0123, 1.2e−7, ∞."""
+    """Return a number as text: 0, 0.0123, 1.2e−7, ∞."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -70,16 +70,18 @@ def number(value: float, digits: int = 3) -> str:
     if 1e-3 <= abs(value) < 1e5:
         return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:.0f}"
     mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")  # lines do not break at it
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace(
+        "-", "−"
+    )  # unlike a hyphen, lines do not break at it
 
 
 def percent(value: float) -> str:
-    """Return a fraction in percent with two digits behind the point."""
+    """Return a fraction as a percentage with two digits after the point."""
     return "NaN" if math.isnan(value) else f"{100 * value:.2f}%"
 
 
 def size(value: float) -> str:
-    """Return a number of bytes."""
+    """Return a number of bytes as text with a unit."""
     for unit in ("B", "kB", "MB"):
         if value < 1000:
             return f"{value:.3g} {unit}"
@@ -89,7 +91,7 @@ def size(value: float) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know: what it is about, the answer, and a sentence."""
+    """One of the main results: its subject, its value, and a sentence."""
 
     about: str
     answer: str
@@ -98,8 +100,8 @@ class Finding:
     bad: bool = False
 
 
-def keeps(comparison: Comparison, result: Result) -> bool:
-    """Whether the first metric of an arithmetic is that of fp32, but for KEEPS."""
+def keeps(comparison: ComparisonData, result: Result) -> bool:
+    """Whether the first metric of an arithmetic is at most KEEPS worse than that of fp32."""
     metric = METRICS[comparison.metrics[0]]
     mine, fp32 = result.metrics[metric.name], comparison.results[0].metrics[metric.name]
     if metric.name == "mse" and comparison.labels != "values":
@@ -108,8 +110,8 @@ def keeps(comparison: Comparison, result: Result) -> bool:
     return worse <= KEEPS * (1.0 if metric.percent or metric.name == "cosine" else abs(fp32))
 
 
-def findings(comparison: Comparison) -> list[Finding]:
-    """What to know first."""
+def findings(comparison: ComparisonData) -> list[Finding]:
+    """Return the main results, which the page shows first."""
     name, others = comparison.metrics[0], comparison.results[1:]
     metric = METRICS[name]
     how = "0.5 points" if metric.percent else "0.005" if name == "cosine" else "0.5%"
@@ -144,16 +146,16 @@ def findings(comparison: Comparison) -> list[Finding]:
         answer = "agrees" if peer.holds else "differs"
         found.append(Finding("fp32 against onnxruntime", answer, text, bad=not peer.holds))
     else:
-        why = peer.note if peer is not None else "onnxruntime is not installed, or the model is no ONNX file."
+        why = peer.note if peer is not None else "onnxruntime is not installed, or the model is not an ONNX file."
         found.append(Finding("fp32 against onnxruntime", "not checked", why))
     return found
 
 
-def _look(comparison: Comparison, result: Result) -> tuple[str, int]:
+def _look(comparison: ComparisonData, result: Result) -> tuple[str, int]:
     return charts.colour_of(comparison, result)
 
 
-def _scatters(comparison: Comparison) -> list[Chart]:
+def _scatters(comparison: ComparisonData) -> list[Chart]:
     found = [charts.accuracy(comparison)]
     if len(comparison.results) > 1:
         found.append(charts.error(comparison))
@@ -161,19 +163,19 @@ def _scatters(comparison: Comparison) -> list[Chart]:
 
 
 def drawn(chart: Chart, labels: str, height: float = HEIGHT) -> dict[str, Any]:
-    """Return where everything of a chart is: x and y from 0 to 1 (y down), texts at the right in pixels.
+    """Return the positions of everything in a chart: x and y from 0 to 1 (y downwards), and texts in pixels.
 
-    labels: points have their texts beside them, or lines at their ends, or neither.
+    labels: "points" if each point has its text beside it, "ends" if each line has its text at its end, "" for no texts.
     """
     series = [_series(chart, one) for one in chart.series]
     crowded = any(len(one["points"]) > CROWDED for one in series)
-    for n, one in enumerate(series):  # a line on top of others has gaps, so that they are seen
+    for n, one in enumerate(series):  # a line on top of others is dashed, so that they stay visible
         one["gaps"] = sum(_covers(one, other, height) for other in series[:n])
     texts = _beside(series, height) if labels == "points" else []
     ends: list[dict[str, Any]] = []
     if labels == "ends":
         ends = [{"at": one["points"][-1]["y"] * height, **one} for one in series if one["points"]]
-        for end, place in zip(ends, spread([end["at"] for end in ends], 7, height - 7), strict=True):
+        for end, place in zip(ends, apart([end["at"] for end in ends], 7, height - 7), strict=True):
             end["text"], end["to"] = short(end["label"], 17), place
     return {
         "title": chart.title,
@@ -203,7 +205,7 @@ def _covers(one: dict[str, Any], other: dict[str, Any], height: float) -> bool:
 
 
 def _beside(series: Sequence[dict[str, Any]], height: float) -> list[dict[str, Any]]:
-    """Move points of one place aside, and return the texts of each group of them."""
+    """Move points of the same place apart, and return the texts of each such group."""
     places = [(one["points"][0]["x"], one["points"][0]["y"]) for one in series]
     found = place_texts(places, [one["label"] for one in series], WIDTHS, height)
     for group in found:
@@ -245,7 +247,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def ridge(chart: Exponents) -> dict[str, Any]:
-    """Return rows of histograms: bars as one path, in a box of as many units as there are exponents, 100 high."""
+    """Return rows of histograms: bars as one path in a box that is 100 high and one unit wide for each exponent."""
     width = chart.high - chart.low + 1
     every = next(step for step in (4, 8, 16, 32, 64, 128, 256) if width / step <= 6)
     ticks = [n for n in range(chart.low, chart.high + 1) if n % every == 0]
@@ -283,13 +285,13 @@ def ridge(chart: Exponents) -> dict[str, Any]:
     }
 
 
-def _layer_rows(comparison: Comparison) -> list[dict[str, Any]]:
+def _layer_rows(comparison: ComparisonData) -> list[dict[str, Any]]:
     found = []
     for n, name in enumerate(charts.layer_names(comparison)):
         cells = []
         for result in comparison.results[1:]:
             error = next((layer.error for layer in result.layers if layer.position == n), None)
-            # From one part in 10^10, no tint, to 1, the full one.
+            # From an error of 10^-10, without tint, to 1, the full tint.
             tint = 0.0
             if error is not None and error > 0:
                 tint = min(1.0, max(0.0, 1 + math.log10(error) / 10)) if math.isfinite(error) else 1.0
@@ -299,8 +301,8 @@ def _layer_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return found
 
 
-def _notes(comparison: Comparison) -> list[str]:
-    """Why statistics of some layers are missing."""
+def _notes(comparison: ComparisonData) -> list[str]:
+    """Return the reasons why statistics of some layers are missing."""
     found: list[str] = []
     for result in comparison.results:
         rows = result.statistics.rows if result.statistics is not None else ()
@@ -313,8 +315,8 @@ def _notes(comparison: Comparison) -> list[str]:
     return found
 
 
-def _tables(comparison: Comparison) -> dict[str, Any]:
-    """The contractions, and what each computes in under the policies that are not one operator for all of them."""
+def _tables(comparison: ComparisonData) -> dict[str, Any]:
+    """Return the table of the contractions, with their operators under policies that use several operators."""
     rows = [{**row, "fmas": math.prod(row[size] or 1 for size in "bmnk")} for row in comparison.results[0].table]
     total = sum(row["fmas"] for row in rows) or 1
     plain = [r for r in comparison.results if _is_plain(r)]

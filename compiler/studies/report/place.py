@@ -1,18 +1,21 @@
-"""Where texts beside points and lines go, so that none covers another."""
+"""The places of texts beside points and lines, so that no text covers another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-CHARACTER, LINE = 6.7, 15.0  # pixels of the small text of a page
+CHARACTER, LINE = 6.7, 15.0  # in pixels: the width of a character and the height of a line of small text
 MARKER = 5.0
 
 
-def spread(wanted: Sequence[float], low: float, high: float, gap: float = LINE) -> list[float]:
-    """Return places near those wanted, in their order, at least `gap` apart, from `low` to `high` if they all fit."""
+def apart(wanted: Sequence[float], low: float, high: float, gap: float = LINE) -> list[float]:
+    """Return places close to those wanted, in the same order and at least `gap` apart.
+
+    They are within `low` and `high` if all of them fit.
+    """
     order = sorted(range(len(wanted)), key=lambda n: wanted[n])
-    blocks: list[tuple[float, list[int]]] = []  # the middle of a run of texts, and the texts
+    blocks: list[tuple[float, list[int]]] = []  # the middle of a run of texts, and their numbers
     for n in order:
         middle, run = wanted[n], [n]
         while blocks:
@@ -34,20 +37,20 @@ def spread(wanted: Sequence[float], low: float, high: float, gap: float = LINE) 
 
 
 def short(text: str, most: int = 20) -> str:
-    """Return a text of at most that many characters."""
+    """Return a text, shortened to at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def aside(number: int, count: int) -> float:
-    """How far a point of a group goes to the side, in pixels, so that all of them are seen."""
+    """Return the horizontal distance, in pixels, that separates a point of a group from the group's centre."""
     return 2.2 * MARKER * (number - (count - 1) / 2)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Points at one place, by number, and where their texts are, a line each: pixels from the place.
+    """The points at one place, by number, and the place of their texts, one line each, in pixels from the point.
 
-    dx: of the left end of the texts if it is positive, else of the right end. dy: of the middle, downwards.
+    dx: the left end of the texts if positive, otherwise their right end. dy: the middle of the texts, downwards.
     """
 
     members: tuple[int, ...]
@@ -61,9 +64,9 @@ Box = tuple[float, float, float, float]
 def place_texts(
     points: Sequence[tuple[float, float]], texts: Sequence[str], widths: Sequence[float], height: float
 ) -> list[Group]:
-    """Return where the texts of points go, so that they cover nothing in a chart of any of the widths.
+    """Return the places of the texts of points, which cover neither points nor each other at any of the widths.
 
-    points: from 0 to 1 in both directions, y down. widths, height: in pixels, the narrowest first.
+    points: from 0 to 1 in both directions, y downwards. widths, height: of the chart in pixels, the narrowest first.
     """
     groups = _groups(points, widths[0], height)
     shifts = sorted((n * LINE / 2 for n in range(-16, 17)), key=abs)

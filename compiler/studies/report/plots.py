@@ -1,4 +1,4 @@
-"""The charts of a report as PNG and SVG files, by matplotlib."""
+"""The charts of a report as PNG and SVG files, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.report.charts import Axis, Chart, Exponents, Series, all_charts
 from numc.compiler.studies.report.colours import INK, colour
-from numc.compiler.studies.report.place import place_texts, spread
+from numc.compiler.studies.report.place import apart, place_texts
+from numc.compiler.studies.results import ComparisonData
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 
@@ -38,8 +38,11 @@ _STYLE: Any = {
 _WIDE, _HIGH = 6.4, 3.8
 
 
-def draw(comparison: Comparison, folder: Path) -> list[Path]:
-    """Write every chart as NAME.png and NAME.svg into `folder`, which is made; return the files. Raises NumcError."""
+def draw(comparison: ComparisonData, folder: Path) -> list[Path]:
+    """Write each chart as NAME.png and NAME.svg into `folder`, which is created, and return the files.
+
+    Raises NumcError if a file cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -91,7 +94,7 @@ def _chart(chart: Chart) -> Figure:
         marker = "" if one.colour[0] == "q" else SHAPES[one.shape % 6]
         axes.plot(*zip(*shown, strict=True), "-" if one.line else "", marker=marker, color=colour(one.colour)[0],
                   markersize=5, linewidth=1.6, clip_on=False, zorder=3)  # fmt: skip
-    width, height = 72 * _WIDE * 0.85, 72 * _HIGH * 0.8  # about, in points
+    width, height = 72 * _WIDE * 0.85, 72 * _HIGH * 0.8  # the drawing area in points, roughly
     for one, x, y, dx, dy in _texts(chart, width, height):
         axes.annotate(one.label, (x, _shown(chart.y, y)), (dx, dy), textcoords="offset points",
                       color=colour(one.colour)[0], fontsize=8, ha="left" if dx > 0 else "right", va="center",
@@ -100,10 +103,10 @@ def _chart(chart: Chart) -> Figure:
 
 
 def _texts(chart: Chart, width: float, height: float) -> Iterator[tuple[Series, float, float, float, float]]:
-    """The texts of series: the point they belong to, and how far they are from it, in points, y upwards."""
+    """Yield the text of each series: its point, and the distance from it in points, y upwards."""
     if any(one.line for one in chart.series):
         ends = [height * chart.y.place(one.points[-1][1]) for one in chart.series]
-        for one, end, to in zip(chart.series, ends, spread(ends, 0, height, 10), strict=True):
+        for one, end, to in zip(chart.series, ends, apart(ends, 0, height, 10), strict=True):
             yield one, *one.points[-1], 8, to - end
         return
     points = [(chart.x.place(x), 1 - chart.y.place(y)) for one in chart.series for x, y in one.points]
@@ -114,7 +117,7 @@ def _texts(chart: Chart, width: float, height: float) -> Iterator[tuple[Series, 
 
 
 def _shown(axis: Axis, value: float) -> float:
-    """A value, or the end of the axis that it is beyond."""
+    """Return a value, or the end of the axis if the value is beyond it."""
     place = axis.place(value)
     return axis.low if place <= 0 else axis.high if place >= 1 else value
 

@@ -1,25 +1,21 @@
-"""FMA operators as straight-line code, exact for every input (arithmetic.md section 3)."""
+"""Multiply-adds in software, exact for every input (arithmetic.md section 3): the datapaths ``fp32`` and ``exact``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code
-from numc.passes.kernels.values.rounding import F64, emit_round
-
-Drawn = tuple[str, str]  # the noise of the product's rounding and of the accumulator's, as far as they draw
-NOTHING: Drawn = ("", "")
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.datapaths.datapath import Drawn, Parts
+from numc.passes.kernels.values.rounding import F64, Noise, emit_round
 
 
-def emit_fma(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, drawn: Drawn = NOTHING) -> str:
-    """Append one step ``D = round_acc(sum of products + C)`` on the parts of `a` and `b`; returns the name of D."""
-    if fma.datapath == "exact" and not is_one_fma(fma):
-        return _exact(code, a, b, c, fma, drawn)
+def fp32_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
+    """``D = round_acc(P + C)``, where P and the sum are binary32."""
     return emit_round(code, emit_sum(code, a, b, c, fma, drawn[0]), fma.acc, noise=drawn[1])
 
 
-def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, noise: str = "") -> str:
+def emit_sum(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, noise: Noise = None) -> Value:
     """The fp32 datapath before its last rounding: P by f32 FMAs, least significant product first, then P + C."""
     (i, j), *rest = fma.terms
     if fma.product is None and not rest:
@@ -32,57 +28,81 @@ def emit_sum(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, n
     return code.binary("addf", product, c)
 
 
+def fp32_addends(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Iterator[tuple[Value, Value]]:
+    """The additions of a step, as pairs of what is added, both in binary32. The last one adds the product to C."""
+    (i, j), *rest = fma.terms
+    product = code.binary("mulf", a[i], b[j])
+    for i, j in rest:
+        yield code.binary("mulf", a[i], b[j]), product
+        product = code.fma(a[i], b[j], product)
+    if fma.product is not None:
+        product = emit_round(code, product, fma.product, noise=drawn[0])
+    yield product, c
+
+
+def exact_addends(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Iterator[tuple[Value, Value]]:
+    """The one addition of a step: its product, in binary32, and C."""
+    if fma.product is None and len(fma.terms) == 1:
+        yield from fp32_addends(code, fma, a, b, c, drawn)
+    else:
+        yield code.cast("truncf", emit_product(code, a, b, fma, drawn[0]), "f32"), c
+
+
 def is_one_fma(fma: Fma) -> bool:
     """Whether a step is an f32 FMA. It rounds once: with a binary32 accumulator it is the exact datapath, too."""
     return fma.product is None and len(fma.terms) == 1 and str(fma.acc) == "fp32"
 
 
-def _exact(code: Code, a: Sequence[str], b: Sequence[str], c: str, fma: Fma, drawn: Drawn) -> str:
+def emit_product(code: Code, a: Parts, b: Parts, fma: Fma, noise: Noise) -> Value:
+    """The exact sum of the products in binary64; rounded to the product's format, if there is one.
+
+    Every product of two parts is exact there, and so is any sum of them: all are multiples of ulp(a) * ulp(b) and below
+    2^51 of those.
+    """
+    # Most significant first: an infinity meets the fewest zeros either way.
+    (i, j), *rest = reversed(fma.terms)
+    product = code.binary("mulf", code.cast("extf", a[i], "f64"), code.cast("extf", b[j], "f64"))
+    for i, j in rest:
+        product = code.fma(code.cast("extf", a[i], "f64"), code.cast("extf", b[j], "f64"), product)
+    return product if fma.product is None else emit_round(code, product, fma.product, F64, noise)
+
+
+def exact_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
     """One rounding of the exact real value.
 
-    In binary64 every product of two parts is exact, and so is any sum of them: all are multiples of ulp(a) * ulp(b) and
-    below 2^51 of those. The sum with C is rounded to odd (TwoSum, then the last bit), which a second rounding to at
-    most 24 bits cannot tell from the real number.
+    The sum with C is rounded to odd in binary64 (TwoSum, then the last bit), which a second rounding to at most 24 bits
+    cannot tell from the real number.
     """
-
-    def wide(x: str) -> str:
-        return code.cast("extf", x, "f32", "f64")
-
-    wide_a, wide_b = [wide(x) for x in a], [wide(x) for x in b]
-    product = ""
-    for i, j in reversed(fma.terms):  # most significant first: an infinity meets the fewest zeros either way
-        if product:
-            product = code.fma(wide_a[i], wide_b[j], product, "f64")
-        else:
-            product = code.binary("mulf", wide_a[i], wide_b[j], "f64")
-    if fma.product is not None:
-        product = emit_round(code, product, fma.product, F64, drawn[0])
-    total = emit_add_to_odd(code, product, wide(c))
+    if is_one_fma(fma):
+        return fp32_step(code, fma, a, b, c, drawn)
+    product = emit_product(code, a, b, fma, drawn[0])
+    total = emit_add_to_odd(code, product, code.cast("extf", c, "f64"))
     if str(fma.acc) != "fp32":  # the truncf below is that conversion
         total = emit_round(code, total, fma.acc, F64, drawn[1])
-    return code.cast("truncf", total, "f64", "f32")
+    return code.cast("truncf", total, "f32")
 
 
-def emit_add_to_odd(code: Code, x: str, y: str) -> str:
+def emit_add_to_odd(code: Code, x: Value, y: Value) -> Value:
     """Append x + y in binary64 rounded to odd (Knuth's TwoSum; Boldo and Melquiond 2008)."""
-    total = code.binary("addf", x, y, "f64")
-    y_part = code.binary("subf", total, x, "f64")
-    x_part = code.binary("subf", total, y_part, "f64")
-    x_error = code.binary("subf", x, x_part, "f64")
-    y_error = code.binary("subf", y, y_part, "f64")
-    return emit_to_odd(code, total, code.binary("addf", x_error, y_error, "f64"), "f64")
+    total = code.binary("addf", x, y)
+    y_part = code.binary("subf", total, x)
+    x_part = code.binary("subf", total, y_part)
+    x_error = code.binary("subf", x, x_part)
+    y_error = code.binary("subf", y, y_part)
+    return emit_to_odd(code, total, code.binary("addf", x_error, y_error))
 
 
-def emit_to_odd(code: Code, total: str, error: str, f: str) -> str:
-    """Append what turns a sum rounded to nearest and its error (both in type `f`) into the sum rounded to odd."""
+def emit_to_odd(code: Code, total: Value, error: Value) -> Value:
+    """Append what turns a sum rounded to nearest and its error (both f32 or both f64) into the sum rounded to odd."""
+    f = total.type.element
     i = "i" + f[1:]
-    bits = code.cast("bitcast", total, f, i)
-    error_bits = code.cast("bitcast", error, f, i)
+    bits = code.cast("bitcast", total, i)
+    error_bits = code.cast("bitcast", error, i)
     # Step towards the error: +1 on the encoding when both have one sign, -1 otherwise; only for an even last bit.
-    differs = code.binary("shrsi", code.binary("xori", bits, error_bits, i), code.int(int(i[1:]) - 1, i), i)
-    step = code.binary("ori", differs, code.int(1, i), i)
-    moved = code.cast("bitcast", code.binary("addi", bits, step, i), i, f)
-    even = code.compare("eq", code.binary("andi", bits, code.int(1, i), i), code.int(0, i), i)
+    differs = code.binary("shrsi", code.binary("xori", bits, error_bits), code.int(int(i[1:]) - 1, i))
+    step = code.binary("ori", differs, code.int(1, i))
+    moved = code.cast("bitcast", code.binary("addi", bits, step), f)
+    even = code.compare("eq", code.binary("andi", bits, code.int(1, i)), code.int(0, i))
     zero = code.f32(0.0) if f == "f32" else code.f64(0.0)
-    inexact = code.compare("one", error, zero, f)  # ordered: the NaN error of an infinity is not inexact
-    return code.select(code.binary("andi", even, inexact, "i1"), moved, total, f)
+    inexact = code.compare("one", error, zero)  # ordered: the NaN error of an infinity is not inexact
+    return code.select(code.binary("andi", even, inexact), moved, total)

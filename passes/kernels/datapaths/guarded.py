@@ -33,36 +33,28 @@ Noise and a mask (stochastic rounding).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.arithmetic.reference.random import field_bits
-from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.chain import emit_sum, emit_to_odd
-
-# Static rounding of an AVX-512 instruction (Intel SDM, _MM_FROUND_*): direction + no exceptions.
-_DOWN, _UP, _TO_ZERO = 9, 10, 11
-_AVX512 = 16  # the width that means it
-
-
-@dataclass(frozen=True)
-class Guard:
-    """When the cheap sequence is exact, as bounds on exponents (powers of two).
-
-    largest: every partial sum must stay below ``2 ** largest``.
-    product: the smallest non-zero products ``2 ** (emin_a + emin_b)`` must reach ``2 ** product``.
-    An accumulator of -0 at entry is outside of every guard.
-    """
-
-    largest: int
-    product: int
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.datapaths.chain import (
+    emit_sum,
+    emit_to_odd,
+    exact_addends,
+    exact_step,
+    fp32_addends,
+    fp32_step,
+)
+from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 
 
-def guard(fma: Fma, width: int) -> Guard | None:
-    """Return the condition of the cheap sequence of `fma` on vectors of `width`, or None where there is none."""
-    if fma.draws:
-        return _noisy_guard(fma, width)
+def limits(s: Setting) -> Guard | None:
+    """When the cheap sequence may run."""
+    return guard(s.fma)
+
+
+def guard(fma: Fma) -> Guard | None:
+    """Return the condition of the cheap sequence of `fma`, an operator without random bits, or None if it has none."""
     to, fmt = fma.acc, fma.acc.format
     if fma.product is not None or to.rounding != "rne" or fma.datapath not in ("fp32", "exact"):
         return None
@@ -92,152 +84,91 @@ def guard(fma: Fma, width: int) -> Guard | None:
 _UNBOUNDED = -1000  # rounding the f32 sum is exact however small it is: its error is part of the definition
 
 
-def _noisy_guard(fma: Fma, width: int) -> Guard | None:
-    to, fmt = fma.acc, fma.acc.format
-    if fma.product is not None or to.noise is None or fma.datapath not in ("fp32", "exact"):
-        return None
-    if fmt.parts > 1 or not 1 <= fmt.significand_bits <= 22 or not fmt.subnormals:
-        return None
-    # The exact sum cut to 24 bits has to reach down to the noise.
-    reaches = width == _AVX512 and len(fma.terms) == 1 and fmt.precision + to.noise.bits <= 24
-    if fma.datapath == "exact" and not reaches:
-        return None
-    saturates = fmt.finite and not to.overflow
-    return Guard(126 if fmt.exponent_bits == 8 or saturates else fmt.emax, _UNBOUNDED)
-
-
-def scale_of(fma: Fma) -> float:
-    """What the cheap sequence multiplies all products and accumulators by."""
-    return 2.0 ** (-126 - fma.acc.format.emin) if fma.draws else 1.0
-
-
-def emit_noisy_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, word: str, position: int | str) -> str:
-    """Append a step of an operator that draws, exact under ``guard``, on products and accumulators times ``scale_of``.
-
-    word: of the accumulator for this run of k, of which the step takes field `position`; or the noise itself if the
-    position is empty.
-    """
-    to, fmt = fma.acc, fma.acc.format
-    assert to.noise is not None
-    cut = fma.datapath == "exact"
-    total = _directed_fma(code, a[0], b[0], c, _TO_ZERO) if cut else emit_sum(code, a, b, c, fma)
-    shift, bits = 23 - fmt.significand_bits, to.noise.bits
-    top = bits if position == "" else field_bits(to.noise) * (int(position) + 1)
-    # The highest bit of the noise goes right below the kept bits.
-    noise = word
-    if top != shift:
-        name = "shli" if top < shift else "shrui"
-        noise = code.binary(name, word, code.int(abs(shift - top)), "i32")
-    if position != "" and not (top == 32 and bits >= shift):
-        noise = code.binary("andi", noise, code.int((1 << shift) - (1 << max(shift - bits, 0))), "i32")
-    total = code.binary("addi", code.cast("bitcast", total, "f32", "i32"), noise, "i32")
-    total = code.binary("andi", total, code.int(0xFFFFFFFF ^ ((1 << shift) - 1)), "i32")
-    result = code.cast("bitcast", total, "i32", "f32")
-    if fmt.finite:
-        result = _clamp(code, result, float(fmt.max_finite) * scale_of(fma))
-    return result
-
-
-def products_are_exact(fma: Fma, limits: Guard) -> bool:
-    """Whether, under its guard, the product of a step is one and a binary32 number."""
-    grid = sum(c.format.significand_bits for c in fma.singles)
-    least = sum(c.format.emin - c.format.significand_bits for c in fma.singles)
-    return len(fma.terms) == 1 and grid + 2 <= 24 and max(least, limits.product - grid) >= -149
-
-
-def emit_fast_fma(code: Code, a: list[str], b: list[str], c: str, fma: Fma, noise: str = "", product: str = "") -> str:
-    """Append one step of `fma` that is exact under its guard; returns the name of D.
-
-    noise: what it draws. product: of `a` and `b`, if it is exact and there already.
-    """
-    if fma.draws:
-        return emit_noisy_fma(code, a, b, c, fma, noise, "")
+def cheap_step(
+    code: Code, fma: Fma, isa: InstructionSet, a: Parts, b: Parts, c: Value, drawn: Drawn, product: Value | None = None
+) -> Value:
+    """Append one step of `fma` that is exact under its guard. product: of `a` and `b`, if it is there and exact."""
     fmt = fma.acc.format
     if fmt.parts == 3:
         return emit_sum(code, a, b, c, fma)  # 24 bits: also what the exact sum rounds to
     if fma.datapath == "exact":
         if fmt.parts == 2:
-            return _exact_pair(code, a[0], b[0], c)
+            return _exact_pair(code, isa, a[0], b[0], c)
         if fmt.exponent_bits == 8 and fmt.precision <= 11:
-            return _exact_two_fmas(code, a[0], b[0], c, fmt.precision)
-        return _round(code, _sum_to_odd(code, a[0], b[0], c), fmt)
-    x = code.binary("addf", product, c) if product else emit_sum(code, a, b, c, fma)
-    if fmt.parts == 2:
-        factor = 2.0**16
-        y = code.fma(x, code.f32(-factor), x)
-        rest = code.fma(x, code.f32(-(factor - 1)), _negate(code, y))
-        t = code.fma(rest, code.f32(-factor), rest)
-        second = code.fma(rest, code.f32(factor - 1), t)
-        return code.binary("addf", x, second)
-    return _round(code, x, fmt)
+            return _exact_two_fmas(code, isa, a[0], b[0], c, fmt.precision)
+        return _round(code, isa, _sum_to_odd(code, isa, a[0], b[0], c), fmt)
+    x = code.binary("addf", product, c) if product is not None else emit_sum(code, a, b, c, fma)
+    return _round_pair(code, x) if fmt.parts == 2 else _round(code, isa, x, fmt)
 
 
-def _round(code: Code, x: str, fmt: Format) -> str:
+def _round_pair(code: Code, x: Value) -> Value:
+    """Round `x`, a sum in f32, to BF16x2."""
+    factor = 2.0**16
+    y = code.fma(x, code.f32(-factor), x)
+    rest = code.fma(x, code.f32(-(factor - 1)), code.unary("arith.negf", y))
+    t = code.fma(rest, code.f32(-factor), rest)
+    second = code.fma(rest, code.f32(factor - 1), t)
+    return code.binary("addf", x, second)
+
+
+def _round(code: Code, isa: InstructionSet, x: Value, fmt: Format) -> Value:
     """Round `x`, a sum in f32 (rounded to odd for the exact datapath), to a format of one part."""
     if fmt.exponent_bits == 8:
         return _two_fmas(code, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, _power(code, x), fmt)
-    bits = code.cast("bitcast", x, "f32", "i32")
-    sign = code.binary("andi", bits, code.int(0x80000000), "i32")
+    bits = code.cast("bitcast", x, "i32")
+    sign = code.binary("andi", bits, code.int(0x80000000))
     if not fmt.subnormals:
         power = _power(code, x)
-        flushed = code.compare("olt", power, code.f32(2.0**fmt.emin), "f32")
+        flushed = code.compare("olt", power, code.f32(2.0**fmt.emin))
         rounded = _two_fmas(code, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, power, fmt)
-        return code.select(flushed, code.cast("bitcast", sign, "i32", "f32"), rounded)
-    if code.width == _AVX512 and fmt.precision <= 11:
+        return code.select(flushed, code.cast("bitcast", sign, "f32"), rounded)
+    if isa.at_least is not None and fmt.precision <= 11:
         # The split of max(|x|, 1.5 * 2^emin): below 2^emin the quantum stops shrinking.
-        scale = _range(code, x, code.f32(1.5 * 2.0**fmt.emin), largest=True)
+        scale = isa.at_least(code, x, 1.5 * 2.0**fmt.emin)
         factor = 2.0 ** (24 - fmt.precision)
         rounded = code.fma(scale, code.f32(factor), code.fma(scale, code.f32(-factor), x))
     else:
         least = code.f32(2.0**fmt.emin)
         power = _power(code, x)
-        rounded = _by_power(code, x, code.select(code.compare("ogt", power, least, "f32"), power, least), fmt)
+        rounded = _by_power(code, x, code.select(code.compare("ogt", power, least), power, least), fmt)
     if fmt.finite:
-        rounded = _clamp(code, rounded, float(fmt.max_finite))
+        rounded = isa.clamp(code, rounded, float(fmt.max_finite))
     # A result of zero keeps the sign of x.
-    signed = code.binary("ori", code.cast("bitcast", rounded, "f32", "i32"), sign, "i32")
-    return code.cast("bitcast", signed, "i32", "f32")
+    signed = code.binary("ori", code.cast("bitcast", rounded, "i32"), sign)
+    return code.cast("bitcast", signed, "f32")
 
 
-def _two_fmas(code: Code, x: str, precision: int) -> str:
+def _two_fmas(code: Code, x: Value, precision: int) -> Value:
     factor = 2.0 ** (24 - precision)
     y = code.fma(x, code.f32(-factor), x)
     return code.fma(x, code.f32(factor), y)
 
 
-def _power(code: Code, x: str) -> str:
+def _power(code: Code, x: Value) -> Value:
     """The power of two at or below the magnitude of `x`; 0 where that is subnormal."""
-    field = code.binary("andi", code.cast("bitcast", x, "f32", "i32"), code.int(0x7F800000), "i32")
-    return code.cast("bitcast", field, "i32", "f32")
+    field = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(0x7F800000))
+    return code.cast("bitcast", field, "f32")
 
 
-def _by_power(code: Code, x: str, power: str, fmt: Format) -> str:
+def _by_power(code: Code, x: Value, power: Value, fmt: Format) -> Value:
     factor = 1.5 * 2.0 ** (24 - fmt.precision)
     y = code.fma(power, code.f32(factor), x)
     return code.fma(power, code.f32(-factor), y)
 
 
-def _clamp(code: Code, x: str, largest: float) -> str:
-    if code.width == _AVX512:
-        return _range(code, x, code.f32(largest), largest=False)
-    high, low = code.f32(largest), code.f32(-largest)
-    x = code.select(code.compare("olt", x, high, "f32"), x, high)
-    return code.select(code.compare("ogt", x, low, "f32"), x, low)
-
-
-def _exact_two_fmas(code: Code, a: str, b: str, c: str, precision: int) -> str:
+def _exact_two_fmas(code: Code, isa: InstructionSet, a: Value, b: Value, c: Value, precision: int) -> Value:
     factor = 2.0 ** (24 - precision)
-    if code.width != _AVX512:
+    if isa.fma_rounded is None:
         s, e = _sum_with_error(code, a, b, c)
         y = code.fma(s, code.f32(1 - factor), e)
         return code.fma(s, code.f32(factor), y)
     # s = d, e = (u - d) / 2: twice the sequence saves the halving inside it.
-    d, u = (_directed_fma(code, a, b, c, mode) for mode in (_DOWN, _UP))
+    d, u = (isa.fma_rounded(code, a, b, c, direction) for direction in ("down", "up"))
     y = code.fma(d, code.f32(1 - 2 * factor), u)
     return code.binary("mulf", code.fma(d, code.f32(2 * factor), y), code.f32(0.5))
 
 
-def _exact_pair(code: Code, a: str, b: str, c: str) -> str:
+def _exact_pair(code: Code, isa: InstructionSet, a: Value, b: Value, c: Value) -> Value:
     """BF16x2 of the exact sum.
 
     hi = RN_8(s), d = s - hi, a multiple of u with at most 16 bits, and lo is d + e rounded to 8 bits, but to no finer
@@ -248,60 +179,55 @@ def _exact_pair(code: Code, a: str, b: str, c: str) -> str:
     The factor 2^10 is kept up to the last step, where it costs nothing.
     """
     factor, scale = 2.0**16, 2.0**10
-    if code.width == _AVX512:
+    if isa.fma_rounded is not None:
         s = code.fma(a, b, c)
-        d, u = (_directed_fma(code, a, b, c, mode) for mode in (_DOWN, _UP))
+        d, u = (isa.fma_rounded(code, a, b, c, direction) for direction in ("down", "up"))
         # (u - s) + (d - s): an ulp, or 0, with the sign of e.
         e = code.binary("addf", code.fma(s, code.f32(-2.0), u), d)
     else:
         s, e = _sum_with_error(code, a, b, c)
     y = code.fma(s, code.f32(-factor), s)
-    rest = code.fma(s, code.f32(1 - factor), _negate(code, y))
+    rest = code.fma(s, code.f32(1 - factor), code.unary("arith.negf", y))
     t = code.fma(rest, code.f32(scale * (1 - factor)), e)
     change = code.fma(rest, code.f32(scale * (factor - 1)), t)  # (lo - d) * scale
     return code.fma(change, code.f32(1 / scale), s)
 
 
-def _sum_with_error(code: Code, a: str, b: str, c: str) -> tuple[str, str]:
+def _sum_with_error(code: Code, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
     """s = RN(a*b + c) and its error, a*b + c - s."""
     s = code.fma(a, b, c)
     p_part = code.binary("subf", s, c)
-    p_error = code.fma(a, b, _negate(code, p_part))
+    p_error = code.fma(a, b, code.unary("arith.negf", p_part))
     c_part = code.binary("subf", s, p_part)
     c_error = code.binary("subf", c, c_part)
     return s, code.binary("addf", p_error, c_error)
 
 
-def _sum_to_odd(code: Code, a: str, b: str, c: str) -> str:
+def _sum_to_odd(code: Code, isa: InstructionSet, a: Value, b: Value, c: Value) -> Value:
     """a*b + c rounded to odd: 24 bits that a rounding to 22 or fewer cannot tell from the real number."""
-    if code.width != _AVX512:
-        return emit_to_odd(code, *_sum_with_error(code, a, b, c), "f32")
+    if isa.fma_rounded is None:
+        return emit_to_odd(code, *_sum_with_error(code, a, b, c))
     down, up, cut = (
-        code.cast("bitcast", _directed_fma(code, a, b, c, mode), "f32", "i32") for mode in (_DOWN, _UP, _TO_ZERO)
+        code.cast("bitcast", isa.fma_rounded(code, a, b, c, direction), "i32") for direction in ("down", "up", "zero")
     )
     # Neighbours differ in the last bit; +0 and -0, for an exact zero, do not.
-    inexact = code.binary("andi", code.binary("xori", down, up, "i32"), code.int(1), "i32")
-    return code.cast("bitcast", code.binary("ori", cut, inexact, "i32"), "i32", "f32")
+    inexact = code.binary("andi", code.binary("xori", down, up), code.int(1))
+    return code.cast("bitcast", code.binary("ori", cut, inexact), "f32")
 
 
-def _directed_fma(code: Code, a: str, b: str, c: str, mode: int) -> str:
-    kind = code.ty("f32")
-    rounding = code.llvm_constant(mode)
-    return code.op(
-        f'llvm.call_intrinsic "llvm.x86.avx512.vfmadd.ps.512"({a}, {b}, {c}, {rounding}) :'
-        f" ({kind}, {kind}, {kind}, i32) -> {kind}"
-    )
-
-
-def _range(code: Code, x: str, bound: str, *, largest: bool) -> str:
-    """VRANGEPS: whichever of `x` and `bound` has the larger (or smaller) magnitude, with the sign of `x`."""
-    kind = code.ty("f32")
-    what, every, current = code.llvm_constant(3 if largest else 2), code.llvm_constant(-1, "i16"), code.llvm_constant(4)
-    return code.op(
-        f'llvm.call_intrinsic "llvm.x86.avx512.mask.range.ps.512"({x}, {bound}, {what}, {x}, {every}, {current}) :'
-        f" ({kind}, {kind}, i32, {kind}, i16, i32) -> {kind}"
-    )
-
-
-def _negate(code: Code, x: str) -> str:
-    return code.op(f"arith.negf {x} : {code.ty('f32')}")
+FP32 = Datapath(
+    step=fp32_step,
+    cheap=cheap_step,
+    limits=limits,
+    additions=lambda fma: len(fma.terms),
+    addends=fp32_addends,
+    in_place=True,
+)
+EXACT = Datapath(
+    step=exact_step,
+    cheap=cheap_step,
+    limits=limits,
+    additions=lambda fma: 1,
+    addends=exact_addends,
+    in_place=True,
+)

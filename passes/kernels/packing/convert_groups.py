@@ -1,346 +1,249 @@
 """Conversion of packed panels to formats with groups: groups lie along k, which is a direction of every panel.
 
-A panel is packed as it is (layout.py), then converted in the cache, group after group. What lies in it then are the
-values of bfp and mx, which are binary32 numbers, and the integers of intN. For a kernel of dot products of pairs they
-are 16-bit integers, two of one row or lane together, with the units of the groups beside them (`Layout`).
+A panel is packed as it is (pack_code.py), then converted in the cache, group after group. Then it holds the
+values of formats whose groups have scales, which are binary32 numbers, or the integers of formats that sum integers.
+For dot products of pairs it holds 16-bit integers, two of one row or lane together, and beside them the units of the
+groups (`Layout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from numc.compiler.arithmetic.groups import Bfp, GroupConversion, Int
-from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.micro_kernel import Kernel
+from numc.passes.kernels.builder import PTR, CarryingLoop, Code, Function, Value
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import Layout, layout
-from numc.passes.kernels.values.group_values import (
-    Scaling,
-    emit_divisor,
-    emit_exponent,
-    emit_integer,
-    emit_scaling,
-    emit_units,
-    emit_values,
-)
-from numc.passes.kernels.values.random_bits import emit_draw, emit_element, emit_group, emit_mix, run_of
+from numc.passes.kernels.packing.panel_draws import DRAWN, PanelDraws
+from numc.passes.kernels.values.group_values import GroupCode, Scaling
+from numc.passes.kernels.values.kinds import code_of
 
-_WHOLE = 0xFFFFFFFF
-
-# What a conversion that draws is told, behind its other arguments: the stream of the operation, where its block of k
-# begins, and the indices of the first outputs of the batch and of the panel's rows or lanes.
-DRAWN: Mapping[str, str] = {"%random": "i64", "%k0": "i64", "%e_batch": "i64", "%e_places": "!llvm.ptr"}
+_ALL = 0xFFFFFFFF
 
 
 def quantize_text(kernel: Kernel, side: str) -> str:
     """The function ``@<kernel>_quantize_<side>``, which converts one panel for one block of k in place.
 
     Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding, or where
-    those of the panel's channels are; then ``DRAWN``, if the conversion draws. Returns
-    for the guard the smallest unit of a group that is not zero, less one, and the largest magnitude, as encodings.
+    those of the panel's channels are; then ``DRAWN``, if the conversion draws. Returns for the guard the smallest unit
+    of a group that is not zero, less one, and the largest magnitude, as encodings.
     """
-    to = kernel.groups_of(side)
-    arguments = {"%panel": "!llvm.ptr", "%count": "i64", "%largest": "!llvm.ptr" if to.channel else "i32"}
+    to, panel = kernel.groups_of(side), layout(kernel, side)
+    arguments = {"panel": PTR, "count": "i64", "largest": PTR if to.channel else "i32"}
     if to.noise is not None:
         arguments |= DRAWN
     f = Function(f"{kernel.name}_quantize_{side}", arguments, "i32, i32")
     of_b = (side == "rows") == kernel.swap
-    writer = _Writer(f, layout(kernel, side), to, of_b)
-    if isinstance(to.format, Int):
-        writer.integers(to.format)
-        return f.function(f.int(_WHOLE), f.int(0))
-    width, group = kernel.tile.width, to.format.group
+    draws = None if to.noise is None else PanelDraws(f, panel, to.noise, of_b)
+    writer = _Writer(f, panel, code_of(to), draws)
+    group = to.format.group
+    if group is None:
+        writer.by_tensor(channel=to.channel)
+        return f.function(f.int(_ALL), f.int(0))
     if side == "lanes":
         found = writer.lanes(group)
-    elif group % width == 0:
-        found = writer.row_vectors(group // width)
-    elif width % group == 0:
+    elif group % panel.width == 0:
+        found = writer.row_vectors(group // panel.width)
+    elif panel.width % group == 0:
         found = writer.row_parts(group)
     else:
         found = writer.row_scalars(group)
     return f.function(*found)
 
 
+@dataclass
+class _Group:
+    """One group of a row or of a vector of lanes: where that begins in memory, and the steps or vectors of the group.
+
+    number: the first step or vector, as the loop counts them. loop: carries the smallest unit less one and the largest
+    magnitude, as encodings.
+    """
+
+    base: Value
+    first: Value
+    end: Value
+    loop: CarryingLoop
+
+    def limit(self, code: Code, most: Value, scaling: Scaling) -> None:
+        """Append the update of what the loop carries; groups of zeros do not count."""
+        assert scaling.unit is not None
+        low, high = self.loop.values
+        some = code.select(
+            code.compare("eq", most, code.int(0)), code.int(0), code.cast("bitcast", scaling.unit, "i32")
+        )
+        # 0 less one, as unsigned, is never the smallest. A group whose exponent was raised may round up to its unit.
+        low = code.binary("minui", low, code.binary("subi", some, code.int(1)))
+        self.loop.next = [low, code.binary("maxui", high, code.binary("maxui", most, some))]
+
+
 class _Writer:
-    def __init__(self, f: Function, panel: Layout, to: GroupConversion, of_b: bool) -> None:
-        self.f, self.panel, self.to, self.of_b = f, panel, to, of_b
-        self.kind = f"vector<{panel.width}xi32>"
-        self.bottom = self.words = self.key = ""
-        if isinstance(to.format, Bfp):
-            code = Code(0, "w")
-            top = emit_exponent(code, "%largest")
-            self.bottom = code.binary("subi", top, code.int(to.format.window), "i32")
-            f.lines += code.lines
+    """Appends the conversion of one panel to the function `f`."""
 
-    def integers(self, fmt: Int) -> None:
-        """Every value by itself, zeros behind the last step too: 0 is 0."""
+    def __init__(self, f: Function, panel: Layout, kind: GroupCode, draws: PanelDraws | None) -> None:
+        self.f, self.panel, self.kind, self.draws = f, panel, kind, draws
+        self.vector = f.lanes(panel.width)
+        self.found: list[Value] = []
+
+    def by_tensor(self, *, channel: bool) -> None:
+        """Every value by itself, by the scale of its tensor or channel; zeros behind the last step stay zeros."""
         f, panel = self.f, self.panel
+        lanes = panel.side == "lanes"
         with f.loop(0, panel.count) as v:
-            each = Code(panel.width, "d")
-            largest = "%largest"
-            if self.to.channel and panel.side == "lanes":
-                place = f.at("%largest", f.i64("muli", v, panel.width), "i32")
-                largest = each.op(f"llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {self.kind}")
+            if not channel:
+                largest = self.vector.broadcast(f["largest"])
+            elif lanes:
+                largest = self.vector.load(f.at(f["largest"], f.i64("muli", v, panel.width), "i32"), element="i32")
             else:
-                if self.to.channel:
-                    largest = f.fetch("%largest", v, "i32")
-                largest = self._spread(each, largest)
-            divisors = emit_divisor(each, largest, fmt)
-            f.lines += each.lines
+                largest = self.vector.broadcast(f.fetch(f["largest"], v, "i32"))
+            scaling = self.kind.scaling(self.vector, largest, None)
+            if self.draws is not None:
+                self.draws.begin(v)
+            base = f.at(f["panel"], f.i64("muli", v, panel.width))
+            steps = f["count"] if lanes else f.i64("ceildivui", f["count"], panel.width)
+            self._convert(base, f.number(0), steps, scaling)
 
-            def converted(code: Code, x: str, drawn: str, divisors: str = divisors) -> str:
-                return emit_integer(code, x, divisors, self.to, drawn)
-
-            self._elements(v)
-            base = f.at("%panel", f.i64("muli", v, panel.width))
-            steps = "%count" if panel.side == "lanes" else f.i64("ceildivui", "%count", panel.width)
-            self._convert(base, f.number(0), steps, converted, converted)
-
-    def lanes(self, group: int) -> tuple[str, str]:
+    def lanes(self, group: int) -> tuple[Value, Value]:
         """A lane of a vector is one group, over `group` steps of k."""
-        f = self.f
-        with self._groups(f.number(group), "%count", self.kind) as (base, end, found):
-            most = self._largest(base, end)
-            code = Code(self.panel.width, "s")
-            scaling = emit_scaling(code, most, self.to.format, self._spread(code, self.bottom))
-            found += self._range(code, most, scaling.unit)
-            f.lines += code.lines
-            self._convert_by(base, end, scaling)
-            if self.panel.pairs:
-                even = f.i64("addi", "%count", f.i64("andi", "%count", 1))
-                place = f.i64("addi", even, f.i64("divui", "%g", group))
-                f.line(self._store(scaling.unit, f.at(base, f.i64("muli", place, self.panel.step_words))))
+        f, vector, panel = self.f, self.vector, self.panel
+        shared = self._shared(vector)
+        with self._groups(group, f["count"], vector) as g:
+            most = self._largest(g)
+            scaling = self.kind.scaling(vector, most, shared)
+            g.limit(vector, most, scaling)
+            self._convert(g.base, g.first, g.end, scaling)
+            if panel.pairs:
+                assert scaling.unit is not None
+                even = f.i64("addi", f["count"], f.i64("andi", f["count"], 1))
+                place = f.i64("addi", even, f.i64("divui", g.first, group))
+                vector.store(scaling.unit, f.at(g.base, f.i64("muli", place, panel.step_words)))
         return self._reduced()
 
-    def row_vectors(self, vectors: int) -> tuple[str, str]:
+    def row_vectors(self, vectors: int) -> tuple[Value, Value]:
         """A group is `vectors` whole vectors of a row."""
-        f = self.f
-        steps = f.i64("ceildivui", "%count", self.panel.width)
-        with self._groups(f.number(vectors), steps, "i32") as (base, end, found):
-            code = Code(0, "s")
-            most = code.op(f"vector.reduction <maxui>, {self._largest(base, end)} : {self.kind} into i32")
-            one = emit_scaling(code, most, self.to.format, self.bottom)
-            found += self._range(code, most, one.unit)
-            f.lines += code.lines
-            each = Code(self.panel.width, "b")
-            down, up = ((self._spread(each, x, "f32"), self._spread(each, y, "f32")) for x, y in (one.down, one.up))
-            f.lines += each.lines
-            self._convert_by(base, end, Scaling(down, up, ""))
-            if self.panel.pairs:
-                slot = f.at(base, f.i64("muli", "%g", self.panel.step_words))
-                f.line(f"llvm.store {one.unit}, {f.at(slot, self.panel.width // 2)} : f32, !llvm.ptr")
-        return self.both[0], self.both[1]
+        f, panel = self.f, self.panel
+        shared = self._shared(f)
+        with self._groups(vectors, f.i64("ceildivui", f["count"], panel.width), f) as g:
+            most = f.reduce("maxui", self._largest(g))
+            scaling = self.kind.scaling(f, most, shared)
+            g.limit(f, most, scaling)
+            self._convert(g.base, g.first, g.end, scaling.in_lanes(self.vector))
+            if panel.pairs:
+                assert scaling.unit is not None
+                slot = f.at(g.base, f.i64("muli", g.first, panel.step_words))
+                f.store(scaling.unit, f.at(slot, panel.width // 2))
+        return self.found[0], self.found[1]
 
-    def row_parts(self, group: int) -> tuple[str, str]:
+    def row_parts(self, group: int) -> tuple[Value, Value]:
         """A vector of a row is several groups."""
-        f, width = self.f, self.panel.width
-        steps = f.i64("ceildivui", "%count", width)
-        with self._groups(f.number(1), steps, self.kind) as (base, end, found):
-            code = Code(width, "s")
-            most = self._largest(base, end)
+        f, vector, width = self.f, self.vector, self.panel.width
+        shared = self._shared(vector)
+        with self._groups(1, f.i64("ceildivui", f["count"], width), vector) as g:
+            most = self._largest(g)
             distance = 1
             while distance < group:
-                lanes = ", ".join(str(n ^ distance) for n in range(width))
-                other = code.op(f"llvm.shufflevector {most}, {most} [{lanes}] : {self.kind}")
-                most = code.binary("maxui", most, other, "i32")
+                most = vector.binary("maxui", most, vector.shuffle(most, [n ^ distance for n in range(width)]))
                 distance *= 2
-            scaling = emit_scaling(code, most, self.to.format, self._spread(code, self.bottom))
-            found += self._range(code, most, scaling.unit)
+            scaling = self.kind.scaling(vector, most, shared)
+            g.limit(vector, most, scaling)
+            self._convert(g.base, g.first, g.end, scaling)
             if self.panel.pairs:
-                chosen = ", ".join(str(n) for n in range(0, width, group))
-                units = code.op(f"llvm.shufflevector {scaling.unit}, {scaling.unit} [{chosen}] : {code.ty('f32')}")
-            f.lines += code.lines
-            self._convert_by(base, end, scaling)
-            if self.panel.pairs:
-                slot = f.at(base, f.i64("muli", "%g", self.panel.step_words))
-                kind = f"vector<{width // group}xf32>"
-                f.line(f"llvm.store {units}, {f.at(slot, width // 2)} {{alignment = 4 : i64}} : {kind}, !llvm.ptr")
+                assert scaling.unit is not None
+                units = vector.shuffle(scaling.unit, range(0, width, group))
+                slot = f.at(g.base, f.i64("muli", g.first, self.panel.step_words))
+                vector.store(units, f.at(slot, width // 2))
         return self._reduced()
 
-    def row_scalars(self, group: int) -> tuple[str, str]:
+    def row_scalars(self, group: int) -> tuple[Value, Value]:
         """Groups of any size, value by value."""
         f, panel = self.f, self.panel
+        shared = self._shared(f)
 
-        def address(code: Code, base: str, u: str) -> str:
-            within = code.binary("andi", u, f.number(panel.width - 1), "i64")
-            whole = code.binary("subi", u, within, "i64")
-            vector = code.binary("muli", whole, f.number(panel.count * panel.parts), "i64")
-            return code.address(base, code.binary("addi", vector, within, "i64"))
+        def address(base: Value, u: Value) -> Value:
+            within = f.i64("andi", u, panel.width - 1)
+            vector = f.i64("muli", f.i64("subi", u, within), panel.count * panel.parts)
+            return f.at(base, f.i64("addi", vector, within))
 
-        with self._groups(f.number(group), "%count", "i32") as (base, end, found):
-            with f.carrying(f"%u = %g to {end} step {f.number(1)}", {"%m": f.int(0)}, "i32") as (most,):
-                code = Code(0, "m")
-                x = code.op(f"llvm.load {address(code, base, '%u')} : !llvm.ptr -> f32")
-                f.lines += [*code.lines, *self._larger(code, x)]
-            code = Code(0, "s")
-            scaling = emit_scaling(code, most, self.to.format, self.bottom)
-            found += self._range(code, most, scaling.unit)
-            f.lines += code.lines
-            with f.loop("%g", end) as u:
-                code = Code(0, "c")
-                place = address(code, base, u)
-                x = code.op(f"llvm.load {place} : !llvm.ptr -> f32")
-                drawn = self._draw(code, u)
-                for n, value in enumerate(emit_values(code, x, scaling, self.to, panel.parts, drawn)):
-                    to = code.address(place, n * panel.width)
-                    code.lines.append(f"llvm.store {value}, {to} : f32, !llvm.ptr")
-                f.lines += code.lines
-        return self.both[0], self.both[1]
+        with self._groups(group, f["count"], f) as g:
+            with f.carry(g.first, g.end, 1, [f.int(0)]) as steps:
+                steps.next = [_larger(f, steps.values[0], f.load(address(g.base, steps.index)))]
+            (most,) = steps.results
+            scaling = self.kind.scaling(f, most, shared)
+            g.limit(f, most, scaling)
+            with f.loop(g.first, g.end) as u:
+                place = address(g.base, u)
+                x = f.load(place)
+                for n, value in enumerate(self.kind.values(f, x, scaling, panel.parts, self._draw(f, u))):
+                    f.store(value, f.at(place, n * panel.width))
+        return self.found[0], self.found[1]
+
+    def _shared(self, code: Code) -> Value | None:
+        """What groups need of the tensor, in the lanes of `code`."""
+        shared = self.kind.shared(self.f, self.f["largest"])
+        return None if shared is None else code.broadcast(shared)
 
     @contextmanager
-    def _groups(self, step: str, end: str, kind: str) -> Iterator[tuple[str, str, list[str]]]:
-        """Loops over the rows or vectors of a panel (``%v``) and the groups of each, from ``%g`` on.
-
-        Yields where the row or vector begins, where the group ends, and a list that is to receive the new range.
-        """
-        f = self.f
-        code = Code(self.panel.width if kind == self.kind else 0, "z")
-        start = {"%low": code.int(_WHOLE), "%high": code.int(0)}
-        f.lines += code.lines
-        with f.carrying(f"%v = {f.number(0)} to {f.number(self.panel.count)} step {f.number(1)}", start, kind) as both:
-            base = f.at("%panel", f.i64("muli", "%v", self.panel.width * self.panel.parts))
-            self._elements("%v")
-            names = {"%lowg": "%low", "%highg": "%high"}
-            with f.carrying(f"%g = {f.number(0)} to {end} step {step}", names, kind) as over:
-                found: list[str] = []
-                yield base, f.i64("minui", f.i64("addi", "%g", step), end), found
-                f.line(f"scf.yield {', '.join(found)} : {kind}, {kind}")
-            f.line(f"scf.yield {', '.join(over)} : {kind}, {kind}")
-        self.both = both
-
-    def _range(self, code: Code, most: str, unit: str) -> list[str]:
-        """The smallest unit less one, without groups of zeros, and the largest magnitude, as encodings."""
-        bits = code.cast("bitcast", unit, "f32", "i32")
-        some = code.select(code.compare("eq", most, code.int(0)), code.int(0), bits, "i32")
-        # 0 less one, as unsigned, is never the smallest. A group whose exponent was raised may round up to its unit.
-        low = code.binary("minui", "%lowg", code.binary("subi", some, code.int(1), "i32"), "i32")
-        return [low, code.binary("maxui", "%highg", code.binary("maxui", most, some, "i32"), "i32")]
-
-    def _largest(self, base: str, end: str) -> str:
-        """The largest magnitudes of a group, lane by lane."""
-        f = self.f
-        f.line(f"%none = arith.constant dense<0> : {self.kind}")
-        with f.carrying(f"%u = %g to {end} step {f.number(1)}", {"%m": "%none"}, self.kind) as (most,):
-            code = Code(self.panel.width, "m")
-            x = code.load(code.address(base, self._step(code, "%u")))
-            f.lines += [*code.lines, *self._larger(code, x)]
-        return most
-
-    def _larger(self, code: Code, x: str) -> list[str]:
-        """What a loop over the values of a group yields: the larger one of ``%m`` and the magnitude of `x`."""
-        before = len(code.lines)
-        bits = code.cast("bitcast", x, "f32", "i32")
-        magnitude = code.binary("andi", bits, code.int(0x7FFFFFFF), "i32")
-        larger = code.binary("maxui", "%m", magnitude, "i32")
-        return [*code.lines[before:], f"scf.yield {larger} : {code.ty('i32')}"]
-
-    def _convert_by(self, base: str, end: str, scaling: Scaling) -> None:
-        def values(code: Code, x: str, drawn: str) -> list[str]:
-            return emit_values(code, x, scaling, self.to, self.panel.parts, drawn)
-
-        def units(code: Code, x: str, drawn: str) -> str:
-            return emit_units(code, x, scaling, self.to, drawn)
-
-        self._convert(base, "%g", end, values, units)
-
-    def _convert(
-        self,
-        base: str,
-        start: str,
-        end: str,
-        values: Callable[[Code, str, str], list[str]] | Callable[[Code, str, str], str],
-        units: Callable[[Code, str, str], str],
-    ) -> None:
-        """Convert the vectors from `start` to `end`: to `values`, one or the parts of it, or to pairs of `units`.
-
-        Both take the code, a value and what it draws, if it does.
-        """
+    def _groups(self, step: int, end: Value, code: Code) -> Iterator[_Group]:
+        """Loops over the rows or vectors of a panel and the groups of each, with limits in the lanes of `code`."""
         f, panel = self.f, self.panel
-        pairs_of_lanes = panel.pairs and panel.side == "lanes"
-        with f.loop(start, end, 2 if pairs_of_lanes else 1) as u:
-            code = Code(panel.width, "c")
-            place = code.address(base, self._step(code, u))
-            x = code.load(place)
-            if pairs_of_lanes:
-                second = code.load(code.address(place, panel.step_words))
-                draws = self._draw(code, u), self._draw(code, u, behind=1)
-                first, second = (
-                    self._integers(code, units(code, v, drawn)) for v, drawn in zip((x, second), draws, strict=True)
-                )
-                low = code.binary("andi", first, code.int(0xFFFF), "i32")
-                pair = code.binary("ori", low, code.binary("shli", second, code.int(16), "i32"), "i32")
-                half = code.op(f"arith.divui {u}, {f.number(2)} : i64")
-                to = code.address(base, self._step(code, half))
-                code.lines.append(f"llvm.store {pair}, {to} {{alignment = 4 : i64}} : {self.kind}, !llvm.ptr")
-            elif panel.pairs:
-                short = code.cast("trunci", self._integers(code, units(code, x, self._draw(code, u))), "i32", "i16")
-                kind = code.ty("i16")
-                code.lines.append(f"llvm.store {short}, {place} {{alignment = 4 : i64}} : {kind}, !llvm.ptr")
-            else:
-                found = values(code, x, self._draw(code, u))
-                for n, value in enumerate([found] if isinstance(found, str) else found):
-                    code.store(value, code.address(place, n * panel.width))
-            f.lines += code.lines
+        with f.carry(0, panel.count, 1, [code.int(_ALL), code.int(0)]) as rows:
+            base = f.at(f["panel"], f.i64("muli", rows.index, panel.width * panel.parts))
+            if self.draws is not None:
+                self.draws.begin(rows.index)
+            with f.carry(0, end, step, rows.values) as groups:
+                yield _Group(base, groups.index, f.i64("minui", f.i64("addi", groups.index, step), end), groups)
+            rows.next = groups.results
+        self.found = rows.results
 
-    def _elements(self, v: str) -> None:
-        """Before the loops over row or vector `v`: ``self.words``, those of its elements, if the conversion draws."""
-        if self.to.noise is None:
+    def _largest(self, g: _Group) -> Value:
+        """The largest magnitudes of a group, lane by lane."""
+        f, vector = self.f, self.vector
+        with f.carry(g.first, g.end, 1, [vector.int(0)]) as steps:
+            x = vector.load(f.at(g.base, f.i64("muli", steps.index, self.panel.step_words)))
+            steps.next = [_larger(vector, steps.values[0], x)]
+        return steps.results[0]
+
+    def _convert(self, base: Value, start: Value, end: Value, scaling: Scaling) -> None:
+        """Convert the vectors from `start` to `end`: to values, one or the parts of it, or to pairs of units."""
+        f, vector, panel = self.f, self.vector, self.panel
+        if panel.pairs and panel.side == "lanes":
+            self._convert_pairs(base, start, end, scaling)
             return
-        f = self.f
-        lanes = self.panel.side == "lanes"
-        code = Code(self.panel.width if lanes else 0, "el")
-        place = f.at("%e_places", f.i64("muli", v, self.panel.width) if lanes else v, "i64")
-        wide = code.ty("i64")
-        index = code.op(f"llvm.load {place} {{alignment = 8 : i64}} : !llvm.ptr -> {wide}")
-        first = code.op(f"vector.broadcast %e_batch : i64 to {wide}") if lanes else "%e_batch"
-        element = code.cast("trunci", code.binary("addi", index, first, "i64"), "i64", "i32")
-        low = f.cast("trunci", "%random", "i64", "i32")
-        self.words = emit_element(code, element, self._spread(code, low) if lanes else low)
-        f.lines += code.lines
-        self.key = f.cast("trunci", f.i64("shrui", "%random", 32), "i64", "i32")
+        with f.loop(start, end) as u:
+            place = f.at(base, f.i64("muli", u, panel.step_words))
+            x = vector.load(place)
+            if panel.pairs:
+                units = self.kind.units(vector, x, scaling, self._draw(vector, u))
+                vector.store(vector.cast("trunci", vector.cast("fptosi", units, "i32"), "i16"), place)
+            else:
+                values = self.kind.values(vector, x, scaling, panel.parts, self._draw(vector, u))
+                for n, value in enumerate(values):
+                    vector.store(value, f.at(place, n * panel.width))
 
-    def _draw(self, code: Code, u: str, behind: int = 0) -> str:
-        """What the values of `code` draw, if the conversion does, `behind` steps after `u`.
+    def _convert_pairs(self, base: Value, start: Value, end: Value, scaling: Scaling) -> None:
+        """Convert lanes two steps at a time, to one word each."""
+        f, vector, panel = self.f, self.vector, self.panel
+        with f.loop(start, end, 2) as u:
+            place = f.at(base, f.i64("muli", u, panel.step_words))
+            both = vector.load(place), vector.load(f.at(place, panel.step_words))
+            draws = self._draw(vector, u), self._draw(vector, u, behind=1)
+            first, second = (
+                vector.cast("fptosi", self.kind.units(vector, x, scaling, drawn), "i32")
+                for x, drawn in zip(both, draws, strict=True)
+            )
+            low = vector.binary("andi", first, vector.int(0xFFFF))
+            pair = vector.binary("ori", low, vector.binary("shli", second, vector.int(16)))
+            half = f.i64("muli", f.i64("divui", u, 2), panel.step_words)
+            vector.store(pair, f.at(base, half))
 
-        They are those of step `u` of the block (lanes, or a scalar of a row), or vector `u` of a row.
-        """
-        noise = self.to.noise
-        if noise is None:
-            return ""
-        scalar = Code(0, code.prefix + f"n{behind}_")
-        vectors = self.panel.side == "rows" and code.width
-        step = scalar.binary("muli", u, scalar.int(code.width, "i64"), "i64") if vectors else u
-        step = scalar.binary("addi", scalar.binary("addi", "%k0", step, "i64"), scalar.int(behind, "i64"), "i64")
-        k, key, words = scalar.cast("trunci", step, "i64", "i32"), self.key, self.words
-        code.lines += scalar.lines
-        if vectors:
-            lanes = ", ".join(map(str, range(code.width)))
-            steps = code.op(f"arith.constant dense<[{lanes}]> : {code.ty('i32')}")
-            k, key, words = (self._spread(code, x) for x in (k, key, words))
-            k = code.binary("addi", k, steps, "i32")
-        at = code if vectors else Code(0, code.prefix + f"g{behind}_")
-        run = run_of(noise)
-        group = at.binary("shrui", k, at.int(run.bit_length() - 1), "i32")
-        word = emit_group(at, group, key, product=self.of_b)
-        position = at.binary("andi", k, at.int(run - 1), "i32")
-        if at is not code:
-            code.lines += at.lines
-            if code.width:
-                word, position = self._spread(code, word), self._spread(code, position)
-        return emit_draw(code, emit_mix(code, code.binary("addi", words, word, "i32")), position, noise)
+    def _draw(self, code: Code, u: Value, behind: int = 0) -> Value | None:
+        return None if self.draws is None else self.draws.draw(code, u, behind)
 
-    def _integers(self, code: Code, x: str) -> str:
-        return code.cast("fptosi", x, "f32", "i32")
+    def _reduced(self) -> tuple[Value, Value]:
+        return self.f.reduce("minui", self.found[0]), self.f.reduce("maxui", self.found[1])
 
-    def _store(self, value: str, place: str) -> str:
-        return f"llvm.store {value}, {place} {{alignment = 4 : i64}} : vector<{self.panel.width}xf32>, !llvm.ptr"
 
-    def _step(self, code: Code, u: str) -> str:
-        return code.op(f"arith.muli {u}, {self.f.number(self.panel.step_words)} : i64")
-
-    def _spread(self, code: Code, x: str, element: str = "i32") -> str:
-        return code.op(f"vector.broadcast {x} : {element} to {code.ty(element)}") if x else ""
-
-    def _reduced(self) -> tuple[str, str]:
-        smallest = self.f.op(f"vector.reduction <minui>, {self.both[0]} : {self.kind} into i32")
-        return smallest, self.f.op(f"vector.reduction <maxui>, {self.both[1]} : {self.kind} into i32")
+def _larger(code: Code, most: Value, x: Value) -> Value:
+    """The larger one of a magnitude and that of `x`, as encodings."""
+    magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(0x7FFFFFFF))
+    return code.binary("maxui", most, magnitude)

@@ -1,122 +1,127 @@
 """Vectors of an operand whose lanes are not adjacent in memory, read as segments by masked loads.
 
 The runtime cuts the offsets along the lanes into segments of adjacent elements, or of every other one (a convolution of
-stride 2); runtime/src/contract.cpp has the other half. Lanes that are not there read as +0, and no memory is touched.
+stride 2; runtime/src/kernels/offset_tables.cpp). Lanes that do not exist read as +0, and no memory is touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from numc.passes.kernels.builder import Function
+from numc.passes.kernels.abi import EVERY_OTHER, MOST_STRIDED_SEGMENTS
+from numc.passes.kernels.builder import Function, Type, Value
 
-# The flag of a mask that has a bit for each element passed, those between the lanes included.
-EVERY_OTHER = 1 << 62
-# What a function takes to read by segments: the first segment of each vector, then offset and mask of each segment.
-ARGUMENTS = ("%first", "%segment", "%masks")
+# The arguments of a function that reads by segments: the first segment of each vector, offset and mask of each segment.
+ARGUMENTS = ("first", "segment", "masks")
 
-Read = Callable[[str], str]
+Read = Callable[[Value], Value]
 
 
 def by_segments(
     f: Function,
     width: int,
-    number: str,
-    kinds: Sequence[str],
-    body: Callable[[Read], list[str]],
-    table: tuple[str, str, str] = ARGUMENTS,
-) -> list[str]:
-    """Append code that reads vector `number` by a table, ARGUMENTS; returns what `body` returns, of types `kinds`.
+    number: Value,
+    kinds: Sequence[Type | str],
+    body: Callable[[Read], Sequence[Value]],
+    table: Sequence[Value] | None = None,
+) -> Sequence[Value]:
+    """Append code that reads vector `number` by a table; returns what `body` returns, of types `kinds`.
 
+    table: the values of ARGUMENTS; by default the arguments of `f` with these names.
     `body` is called once for every way to read: it gets what appends the load of the vector's lanes, given the address
     that offsets count from. What does not depend on that address stands before the body's code.
     """
-    first, starts, masks = table
-    s0 = f.fetch(first, number)
-    count = f.i64("subi", f.fetch(first, f.i64("addi", number, 1)), s0)
-    # A load that is masked out entirely is cheap where there is memory, and very slow where there is none.
-    some = f.i64("muli", s0, f.i64("minui", count, 1))
+    segments = _Segments(f, width, number, table or [f[name] for name in ARGUMENTS])
 
-    def segment(n: int) -> tuple[str, str]:
-        """Offset and mask of segment `n`; an empty mask where there is none."""
-        if n == 0:
-            s, there = some, f.compare("ne", count, f.number(0), "i64")
-        else:
-            there = f.compare("ugt", count, f.number(n), "i64")
-            s = f.select(there, f.i64("addi", s0, n), some, "i64")
-        return f.fetch(starts, s), f.select(there, f.fetch(masks, s), f.number(0), "i64")
-
-    def at_once(most: int, taken: int) -> Read:
-        """Up to `most` segments, each out of `taken` elements."""
-        found = [(start, _mask(f, bits, taken)) for start, bits in map(segment, range(most))]
-
-        def read(origin: str) -> str:
-            lanes = _zeros(f, taken)
-            for start, mask in found:
-                lanes = _load(f, f.at(origin, start), mask, lanes, taken)
-            if taken == width:
-                return lanes
-            every_other = ", ".join(str(n) for n in range(0, taken, 2))
-            return f.op(f"llvm.shufflevector {lanes}, {lanes} [{every_other}] : vector<{taken}xf32>")
-
-        return read
-
-    def whole(origin: str) -> str:
-        return f.op(f"llvm.load {f.at(origin, only)} {{alignment = 4 : i64}} : !llvm.ptr -> vector<{width}xf32>")
-
-    def one_by_one(origin: str) -> str:
-        vec = f"vector<{width}xf32>"
-        bounds, start = f"%s = {s0} to {f.i64('addi', s0, count)} step {f.number(1)}", {"%so_far": _zeros(f, width)}
-        with f.carrying(bounds, start, vec) as found:
-            mask = _mask(f, f.fetch(masks, "%s"), width)
-            more = _load(f, f.at(origin, f.fetch(starts, "%s")), mask, "%so_far", width)
-            f.line(f"scf.yield {more} : {vec}")
-        return found[0]
-
-    def choose(cases: list[tuple[str, Callable[[], Read]]], last: Callable[[], Read]) -> list[str]:
+    def choose(cases: list[tuple[Value, Callable[[], Read]]], last: Callable[[], Read]) -> Sequence[Value]:
         if not cases:
             return body(last())
         (condition, reader), *others = cases
-        found = f.several(f"scf.if {condition} -> ({', '.join(kinds)}) {{", len(kinds))
-        f.line(f"scf.yield {', '.join(body(reader()))} : {', '.join(kinds)}")
-        f.line("} else {")
-        f.line(f"scf.yield {', '.join(choose(others, last))} : {', '.join(kinds)}")
-        f.line("}")
-        return found
+        with f.choose(condition, *kinds) as chosen:
+            with chosen.then():
+                chosen.next = list(body(reader()))
+            with chosen.otherwise():
+                chosen.next = list(choose(others, last))
+        return chosen.results
 
-    def up_to(n: int) -> str:
-        return f.compare("ule", count, f.number(n), "i64")
-
-    flagged = f.compare("uge", f.fetch(masks, some), f.number(EVERY_OTHER), "i64")
-    only = f.fetch(starts, some)
-    full = f.compare("eq", f.fetch(masks, some), f.number((1 << width) - 1), "i64")
-    full = f.binary("andi", full, f.compare("eq", count, f.number(1), "i64"), "i1")
-    found = f.several(f"scf.if {flagged} -> ({', '.join(kinds)}) {{", len(kinds))
-    two = choose([(up_to(1), lambda: at_once(1, 2 * width))], lambda: at_once(3, 2 * width))
-    f.line(f"scf.yield {', '.join(two)} : {', '.join(kinds)}")
-    f.line("} else {")
-    one = choose(
-        [(full, lambda: whole), *((up_to(n), lambda n=n: at_once(n, width)) for n in (1, 2, 4))], lambda: one_by_one
-    )
-    f.line(f"scf.yield {', '.join(one)} : {', '.join(kinds)}")
-    f.line("}")
-    return found
+    flagged = f.compare("uge", segments.first_mask(), f.number(EVERY_OTHER))
+    read_whole, is_whole = segments.whole()
+    with f.choose(flagged, *kinds) as found:
+        with found.then():
+            few = [(segments.up_to(1), lambda: segments.at_once(1, 2 * width))]
+            found.next = list(choose(few, lambda: segments.at_once(MOST_STRIDED_SEGMENTS, 2 * width)))
+        with found.otherwise():
+            some = [(segments.up_to(n), lambda n=n: segments.at_once(n, width)) for n in (1, 2, 4)]
+            found.next = list(choose([(is_whole, lambda: read_whole), *some], lambda: segments.one_by_one))
+    return found.results
 
 
-def _zeros(f: Function, width: int) -> str:
-    return f.op(f"arith.constant dense<0.0> : vector<{width}xf32>")
+class _Segments:
+    """The segments of one vector, and the ways to read them."""
+
+    def __init__(self, f: Function, width: int, number: Value, table: Sequence[Value]) -> None:
+        self.f, self.width = f, width
+        firsts, self.starts, self.masks = table
+        self.first = f.fetch(firsts, number)
+        self.count = f.i64("subi", f.fetch(firsts, f.i64("addi", number, 1)), self.first)
+        # A load that is masked out entirely is cheap where there is memory, and very slow where there is none: segment
+        # 0 of the table stands in for one that does not exist.
+        self.some = f.i64("muli", self.first, f.i64("minui", self.count, 1))
+
+    def up_to(self, n: int) -> Value:
+        """Whether there are at most `n` segments."""
+        return self.f.compare("ule", self.count, self.f.number(n))
+
+    def first_mask(self) -> Value:
+        """The mask of the first segment, or of any other one if there is none."""
+        return self.f.fetch(self.masks, self.some)
+
+    def at_once(self, most: int, taken: int) -> Read:
+        """Up to `most` segments, each out of `taken` elements."""
+        f = self.f
+        found = [(start, _mask(f, bits, taken)) for start, bits in map(self._segment, range(most))]
+
+        def read(origin: Value) -> Value:
+            code = f.lanes(taken)
+            lanes = code.f32(0.0)
+            for start, mask in found:
+                lanes = code.load(f.at(origin, start), mask, otherwise=lanes)
+            return lanes if taken == self.width else code.shuffle(lanes, range(0, taken, 2))
+
+        return read
+
+    def _segment(self, n: int) -> tuple[Value, Value]:
+        """Offset and mask of segment `n`; an empty mask if there is none."""
+        f = self.f
+        if n == 0:
+            place, there = self.some, f.compare("ne", self.count, f.number(0))
+        else:
+            there = f.compare("ugt", self.count, f.number(n))
+            place = f.select(there, f.i64("addi", self.first, n), self.some)
+        return f.fetch(self.starts, place), f.select(there, f.fetch(self.masks, place), f.number(0))
+
+    def whole(self) -> tuple[Read, Value]:
+        """One segment of all lanes, read without a mask, and whether that is what there is."""
+        f, width = self.f, self.width
+        start = f.fetch(self.starts, self.some)
+        full = f.compare("eq", f.fetch(self.masks, self.some), f.number((1 << width) - 1))
+        is_whole = f.binary("andi", full, f.compare("eq", self.count, f.number(1)))
+        return lambda origin: f.lanes(width).load(f.at(origin, start)), is_whole
+
+    def one_by_one(self, origin: Value) -> Value:
+        """Any number of segments."""
+        f, code = self.f, self.f.lanes(self.width)
+        with f.carry(self.first, f.i64("addi", self.first, self.count), 1, [code.f32(0.0)]) as loop:
+            mask = _mask(f, f.fetch(self.masks, loop.index), self.width)
+            at = f.at(origin, f.fetch(self.starts, loop.index))
+            loop.next = [code.load(at, mask, otherwise=loop.values[0])]
+        return loop.results[0]
 
 
-def _mask(f: Function, word: str, width: int) -> str:
-    bits = f.cast("trunci", word, "i64", f"i{width}")
-    return f.op(f"llvm.bitcast {bits} : i{width} to vector<{width}xi1>")
+def _mask(f: Function, word: Value, width: int) -> Value:
+    return f.reinterpret(f.cast("trunci", word, f"i{width}"), Type("i1", width))
 
 
-def lanes_below(f: Function, width: int, count: str) -> str:
+def lanes_below(f: Function, width: int, count: Value) -> Value:
     """The mask of the first `count` lanes, up to all of them."""
     return _mask(f, f.i64("shrui", (1 << width) - 1, f.i64("subi", width, count)), width)
-
-
-def _load(f: Function, address: str, mask: str, before: str, width: int) -> str:
-    kinds = f"(!llvm.ptr, vector<{width}xi1>, vector<{width}xf32>) -> vector<{width}xf32>"
-    return f.op(f"llvm.intr.masked.load {address}, {mask}, {before} {{alignment = 4 : i32}} : {kinds}")

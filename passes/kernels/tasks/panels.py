@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from numc.passes.kernels.builder import Function
-from numc.passes.kernels.micro_kernel import Kernel
-from numc.passes.kernels.packing.convert_groups import DRAWN
+from numc.passes.kernels.abi import SCATTERED
+from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import layout
-from numc.passes.kernels.tasks.edges import SCATTERED, Driver, context
+from numc.passes.kernels.tasks.interface import Task, context
 
 
 @dataclass(frozen=True)
@@ -22,88 +22,78 @@ class Panel:
     limits: the smallest non-zero magnitude less one and the largest one, as encodings (zeros if nobody asks).
     """
 
-    first: str
-    count: str
-    data: str
-    limits: Sequence[str]
+    first: Value
+    count: Value
+    data: Value
+    limits: Sequence[Value]
 
 
-_PACK_TYPES = "!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr"
-_LIMITS = "i32, i32"
+_LIMITS = ("i32", "i32")
+_RESULTS = ", ".join(_LIMITS)
 
 
-def pack_rows(f: Function, kernel: Kernel, data: str, row: str, count: str, k0: str, kc: str, to: str) -> Sequence[str]:
+def pack_rows(
+    f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
     """Pack `count` rows from `row` on, the `kc` steps from `k0` on; returns their limits."""
     offsets, first, segment, mask = context(f, "a_row", "k_first", "k_segment", "k_mask")
     width = kernel.tile.width
     first = f.at(first, f.i64("divui", k0, width), "i64")
-    arguments = (
-        data,
-        f.at(offsets, row, "i64"),
-        count,
-        f.number(kernel.tile.rows),
-        first,
-        segment,
-        mask,
-        f.i64("ceildivui", kc, width),
-        to,
-    )
-    return f.call(f"{kernel.name}_pack_rows", *arguments, types=_PACK_TYPES, results=_LIMITS)
+    offsets, rows = f.at(offsets, row, "i64"), f.number(kernel.tile.rows)
+    vectors = f.i64("ceildivui", kc, width)
+    arguments = (data, offsets, count, rows, first, segment, mask, vectors, to)
+    return f.call(f"{kernel.name}_pack_rows", *arguments, results=_RESULTS)
 
 
-def pack_lanes(f: Function, kernel: Kernel, data: str, panel: str, k0: str, kc: str, to: str) -> Sequence[str]:
+def pack_lanes(
+    f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
-    offsets, first, segment, mask, dense = context(
-        f, "b_k", *(f"lane_{n}" for n in ("first", "segment", "mask", "dense"))
-    )
+    names = ("b_k", "lane_first", "lane_segment", "lane_mask", "lane_dense")
+    offsets, first, segment, mask, dense = context(f, *names)
     vectors = kernel.tile.vectors
     offsets = f.at(offsets, k0, "i64")
     even = f.i64("addi", kc, f.i64("andi", kc, 1))
     origin = f.fetch(dense, panel)
-    scattered = f.compare("eq", origin, f.number(SCATTERED), "i64")
-    limits = f.several(f"scf.if {scattered} -> ({_LIMITS}) {{", 2)
-    first = f.at(first, f.i64("muli", panel, vectors), "i64")
-    arguments = (data, offsets, kc, even, first, segment, mask, f.number(vectors), to)
-    slow = f.call(f"{kernel.name}_pack_lanes", *arguments, types=_PACK_TYPES, results=_LIMITS)
-    f.line(f"scf.yield {', '.join(slow)} : {_LIMITS}")
-    f.line("} else {")
-    types = "!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr"
-    fast = f.call(f"{kernel.name}_pack_dense", f.at(data, origin), offsets, kc, even, to, types=types, results=_LIMITS)
-    f.line(f"scf.yield {', '.join(fast)} : {_LIMITS}")
-    f.line("}")
-    return limits
+    scattered = f.compare("eq", origin, f.number(SCATTERED))
+    with f.choose(scattered, *_LIMITS) as found:
+        with found.then():
+            first = f.at(first, f.i64("muli", panel, vectors), "i64")
+            arguments = (data, offsets, kc, even, first, segment, mask, f.number(vectors), to)
+            found.next = f.call(f"{kernel.name}_pack_lanes", *arguments, results=_RESULTS)
+        with found.otherwise():
+            origin = f.at(data, origin)
+            found.next = f.call(f"{kernel.name}_pack_dense", origin, offsets, kc, even, to, results=_RESULTS)
+    return found.results
 
 
-def quantize(
-    f: Function, driver: Driver, side: str, kc: str, panel: str, batch: str, place: str, k0: str
-) -> Sequence[str]:
+def convert_groups(
+    f: Function, task: Task, side: str, kc: Value, panel: Value, batch: Value, place: Value, k0: Value
+) -> Sequence[Value]:
     """Convert a packed panel, which begins at row or lane `place` and at step `k0`, to groups; returns its limits."""
-    most, kind = largest(f, driver, side, batch, place)
-    name = f"{driver.kernel.name}_quantize_{side}"
-    arguments, types = [panel, kc, most], ["!llvm.ptr", "i64", kind]
-    if driver.kernel.groups_of(side).noise is not None:
+    arguments = [panel, kc, largest(f, task, side, batch, place)]
+    if task.kernel.groups_of(side).noise is not None:
         random, batches, places = context(f, "random", "e_batch", "e_row" if side == "rows" else "e_lane")
         arguments += [random, k0, f.fetch(batches, batch), f.at(places, place, "i64")]
-        types += DRAWN.values()
-    return f.call(name, *arguments, types=", ".join(types), results=_LIMITS)
+    return f.call(f"{task.kernel.name}_quantize_{side}", *arguments, results=_RESULTS)
 
 
-def largest(f: Function, driver: Driver, side: str, batch: str, place: str) -> tuple[str, str]:
-    """The largest magnitude of an operand and its type; of channels, where that of row or lane `place` is."""
-    kernel = driver.kernel
+def largest(f: Function, task: Task, side: str, batch: Value, place: Value) -> Value:
+    """The largest magnitude of an operand, an i32; of channels, the address of that of row or lane `place`."""
+    kernel = task.kernel
     word, size = context(f, "a_largest" if side == "rows" else "b_largest", side)
     if not kernel.groups_of(side).channel:
-        return f.cast("trunci", word, "i64", "i32"), "i32"
-    if driver.packed != side:  # a packed weight has one list for all batches
+        return f.cast("trunci", word, "i32")
+    if task.packed != side:  # a packed weight has one list for all batches
         extent = layout(kernel, side).extent
         padded = f.i64("muli", f.i64("ceildivui", size, extent), extent)
         place = f.i64("addi", place, f.i64("muli", batch, padded))
-    return f.at(f.op(f"llvm.inttoptr {word} : i64 to !llvm.ptr"), place, "i32"), "!llvm.ptr"
+    return f.at(f.op(f"llvm.inttoptr {word} : i64 to {PTR}", PTR), place, "i32")
 
 
-def ready_words(f: Function, driver: Driver, depth: str) -> str:
+def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
     """The size of a panel of the operand packed at compile time, over all of k: `Layout.panel_words`."""
-    to = layout(driver.kernel, driver.packed)
+    to = layout(task.kernel, task.packed)
     if to.side == "rows":
         return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_words)
     rest = f.i64("remui", depth, to.k_block)
@@ -114,21 +104,21 @@ def ready_words(f: Function, driver: Driver, depth: str) -> str:
     return f.i64("muli", steps, to.step_words)
 
 
-def ready(
-    f: Function, driver: Driver, data: str, start: str, panel: str, k0: str, kb: str
-) -> tuple[str, Sequence[str]]:
+def packed_panel(
+    f: Function, task: Task, data: Value, start: Value, panel: Value, k0: Value, kb: Value
+) -> tuple[Value, Sequence[Value]]:
     """Where panel number `panel` of the operand packed at compile time is, from `k0` on, and its limits.
 
     start: where its batch begins, in f32 numbers; kb: the number of the block of k.
     """
-    to = layout(driver.kernel, driver.packed)
+    to = layout(task.kernel, task.packed)
     depth, ranges = context(f, "depth", "ranges")
-    words = ready_words(f, driver, depth)
+    words = packed_panel_words(f, task, depth)
     by_rows = to.side == "rows"
     before = f.i64("divui", k0, to.width) if by_rows else f.i64("muli", kb, to.block_steps(to.k_block))
     offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", before, to.step_words), start))
     found = f.at(data, offset)
-    if driver.kernel.limits is None:
+    if task.kernel.limits is None:
         return found, (f.int(0), f.int(0))
     blocks = f.i64("ceildivui", depth, to.k_block)
     index = f.i64("addi", f.i64("muli", f.i64("addi", f.i64("divui", start, words), panel), blocks), kb)

@@ -1,4 +1,4 @@
-"""Whole micro-tiles from their initial values to the epilogue in registers, where a step is one FMA and k is one block.
+"""Micro-tiles from their initial values to the epilogue in registers, where a step is one FMA and k is one block.
 
 With few steps, storing a tile and loading it again, before and after the micro-kernel, takes as long as the products.
 """
@@ -7,45 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numc.passes.kernels.builder import Function
-from numc.passes.kernels.micro_kernel import k_step
-from numc.passes.kernels.tasks.edges import WHOLE_ARGUMENTS, Driver, Stream, lines_at, load
+from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.datapaths.datapath import Micro, one_step
+from numc.passes.kernels.tasks.interface import SELF, Task, load, stream_places
+
+REGISTER_TILE = f"{SELF}_register_tile"
+
+# What it takes: the context; packed rows and lanes, the panel of rows that comes next; where initial and final
+# accumulators are stored as well, or null; steps of k, and where the tile is.
+_ARGUMENTS = {
+    **dict.fromkeys(("context", "rows", "lanes", "ahead", "seen"), PTR),
+    **dict.fromkeys(("kc", "batch", "row", "lane"), "i64"),
+}
 
 
-def whole_text(driver: Driver) -> str:
-    """The function ``@driver_whole``, which computes a tile without missing rows or lanes, adjacent in every stream."""
-    kernel, t = driver.kernel, driver.kernel.tile
-    f = Function("driver_whole", WHOLE_ARGUMENTS)
-    vec = f"vector<{t.width}xf32>"
-    streams = (*driver.first_inputs, *driver.last_inputs, Stream(along=True))
-    inputs = len(driver.first_inputs)
-    start: dict[str, str] = {}
+def register_tile_text(task: Task) -> str:
+    """The function that computes a tile without missing rows or lanes, adjacent in every stream."""
+    kernel, t = task.kernel, task.kernel.tile
+    f = Function(REGISTER_TILE, _ARGUMENTS)
+    code = f.lanes(t.width)
+    inputs = len(task.prologue_streams)
+    start: list[Value] = []
     lines = []
-    watched = f.is_given("%seen")
+    watched = f.is_given(f["seen"])
 
-    def watch(values: Sequence[str], first: int) -> None:
+    def watch(values: Sequence[Value], first: int) -> None:
         """Let an observer see the accumulators, in a tile that begins at `first`."""
-        with f.when(watched), f.part(t.width) as code:
+        with f.when(watched):
             for n, value in enumerate(values):
-                code.store(value, code.address("%seen", first + n * t.width))
+                code.store(value, code.at(f["seen"], first + n * t.width))
 
     for r in range(t.rows):
-        lines.append(lines_at(f, driver, "%lane", f.i64("addi", "%row", r)))
+        lines.append(stream_places(f, task, f["lane"], f.i64("addi", f["row"], r)))
         for v in range(t.vectors):
-            at = [f.at(a, v * t.width) if s.along else a for s, a in zip(streams, lines[-1], strict=True)]
-            with f.part(t.width) as code:
-                values = [load(code, s, a, "") for s, a in zip(driver.first_inputs, at, strict=False)]
-                start[f"%acc{r}_{v}"] = driver.first(code, values)
-    watch(list(start.values()), 0)
-    with f.carrying(f"%i = {f.number(0)} to %kc step {f.number(1)}", start, vec) as results:
-        body, after = k_step(kernel, t.rows, list(start), fast=False)
-        f.line(body)
-        f.line(f"scf.yield {', '.join(after)} : {', '.join([vec] * len(after))}")
-    watch(results, t.rows * t.lanes)
-    for n, result in enumerate(results):
+            at = [f.at(a, v * t.width) if s.along else a for s, a in zip(task.streams, lines[-1], strict=True)]
+            values = [load(code, s, a) for s, a in zip(task.prologue_streams, at, strict=False)]
+            start.append(task.prologue(code, values))
+    watch(start, 0)
+    micro = Micro(kernel.name, f, kernel, kernel.datapath, t.rows, t.vectors, fast=False)
+    with f.carry(0, f["kc"], 1, start) as loop:
+        loop.next = one_step(micro, loop.index, loop.values)
+    watch(loop.results, t.rows * t.lanes)
+    for n, result in enumerate(loop.results):
         r, v = divmod(n, t.vectors)
-        at = [f.at(a, v * t.width) if s.along else a for s, a in zip(streams, lines[r], strict=True)]
-        with f.part(t.width) as code:
-            values = [load(code, s, a, "") for s, a in zip(driver.last_inputs, at[inputs:], strict=False)]
-            code.store(driver.last(code, [result, *values]), at[-1])
+        at = [f.at(a, v * t.width) if s.along else a for s, a in zip(task.streams, lines[r], strict=True)]
+        values = [load(code, s, a) for s, a in zip(task.epilogue_streams, at[inputs:], strict=False)]
+        code.store(task.epilogue(code, [result, *values]), at[-1])
     return f.function()

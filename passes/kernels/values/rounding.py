@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.compiler.arithmetic.formats import Conversion, Format
-from numc.passes.kernels.builder import Code
+from numc.passes.kernels.builder import Code, Value
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,22 @@ class Carrier:
         """The encoding of ``2 ** exponent`` (normal range)."""
         return (exponent + self.bias) << self.significand_bits
 
-    def constant(self, code: Code, value: float) -> str:
+    def constant(self, code: Code, value: float) -> Value:
         """A float constant of the carrier."""
         return code.f32(value) if self.f == "f32" else code.f64(value)
 
+
+# The bits that a stochastic rounding adds: an i32 of as many bits as the conversion says. None: nothing is drawn.
+Noise = Value | None
 
 F32 = Carrier("f32", "i32", 23, 127)
 F64 = Carrier("f64", "i64", 52, 1023)
 
 
-def emit_round(code: Code, x: str, to: Conversion, carrier: Carrier = F32, noise: str = "") -> str:
-    """Append the rounding of `x` to `to`; returns the name of the result, in the same carrier.
+def emit_round(code: Code, x: Value, to: Conversion, carrier: Carrier = F32, noise: Noise = None) -> Value:
+    """Append the rounding of `x` to the format of `to`; the result is in the same carrier as `x`.
 
-    noise: what a stochastic rounding draws, an i32 of as many bits.
+    noise: the random bits of a stochastic rounding, an i32 that has as many bits as the conversion says.
     """
     if to.format.parts > 1:
         return (_compound_f32 if carrier is F32 else _compound_f64)(code, x, to, noise)
@@ -61,27 +64,29 @@ def emit_round(code: Code, x: str, to: Conversion, carrier: Carrier = F32, noise
     return _simple(code, x, to, carrier, noise)
 
 
-def _simple(code: Code, x: str, to: Conversion, carrier: Carrier, noise: str) -> str:
+def _simple(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: Noise) -> Value:
     fmt, i = to.format, carrier.i
-    bits = code.cast("bitcast", x, carrier.f, i)
-    sign = code.binary("andi", bits, code.int(carrier.sign, i), i)
-    magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i), i)
-    negative = code.compare("ne", sign, code.int(0, i), i)
+    bits = code.cast("bitcast", x, i)
+    sign = code.binary("andi", bits, code.int(carrier.sign, i))
+    magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i))
+    negative = code.compare("ne", sign, code.int(0, i))
     rounded = _round_normal(code, magnitude, negative, to, carrier, noise)
     # In a binary32 carrier an 8-bit exponent shares its subnormal range with it: the integer sequence covers that.
     shares_range = carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0
     if not (shares_range and fmt.subnormals):
-        below = code.compare("ult", magnitude, code.int(carrier.power(fmt.emin), i), i)
+        below = code.compare("ult", magnitude, code.int(carrier.power(fmt.emin), i))
         small = _round_subnormal(code, magnitude, negative, to, carrier, noise) if fmt.subnormals else code.int(0, i)
-        rounded = code.select(below, small, rounded, i)
+        rounded = code.select(below, small, rounded)
     if not shares_range:
         rounded = _overflow(code, rounded, magnitude, negative, to, carrier)
-    result = code.cast("bitcast", code.binary("ori", rounded, sign, i), i, carrier.f)
-    is_nan = code.compare("ugt", magnitude, code.int(carrier.infinity, i), i)
-    return code.select(is_nan, x, result, carrier.f)
+    result = code.cast("bitcast", code.binary("ori", rounded, sign), carrier.f)
+    is_nan = code.compare("ugt", magnitude, code.int(carrier.infinity, i))
+    return code.select(is_nan, x, result)
 
 
-def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str) -> str:
+def _round_normal(
+    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise
+) -> Value:
     i, shift = carrier.i, carrier.significand_bits - to.format.significand_bits
     if shift == 0:
         return magnitude
@@ -92,12 +97,12 @@ def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, car
         rounding = {"rne": "rna", "odd": "rtz"}.get(rounding, rounding)
     kept = code.int(((1 << int(i[1:])) - 1) ^ mask, i)
     if rounding == "odd":
-        truncated = code.binary("andi", magnitude, kept, i)
-        inexact = code.compare("ne", truncated, magnitude, i)
-        return code.binary("ori", truncated, code.select(inexact, code.int(ulp, i), code.int(0, i), i), i)
+        truncated = code.binary("andi", magnitude, kept)
+        inexact = code.compare("ne", truncated, magnitude)
+        return code.binary("ori", truncated, code.select(inexact, code.int(ulp, i), code.int(0, i)))
     if rounding == "rne":
-        odd = code.binary("andi", code.binary("shrui", magnitude, code.int(shift, i), i), code.int(1, i), i)
-        addend = code.binary("addi", odd, code.int(ulp // 2 - 1, i), i)
+        odd = code.binary("andi", code.binary("shrui", magnitude, code.int(shift, i)), code.int(1, i))
+        addend = code.binary("addi", odd, code.int(ulp // 2 - 1, i))
     elif rounding == "rna":
         addend = code.int(ulp // 2, i)
     elif rounding == "rtz":
@@ -106,57 +111,61 @@ def _round_normal(code: Code, magnitude: str, negative: str, to: Conversion, car
         addend = _aligned(code, noise, to.noise.bits, shift, carrier)
     else:
         away = code.int(mask, i), code.int(0, i)
-        addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]), i)
-    return code.binary("andi", code.binary("addi", magnitude, addend, i), kept, i)
+        addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]))
+    return code.binary("andi", code.binary("addi", magnitude, addend), kept)
 
 
-def _aligned(code: Code, noise: str, bits: int, shift: int, carrier: Carrier) -> str:
+def _aligned(code: Code, noise: Noise, bits: int, shift: int, carrier: Carrier) -> Value:
     """Noise of `bits` bits as the `shift` bits below the kept ones; what does not fit could not make a difference."""
-    wide = noise if carrier is F32 else code.cast("extui", noise, "i32", "i64")
+    assert noise is not None
+    wide = noise if carrier is F32 else code.cast("extui", noise, "i64")
     if bits > shift:
-        return code.binary("shrui", wide, code.int(bits - shift, carrier.i), carrier.i)
-    return code.binary("shli", wide, code.int(shift - bits, carrier.i), carrier.i)
+        return code.binary("shrui", wide, code.int(bits - shift, carrier.i))
+    return code.binary("shli", wide, code.int(shift - bits, carrier.i))
 
 
-def _reaches(code: Code, rest: str, noise: str, bits: int, carrier: Carrier) -> str:
+def _reaches(code: Code, rest: Value, noise: Noise, bits: int, carrier: Carrier) -> Value:
     """Whether `rest`, in quanta, cut to `bits` bits, and `noise` make a whole one."""
-    missing = code.binary("subi", code.int(1 << bits), noise, "i32")
+    assert noise is not None
+    missing = code.binary("subi", code.int(1 << bits), noise)
     scale = carrier.constant(code, 2.0**-bits)
-    threshold = code.binary("mulf", code.cast("uitofp", missing, "i32", carrier.f), scale, carrier.f)
-    return code.compare("oge", rest, threshold, carrier.f)
+    threshold = code.binary("mulf", code.cast("uitofp", missing, carrier.f), scale)
+    return code.compare("oge", rest, threshold)
 
 
-def _round_subnormal(code: Code, magnitude: str, negative: str, to: Conversion, carrier: Carrier, noise: str) -> str:
+def _round_subnormal(
+    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise
+) -> Value:
     """Round below 2^emin, where the quantum is fixed: adding 2^52 (2^23) quanta makes the hardware round to it."""
     f, fmt = carrier.f, to.format
     quantum_exponent = fmt.emin - fmt.significand_bits
-    x = code.cast("bitcast", magnitude, carrier.i, f)
+    x = code.cast("bitcast", magnitude, f)
     magic = carrier.constant(code, 2.0 ** (quantum_exponent + carrier.significand_bits))
     quantum = carrier.constant(code, 2.0**quantum_exponent)
-    nearest = code.binary("subf", code.binary("addf", x, magic, f), magic, f)
+    nearest = code.binary("subf", code.binary("addf", x, magic), magic)
     if to.rounding == "rne":
-        return code.cast("bitcast", nearest, f, carrier.i)
-    above = code.compare("ogt", nearest, x, f)
-    down = code.select(above, code.binary("subf", nearest, quantum, f), nearest, f)
-    up = code.select(code.compare("olt", down, x, f), code.binary("addf", down, quantum, f), down, f)
+        return code.cast("bitcast", nearest, carrier.i)
+    above = code.compare("ogt", nearest, x)
+    down = code.select(above, code.binary("subf", nearest, quantum), nearest)
+    up = code.select(code.compare("olt", down, x), code.binary("addf", down, quantum), down)
     if to.rounding == "rtz":
         result = down
     elif to.rounding == "rna":
-        rest = code.binary("subf", x, down, f)
+        rest = code.binary("subf", x, down)
         half = carrier.constant(code, 2.0 ** (quantum_exponent - 1))
-        result = code.select(code.compare("oge", rest, half, f), up, down, f)
+        result = code.select(code.compare("oge", rest, half), up, down)
     elif to.noise is not None:
-        rest = code.binary("subf", x, down, f)
-        rest = code.binary("mulf", rest, carrier.constant(code, 2.0**-quantum_exponent), f)
-        result = code.select(_reaches(code, rest, noise, to.noise.bits, carrier), up, down, f)
+        rest = code.binary("subf", x, down)
+        rest = code.binary("mulf", rest, carrier.constant(code, 2.0**-quantum_exponent))
+        result = code.select(_reaches(code, rest, noise, to.noise.bits, carrier), up, down)
     elif to.rounding == "odd":
-        units = code.cast("bitcast", code.binary("addf", down, magic, f), f, carrier.i)
-        parity = code.binary("andi", units, code.int(1, carrier.i), carrier.i)
-        is_odd = code.compare("ne", parity, code.int(0, carrier.i), carrier.i)
-        result = code.select(is_odd, down, up, f)
+        units = code.cast("bitcast", code.binary("addf", down, magic), carrier.i)
+        parity = code.binary("andi", units, code.int(1, carrier.i))
+        is_odd = code.compare("ne", parity, code.int(0, carrier.i))
+        result = code.select(is_odd, down, up)
     else:
-        result = code.select(negative, *((up, down) if to.rounding == "rdn" else (down, up)), f)
-    return code.cast("bitcast", result, f, carrier.i)
+        result = code.select(negative, *((up, down) if to.rounding == "rdn" else (down, up)))
+    return code.cast("bitcast", result, carrier.i)
 
 
 def _largest(fmt: Format, carrier: Carrier) -> int:
@@ -169,7 +178,7 @@ def _largest(fmt: Format, carrier: Carrier) -> int:
     return carrier.power(fmt.emax) | ones << (carrier.significand_bits - fmt.significand_bits)
 
 
-def _overflow(code: Code, rounded: str, magnitude: str, negative: str, to: Conversion, carrier: Carrier) -> str:
+def _overflow(code: Code, rounded: Value, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier) -> Value:
     i = carrier.i
     largest = code.int(_largest(to.format, carrier), i)
     infinity = code.int(carrier.infinity, i)
@@ -182,16 +191,16 @@ def _overflow(code: Code, rounded: str, magnitude: str, negative: str, to: Conve
             beyond = largest
         else:
             sides = (infinity, largest) if to.rounding == "rdn" else (largest, infinity)
-            beyond = code.select(negative, *sides, i)
-        is_infinite = code.compare("eq", magnitude, infinity, i)
-        beyond = code.select(is_infinite, infinity, beyond, i)
-    return code.select(code.compare("ugt", rounded, largest, i), beyond, rounded, i)
+            beyond = code.select(negative, *sides)
+        is_infinite = code.compare("eq", magnitude, infinity)
+        beyond = code.select(is_infinite, infinity, beyond)
+    return code.select(code.compare("ugt", rounded, largest), beyond, rounded)
 
 
 _BF16 = Conversion(Format("bf16", 8, 7))
 
 
-def emit_parts(code: Code, x: str, count: int) -> list[str]:
+def emit_parts(code: Code, x: Value, count: int) -> list[Value]:
     """Append the split of a bf16xN value into its `count` bf16 parts; a non-finite value is that in every part."""
     if count == 1:
         return [x]
@@ -204,17 +213,17 @@ def emit_parts(code: Code, x: str, count: int) -> list[str]:
     return [parts[0]] + [code.select(finite, part, parts[0]) for part in parts[1:]]
 
 
-def _is_finite(code: Code, x: str) -> str:
-    magnitude = code.binary("andi", code.cast("bitcast", x, "f32", "i32"), code.int(0x7FFFFFFF), "i32")
+def _is_finite(code: Code, x: Value) -> Value:
+    magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(0x7FFFFFFF))
     return code.compare("ult", magnitude, code.int(F32.infinity))
 
 
-def _with_sign_of(code: Code, value: str, x: str, carrier: Carrier) -> str:
+def _with_sign_of(code: Code, value: Value, x: Value, carrier: Carrier) -> Value:
     """`value` with the sign bit of `x` set: restores the -0 that a sum of parts loses."""
     i = carrier.i
-    sign = code.binary("andi", code.cast("bitcast", x, carrier.f, i), code.int(carrier.sign, i), i)
-    bits = code.binary("ori", code.cast("bitcast", value, carrier.f, i), sign, i)
-    return code.cast("bitcast", bits, i, carrier.f)
+    sign = code.binary("andi", code.cast("bitcast", x, i), code.int(carrier.sign, i))
+    bits = code.binary("ori", code.cast("bitcast", value, i), sign)
+    return code.cast("bitcast", bits, carrier.f)
 
 
 def _last_bf16(to: Conversion) -> Conversion:
@@ -222,67 +231,67 @@ def _last_bf16(to: Conversion) -> Conversion:
     return Conversion(_BF16.format, to.rounding)
 
 
-def _compound_f32(code: Code, x: str, to: Conversion, noise: str) -> str:
+def _compound_f32(code: Code, x: Value, to: Conversion, noise: Noise) -> Value:
     """x0 = BF(x), x1 = BF(x - x0), x2 = BF(x - x0 - x1): the value x0 + x1 or x0 + x1 + x2."""
-    parts, rest, total = to.format.parts, x, ""
-    first = ""
-    for n in range(parts):
+    parts = to.format.parts
+    first = total = emit_round(code, x, _BF16)
+    rest = code.binary("subf", x, first)
+    for n in range(1, parts):
         last = n == parts - 1
         part = emit_round(code, rest, _last_bf16(to) if last else _BF16, noise=noise)
-        total = code.binary("addf", total, part) if total else part
-        first = first or part
+        total = code.binary("addf", total, part)
         rest = rest if last else code.binary("subf", rest, part)
     return code.select(_is_finite(code, first), _with_sign_of(code, total, x, F32), first)
 
 
-def _compound_f64(code: Code, x: str, to: Conversion, noise: str) -> str:
+def _compound_f64(code: Code, x: Value, to: Conversion, noise: Noise) -> Value:
     """The compound rounding of an exact value (here: rounded to odd): no part goes below the ulp of the f32 carrier."""
     i, bias = "i64", F64.bias
 
-    def exponent(value: str) -> str:
-        field = code.binary("shrui", code.cast("bitcast", value, "f64", i), code.int(52, i), i)
-        return code.binary("andi", field, code.int(0x7FF, i), i)
+    def exponent(value: Value) -> Value:
+        field = code.binary("shrui", code.cast("bitcast", value, i), code.int(52, i))
+        return code.binary("andi", field, code.int(0x7FF, i))
 
-    floor = code.binary("maxsi", exponent(x), code.int(bias - 126, i), i)
-    floor = code.binary("subi", floor, code.int(23, i), i)
-    floor = code.binary("maxsi", floor, code.int(bias - 133, i), i)
-    rest, total, first = x, "", ""
+    floor = code.binary("maxsi", exponent(x), code.int(bias - 126, i))
+    floor = code.binary("subi", floor, code.int(23, i))
+    floor = code.binary("maxsi", floor, code.int(bias - 133, i))
+    rest = total = first = x
     for n in range(to.format.parts):
-        quantum = code.binary("maxsi", code.binary("subi", exponent(rest), code.int(7, i), i), floor, i)
-        field = code.binary("addi", quantum, code.int(52, i), i)
-        magic_bits = code.binary("shli", field, code.int(52, i), i)
-        magic = code.cast("bitcast", code.binary("ori", magic_bits, code.int(1 << 51, i), i), i, "f64")
-        part = code.binary("subf", code.binary("addf", rest, magic, "f64"), magic, "f64")
+        quantum = code.binary("maxsi", code.binary("subi", exponent(rest), code.int(7, i)), floor)
+        field = code.binary("addi", quantum, code.int(52, i))
+        magic_bits = code.binary("shli", field, code.int(52, i))
+        magic = code.cast("bitcast", code.binary("ori", magic_bits, code.int(1 << 51, i)), "f64")
+        part = code.binary("subf", code.binary("addf", rest, magic), magic)
         if n == to.format.parts - 1 and to.noise is not None:
             part = _noisy_part(code, rest, part, quantum, to.noise.bits, noise)
         if n == 0:
             first = _saturate_to_infinity(code, part)
-        rest = code.binary("subf", rest, part, "f64")
-        total = code.binary("addf", total, part, "f64") if total else part
-    magnitude = code.binary("andi", code.cast("bitcast", first, "f64", i), code.int(F64.sign - 1, i), i)
-    finite = code.compare("ult", magnitude, code.int(F64.infinity, i), i)
-    return code.select(finite, _with_sign_of(code, total, x, F64), first, "f64")
+        rest = code.binary("subf", rest, part)
+        total = code.binary("addf", total, part) if n else part
+    magnitude = code.binary("andi", code.cast("bitcast", first, i), code.int(F64.sign - 1, i))
+    finite = code.compare("ult", magnitude, code.int(F64.infinity, i))
+    return code.select(finite, _with_sign_of(code, total, x, F64), first)
 
 
-def _noisy_part(code: Code, rest: str, nearest: str, quantum: str, bits: int, noise: str) -> str:
+def _noisy_part(code: Code, rest: Value, nearest: Value, quantum: Value, bits: int, noise: Noise) -> Value:
     """`rest` rounded stochastically to a multiple of 2^quantum (a biased exponent); `nearest` is the nearest one."""
     i, f = "i64", "f64"
-    size = code.op(f"math.absf {rest} : {code.ty(f)}")
-    near = code.op(f"math.absf {nearest} : {code.ty(f)}")
-    unit = code.cast("bitcast", code.binary("shli", quantum, code.int(52, i), i), i, f)
-    down = code.select(code.compare("ogt", near, size, f), code.binary("subf", near, unit, f), near, f)
-    quanta = code.binary("divf", code.binary("subf", size, down, f), unit, f)
-    up = code.binary("addf", down, unit, f)
-    return _with_sign_of(code, code.select(_reaches(code, quanta, noise, bits, F64), up, down, f), rest, F64)
+    size = code.unary("math.absf", rest)
+    near = code.unary("math.absf", nearest)
+    unit = code.cast("bitcast", code.binary("shli", quantum, code.int(52, i)), f)
+    down = code.select(code.compare("ogt", near, size), code.binary("subf", near, unit), near)
+    quanta = code.binary("divf", code.binary("subf", size, down), unit)
+    up = code.binary("addf", down, unit)
+    return _with_sign_of(code, code.select(_reaches(code, quanta, noise, bits, F64), up, down), rest, F64)
 
 
-def _saturate_to_infinity(code: Code, x: str) -> str:
+def _saturate_to_infinity(code: Code, x: Value) -> Value:
     """A bf16 that reached 2^128 is an infinity; NaN and infinities stay."""
-    bits = code.cast("bitcast", x, "f64", "i64")
-    magnitude = code.binary("andi", bits, code.int(F64.sign - 1, "i64"), "i64")
-    sign = code.binary("andi", bits, code.int(F64.sign, "i64"), "i64")
-    overflowed = code.binary("ori", sign, code.int(F64.infinity, "i64"), "i64")
-    infinite = code.cast("bitcast", overflowed, "i64", "f64")
-    at_least = code.compare("uge", magnitude, code.int(F64.power(128), "i64"), "i64")
-    is_number = code.compare("ule", magnitude, code.int(F64.infinity, "i64"), "i64")
-    return code.select(code.binary("andi", at_least, is_number, "i1"), infinite, x, "f64")
+    bits = code.cast("bitcast", x, "i64")
+    magnitude = code.binary("andi", bits, code.int(F64.sign - 1, "i64"))
+    sign = code.binary("andi", bits, code.int(F64.sign, "i64"))
+    overflowed = code.binary("ori", sign, code.int(F64.infinity, "i64"))
+    infinite = code.cast("bitcast", overflowed, "f64")
+    at_least = code.compare("uge", magnitude, code.int(F64.power(128), "i64"))
+    is_number = code.compare("ule", magnitude, code.int(F64.infinity, "i64"))
+    return code.select(code.binary("andi", at_least, is_number), infinite, x)

@@ -1,12 +1,13 @@
 // What depends on weights alone leaves @main; a broadcast of a weight stays, and so does what an input goes into.
-// Weights are arguments 1 and 2 (see test_ir.py).
-// CHECK-LABEL: func.func @main(%arg0: tensor<8x4xf32>, %arg1: tensor<4xf32>, %arg2: tensor<4xf32>, %arg3: tensor<1x4xf32>)
+// The module that computes it, and the arguments it takes, are an attribute; what it computes is a new argument.
+// CHECK-LABEL: module attributes {numc.constants = {arguments = [2], module = [{{.*}}math.rsqrt
+// CHECK-LABEL: func.func @main(%arg0: tensor<8x4xf32>, %arg1: tensor<4xf32> {numc.weight = "bias"}, %arg2: tensor<4xf32> {numc.weight = "var"}, %arg3: tensor<1x4xf32> {numc.folded = 0 : i64, numc.weight = "folded_0"})
 // CHECK-NOT:     math.rsqrt
 // CHECK:         linalg.generic {{.*}} ins(%arg1 : tensor<4xf32>)
 // CHECK:         linalg.generic {{.*}} ins(%arg0, %arg3 :
 // CHECK-NEXT:    ^bb0
 // CHECK-NEXT:      arith.mulf
-func.func @main(%x: tensor<8x4xf32>, %bias: tensor<4xf32>, %var: tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+func.func @main(%x: tensor<8x4xf32>, %bias: tensor<4xf32> {numc.weight = "bias"}, %var: tensor<4xf32> {numc.weight = "var"}) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
   %e = tensor.empty() : tensor<4xf32>
   %f = tensor.empty() : tensor<8x4xf32>
   %b = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%bias : tensor<4xf32>) outs(%f : tensor<8x4xf32>) {

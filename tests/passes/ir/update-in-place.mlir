@@ -1,12 +1,12 @@
 // The first result may take the memory of the first argument: what makes it writes there. The second one is added to what
 // is in its destination, which is no empty tensor.
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[X:.*]]: tensor<8xf32>, %[[Y:.*]]: tensor<8xf32>)
+// CHECK-SAME: %[[X:.*]]: tensor<8xf32> {numc.updates = 0 : i64}, %[[Y:.*]]: tensor<8xf32> {numc.updates = 1 : i64})
 // CHECK: linalg.generic {{.*}} ins(%[[X]], %[[Y]] : {{.*}}) outs(%[[X]] : tensor<8xf32>)
 // CHECK: %[[SUMS:.*]] = linalg.fill
 // CHECK: linalg.generic {{.*}} ins(%[[X]] : {{.*}}) outs(%[[SUMS]] : tensor<8xf32>)
 #id = affine_map<(d0) -> (d0)>
-func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+func.func @main(%x: tensor<8xf32> {numc.updates = 0 : i64}, %y: tensor<8xf32> {numc.updates = 1 : i64}) -> (tensor<8xf32>, tensor<8xf32>) {
   %e = tensor.empty() : tensor<8xf32>
   %new = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]}
       ins(%x, %y : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {

@@ -1,0 +1,1 @@
+"""Binary32 numbers as Python integers, and their exact rounding; `reference/` and `kinds/` are defined by them."""

@@ -1,0 +1,25 @@
+"""The kinds of formats with groups, one file each, and the names of their formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from numc.compiler.arithmetic.groups import GroupFormat, Kind
+from numc.compiler.arithmetic.kinds import bfp, integer, mx
+from numc.compiler.arithmetic.kinds.bfp import Bfp
+from numc.compiler.arithmetic.kinds.integer import Int
+from numc.compiler.arithmetic.kinds.mx import Mx
+
+KINDS: tuple[Kind, ...] = (
+    bfp.KIND,
+    mx.KIND,
+    integer.KIND,
+)
+
+# The accepted names, besides what the kinds read themselves, as bfp(g,e,m) and intN.
+GROUP_FORMATS: Mapping[str, GroupFormat] = MappingProxyType(
+    {name: fmt for kind in KINDS for name, fmt in kind.formats.items()}
+)
+
+__all__ = ["GROUP_FORMATS", "KINDS", "Bfp", "Int", "Mx"]

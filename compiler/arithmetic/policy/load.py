@@ -1,0 +1,94 @@
+"""The ways to name an arithmetic: the text of a policy, its file, a preset, or operators by role."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic.policy.layer import ROLES
+from numc.compiler.arithmetic.policy.policy import Policy
+from numc.compiler.arithmetic.policy.presets import PRESETS, Arithmetic, Given
+from numc.compiler.arithmetic.policy.text import parse_policy
+from numc.compiler.support.errors import NumcError, did_you_mean
+
+_STATEMENT = re.compile(r"\s*(#|(format|fma|default|layer|op|role)\s)")
+
+
+def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
+    """Return a policy given as such, as its text, as the name of a file, or as the name of a preset.
+
+    Raises NumcError if there is no such file or preset, or if the text is not a policy.
+    """
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, str) and ("\n" in given or _STATEMENT.match(given) or _is_text(given)):
+        return parse_policy(given)
+    if isinstance(given, str) and given in PRESETS and not os.path.isfile(given):
+        return arithmetic(given).policy()
+    name = os.fspath(given)
+    try:
+        text = Path(given).read_text(encoding="utf-8-sig") if name.strip() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text"
+        raise _no_policy(name, f"{reason}{_meant(name)}") from None
+    policy = parse_policy(text, name)
+    if not policy.definitions and not policy.rules:
+        raise _no_policy(name, "has no rule in it")
+    return policy
+
+
+def _no_policy(name: str, reason: str) -> NumcError:
+    return NumcError(f"policy {name!r}: {reason}: want a file, the text of a policy, or a preset: {', '.join(PRESETS)}")
+
+
+def _meant(name: str) -> str:
+    """Return a hint for the name of a file that cannot be read."""
+    with contextlib.suppress(NumcError):
+        return f" (the operator would be 'default fma = {parse_fma(name)}')"
+    return did_you_mean(name, PRESETS)
+
+
+def _is_text(given: str) -> bool:
+    """Whether a text looks like a rule, possibly a wrong one, and is not the name of a file."""
+    return any(c in given.strip() for c in " \t=") and not os.path.isfile(given)
+
+
+def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> Arithmetic:
+    """Return the arithmetic of a preset or of an FMA operator for everything, changed by what is `given`.
+
+    given: ``fma``, ``ops`` and roles. The value of a role is an operator, or a pair of an operator and the format of
+    other operations; with an operator alone, that format is `ops`, or fp32 if the operator is fp32. Or ``policy``
+    alone: see `load_policy`.
+    Raises NumcError for an unknown name or role, or for a policy beside other arguments.
+    """
+    if (policy := given.pop("policy", None)) is not None:
+        if given or name not in ("fp32", Arithmetic()):
+            raise NumcError("a policy says what every operation computes in: leave operators, formats and roles out")
+        return Arithmetic(given=load_policy(policy))  # type: ignore[arg-type]
+    if isinstance(name, Arithmetic) and name.given is not None:
+        if given:
+            raise NumcError("a policy says what every operation computes in: leave operators, formats and roles out")
+        return name
+    if isinstance(name, Arithmetic):
+        chosen: dict[str, Given] = {"fma": name.fma, "ops": name.ops, **{r: (f, o) for r, f, o in name.roles}}
+    else:
+        chosen = dict(PRESETS[name]) if name in PRESETS else {"fma": name}
+    for key, value in given.items():
+        if key not in ("fma", "ops", *ROLES):
+            raise NumcError(f"unknown role {key!r}{did_you_mean(key, ROLES)}: want fma, ops, {', '.join(ROLES)}")
+        if value is not None:
+            chosen[key] = value
+    fma, ops = chosen.pop("fma", None) or "fp32", chosen.pop("ops", None) or "fp32"
+    if not isinstance(fma, str) or not isinstance(ops, str):
+        raise NumcError("fma and ops are one text each; a role may be a pair of both")
+    parse_fma(fma), parse_conversion(ops)
+    roles = []
+    for role, value in sorted(chosen.items()):
+        own_fma, own_ops = value if isinstance(value, tuple) else (value, "fp32" if value == "fp32" else ops)
+        assert isinstance(own_fma, str)
+        parse_fma(own_fma), parse_conversion(own_ops)
+        roles.append((role, own_fma, own_ops))
+    return Arithmetic(fma, ops, tuple(roles))

@@ -1,0 +1,77 @@
+"""From a module to what a program file holds: machine code, and its description."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from torch_mlir import ir
+
+from numc.compiler import pipeline
+from numc.compiler.arithmetic.policy.table import COLUMNS
+from numc.compiler.lower import module_of, signature
+from numc.compiler.options import Options
+from numc.compiler.support.versions import version_of
+from numc.frontends.imported import Imported
+from numc.passes import facts
+from numc.passes.llvm.packed_entry import ENTRY
+from numc.passes.plan.emit_kernels import contractions_of
+from numc.runtime.container import Abi, Contents, Weight
+
+Weights = list[tuple[Weight, np.ndarray]]
+
+
+def assemble(
+    imported: Imported,
+    options: Options,
+    dump_dir: str | os.PathLike[str] | None = None,
+    *,
+    weights_of: Callable[[ir.Operation], Weights] = lambda _: [],
+) -> Contents:
+    """Return what a program file holds, without loading it: also for processors that this one is not.
+
+    weights_of: gives the weights that the program holds, described and as they are stored, in the order of the entry's
+    arguments, once the IR of stage ``vector`` says how; a module without weights needs none. dump_dir: an existing
+    folder that receives the IR after every pass. Raises NumcError for bad input.
+    """
+    inputs, outputs = signature(imported)
+    dump = Path(dump_dir) if dump_dir is not None else None
+    state = pipeline.State.of(options)
+    module = module_of(imported, options)
+    pipeline.run(module, state, to="numc", dump_dir=dump)
+    numc_ir = pipeline.text(module)
+    pipeline.run(module, state, after="numc", to="vector", dump_dir=dump)
+    weights = weights_of(module.operation)
+    contractions = [asdict(c) for c in contractions_of(module.operation)]
+    pipeline.run(module, state, after="vector", dump_dir=dump)
+    abi = Abi(
+        ENTRY,
+        (*inputs, *(described for described, _ in weights)),
+        outputs,
+        frozenset(state.target.features),
+        state.target.name,
+        imported.updates,
+    )
+    fma, ops = state.policy.default
+    conversions = facts.of_arguments(module.operation, "numc.conversion")
+    manifest = {
+        "fma": str(fma),
+        "ops": str(ops),
+        "policy": str(state.policy),
+        "layers": [{column: row[column] for column in COLUMNS} for row in facts.get(module.operation, "numc.layers")],
+        "target": state.target.name,
+        "statistics": options.statistics,
+        "calibrated": bool(options.calibration),
+        "sources": list(imported.sources),
+        "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
+        "contractions": contractions,
+        "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
+        "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
+        "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
+        "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
+    }
+    code = state.target.backend.object_code(module, state.target, ENTRY)
+    return Contents(abi, code, tuple(w for _, w in weights), manifest, numc_ir)

@@ -1,0 +1,135 @@
+"""From a model to the IR of any stage on the way to a program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.passmanager import PassManager
+
+from numc.compiler import pipeline
+from numc.compiler.arithmetic.policy.load import load_policy
+from numc.compiler.arithmetic.policy.policy import Policy
+from numc.compiler.options import Options
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.frontends.imported import Argument, Imported
+from numc.frontends.load import load_file
+from numc.passes import dialect, facts
+from numc.runtime.container import Input, TensorSpec
+
+DTYPES = {
+    "f32": "float32",
+    "f64": "float64",
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+}
+
+
+def parse_module(text: str, name: str) -> ir.Module:
+    """Parse MLIR text in a fresh context. Raises NumcError with the location if it does not parse or verify."""
+    ctx = dialect.context()
+    torch_dialect.register_dialect(ctx)
+    with ctx:
+        if "tm_tensor." in text:  # nothing registers this dialect: a pass that needs it loads it, on an empty module
+            empty = ir.Module.parse("func.func private @f()")
+            PassManager.parse("builtin.module(func.func(tm-tensor-bufferize))").run(empty.operation)
+        try:
+            return ir.Module.parse(text)
+        except ir.MLIRError as error:
+            first = next((str(d) for d in error.error_diagnostics), str(error)).splitlines()[0]
+            raise NumcError(f"{name}: not valid MLIR of this version: {first}") from None
+
+
+def lower(
+    source: str | os.PathLike[str] | Imported,
+    *,
+    to: str = "numc",
+    fma: str = "fp32",
+    ops: str = "fp32",
+    target: str = "host",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    policy: str | os.PathLike[str] | Policy | None = None,
+) -> ir.Module:
+    """Return the IR of `source` after stage `to` (one of `numc list stages`): an mlir module; ``str`` gives its text.
+
+    policy: a text, a file or a preset (docs/policies.md), instead of fma and ops. Raises NumcError for bad input.
+    """
+    if to not in pipeline.STAGES:
+        raise NumcError(f"unknown stage {to!r}{did_you_mean(to, pipeline.STAGES)}: one of {', '.join(pipeline.STAGES)}")
+    imported = source if isinstance(source, Imported) else load_file(source, shapes)
+    return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)
+
+
+def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
+    """Return the policy that a text, a file or a preset stands for; None for none. Raises NumcError."""
+    return None if policy is None else load_policy(policy)
+
+
+def lowered(imported: Imported, options: Options, to: str, dump_dir: Path | None = None) -> ir.Module:
+    """Return the IR of a model after stage `to`. Raises NumcError for bad input."""
+    state = pipeline.State.of(options)
+    module = module_of(imported, options)
+    pipeline.run(module, state, to=to, dump_dir=dump_dir)
+    return module
+
+
+def module_of(imported: Imported, options: Options) -> ir.Module:
+    """Return the module of a model, with what is known about it as attributes (passes/facts.py). Raises NumcError.
+
+    On arguments of @main: `numc.weight`, a weight's name; `numc.updates`, the number of the result that may take the
+    memory. On the module: `numc.nodes` and `numc.roles`, from names of operations to what they are in the model;
+    `numc.calibration`, the numbers of contractions with the largest magnitudes of their operands, where these are given.
+    """
+    module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
+    facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})
+    facts.put_arguments(module.operation, "numc.updates", {n: result for result, n in imported.updates.items()})
+    facts.drop(module.operation, "numc.calibration")
+    if options.calibration:
+        facts.put(module.operation, "numc.calibration", [list(each) for each in options.calibration])
+    for name, known in (("numc.nodes", imported.nodes), ("numc.roles", imported.roles)):
+        facts.drop(module.operation, name)
+        if known:
+            facts.put(module.operation, name, {key: value for key, value in known.items() if key})
+    return module
+
+
+def signature(imported: Imported) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:
+    """The inputs and outputs: as the frontend named them, or from the types of ``@main``."""
+    if imported.inputs or imported.outputs:
+        return (
+            tuple(Input(a.name, a.dtype, _dims(a)) for a in imported.inputs),
+            tuple(TensorSpec(a.name, a.dtype, _dims(a)) for a in imported.outputs),
+        )
+    source = imported.sources[0] if imported.sources else "<text>"
+    return signature_of(parse_module(imported.mlir, source), source)
+
+
+def signature_of(module: ir.Module, source: str) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:
+    """The inputs and outputs of ``@main``, nameless. Raises NumcError."""
+    with module.context:
+        for op in module.body.operations:
+            if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
+                kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+                ins = [_spec(f"arg{n}", t, source) for n, t in enumerate(kind.inputs)]
+                outs = [_spec(f"result{n}", t, source) for n, t in enumerate(kind.results)]
+                return tuple(Input(s.name, s.dtype, s.shape) for s in ins), tuple(outs)
+    raise NumcError(f"{source}: found no func.func @main: the program's entry must be called main")
+
+
+def _dims(argument: Argument) -> tuple[int | None, ...]:
+    return tuple(None if d < 0 else d for d in argument.shape)
+
+
+def _spec(name: str, kind: ir.Type, source: str) -> TensorSpec:
+    if not isinstance(kind, ir.RankedTensorType) or str(kind.element_type) not in DTYPES:
+        raise NumcError(
+            f"{source}: @main has a {kind}: arguments and results must be ranked tensors of {', '.join(DTYPES)}"
+        )
+    shape = tuple(None if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank))
+    return TensorSpec(name, DTYPES[str(kind.element_type)], shape)

@@ -1,0 +1,86 @@
+"""Loading of models: from a file or from PyTorch to linalg text with weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from numc.compiler.support.errors import NumcError
+from numc.frontends import mlir
+from numc.frontends.imported import Imported
+from numc.frontends.onnx import load as onnx
+
+Shapes = Mapping[str, tuple[int, ...]] | None
+
+
+def load(
+    model: Any, example_inputs: Any = None, *, dynamic_shapes: Any = None, shapes: Shapes = None, purpose: str
+) -> Imported:
+    """Import a model: a file (see `load_file`), or a module or exported program of PyTorch (see `load_module`).
+
+    An Imported is returned as it is. Raises NumcError if the model, or an argument beside it, is not of these kinds.
+    """
+    if isinstance(model, Imported):
+        return model
+    if isinstance(model, (str, os.PathLike)):
+        check_alone(model, example_inputs, dynamic_shapes)
+        return load_file(model, shapes)
+    return load_module(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose=purpose)
+
+
+def check_alone(model: object, example_inputs: Any, dynamic_shapes: Any) -> None:
+    """Raise NumcError if a model that is a file is given with the arguments of a PyTorch module."""
+    if example_inputs is not None or dynamic_shapes is not None:
+        raise NumcError(f"{model}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
+
+
+def load_file(path: str | os.PathLike[str], shapes: Shapes = None) -> Imported:
+    """Import a file: an exported program of PyTorch (``.pt2``), linalg text (``.mlir``), or otherwise an ONNX model.
+
+    shapes: shapes of inputs by name, to be fixed; for ONNX only. Raises NumcError if the file cannot be read or
+    imported.
+    """
+    suffix = Path(path).suffix
+    if suffix == ".mlir":
+        if shapes:
+            raise NumcError(f"{path}: shapes are part of MLIR text: change the types there, leave --shape out")
+        return mlir.load(path)
+    if suffix == ".pt2":
+        if shapes:
+            raise NumcError(f"{path}: shapes are part of an exported program: export it again, leave --shape out")
+        loaded: Imported = pytorch(str(path)).load_file(path)
+        return loaded
+    return onnx.load(path, shapes=shapes)
+
+
+def load_module(
+    module: Any, example_inputs: Any, *, dynamic_shapes: Any = None, shapes: Shapes = None, purpose: str
+) -> Imported:
+    """Import a torch.nn.Module, traced with `example_inputs`, or an exported program of PyTorch.
+
+    purpose: the verb of the error message, such as "compile". Raises NumcError if `module` is something else, if it
+    cannot be traced, or if PyTorch is not installed.
+    """
+    kind = type(module).__name__
+    frontend = pytorch(kind)
+    if not frontend.is_model(module):
+        raise NumcError(f"cannot {purpose} a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
+    if shapes:
+        raise NumcError(f"{kind}: shapes are for files: example_inputs and dynamic_shapes say what sizes are")
+    loaded: Imported = frontend.load(module, example_inputs, dynamic_shapes=dynamic_shapes)
+    return loaded
+
+
+def pytorch(what: str) -> ModuleType:
+    """Return the front end for PyTorch, which is imported only when it is needed.
+
+    what: the name of the model, for the message. Raises NumcError if PyTorch is not installed.
+    """
+    if find_spec("torch") is None:
+        raise NumcError(f"{what}: PyTorch is not installed: pip install torch")
+    return import_module("numc.frontends.pytorch.load")

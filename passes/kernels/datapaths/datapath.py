@@ -1,0 +1,296 @@
+"""What a datapath is: a record of the functions that emit its multiply-adds, and the data they are given.
+
+A micro-kernel updates one micro-tile of accumulators by the steps of one block of k. Its datapath divides the block
+into segments (one, unless sums are kept apart), and each segment is: `enter`, which gives the accumulators in
+registers; `walk`, the loop over the steps of k, of which each is `step` on every accumulator, or `cheap` where a guard
+admits it; and `leave`, which stores what the walk left. `finish` ends the reduction. Only `step` has no default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from numc.compiler.arithmetic.formats import Conversion
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.operators import Fma
+from numc.passes.kernels.builder import Code, Function, Value
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
+from numc.passes.kernels.isa.portable import PORTABLE
+from numc.passes.kernels.values.rounding import Noise
+
+Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose sum it is
+Drawn = tuple[Noise, Noise]  # the random bits of the product's rounding and of the accumulator's
+NOTHING: Drawn = (None, None)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """When a cheap sequence is exact, as bounds on exponents (powers of two).
+
+    largest: every partial sum must stay below ``2 ** largest``.
+    product: the smallest non-zero products ``2 ** (emin_a + emin_b)`` must reach ``2 ** product``.
+    normal: the smallest magnitudes of both operands must be normal numbers.
+    An accumulator of -0 at entry is outside of every guard.
+    """
+
+    largest: int
+    product: int
+    normal: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a set of micro-kernels is generated for. `swap`: rows come from the operator's b, lanes from its a.
+
+    fast: cheap sequences may run where they are exact. partial: row counts below `tile.rows` that get a micro-kernel of
+    their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
+    statistics: micro-kernels can count their additions (counting.py).
+    """
+
+    fma: Fma
+    tile: Tile
+    swap: bool = False
+    fast: bool = True
+    partial: tuple[int, ...] = ()
+    isa: InstructionSet = PORTABLE
+    narrow: bool = False
+    statistics: bool = False
+
+    @property
+    def instructions(self) -> InstructionSet:
+        """The instructions on vectors of the tile's width."""
+        return self.isa.at(self.tile.width)
+
+    @property
+    def accumulators(self) -> int:
+        """How many accumulators a tile has."""
+        return self.tile.rows * self.tile.lanes
+
+    def operand(self, side: str) -> int:
+        """The number of the operand (0 for a, 1 for b) that supplies the ``rows`` or the ``lanes``."""
+        return int((side == "rows") == self.swap)
+
+    def ordered(self, row: Parts, lane: Parts) -> tuple[Parts, Parts]:
+        """The values of a row and of lanes as (a, b)."""
+        return (lane, row) if self.swap else (row, lane)
+
+    def parts(self, side: str) -> int:
+        """How many parts the values of that operand have."""
+        return self.fma.parts[self.operand(side)]
+
+    def conversion(self, side: str) -> Conversion:
+        """The format of that operand, if it has no groups. A stochastic conversion has been done before, as a whole."""
+        return self.fma.singles[self.operand(side)].settled
+
+    def groups_of(self, side: str) -> GroupConversion:
+        """The format of that operand, if it has groups."""
+        assert self.fma.groups is not None
+        return self.fma.groups[self.operand(side)]
+
+
+@dataclass
+class Micro:
+    """A micro-kernel that is being written: `rows` x `vectors` accumulators, by the exact or the cheap sequence.
+
+    name: that of its set of micro-kernels, which begins the names of all functions of the set.
+    f: the function; its arguments are ``rows`` and ``lanes`` (packed panels), ``tile``, ``kc`` (steps of k) and the
+    datapath's own. kept: what the datapath's `prepare` returned.
+    """
+
+    name: str
+    f: Function
+    setting: Setting
+    datapath: Datapath
+    rows: int
+    vectors: int
+    fast: bool
+    kept: Any = None
+
+    @property
+    def code(self) -> Code:
+        """The function, seen with vectors of the tile's width."""
+        return self.f.lanes(self.setting.tile.width)
+
+    @property
+    def places(self) -> list[int]:
+        """Where in the tile each accumulator's vector is."""
+        t = self.setting.tile
+        return [r * t.lanes + v * t.width for r in range(self.rows) for v in range(self.vectors)]
+
+    @property
+    def scale(self) -> float:
+        """What products and accumulators are multiplied by inside of the micro-kernel."""
+        return self.datapath.scale(self.setting) if self.fast else 1.0
+
+    def apply(self, code: Code, a: Parts, b: Parts, c: Value, drawn: Drawn, product: Value | None = None) -> Value:
+        """Append one step on one accumulator."""
+        s = self.setting
+        if not self.fast:
+            return self.datapath.step(code, s.fma, a, b, c, drawn)
+        assert self.datapath.cheap is not None
+        return self.datapath.cheap(code, s.fma, s.instructions, a, b, c, drawn, product)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Steps of k of one block: from `first` up to `end`. The segment began at `begin`, and ends before `whole`.
+
+    `begin` is below `first` if the segment goes on from the block before, and `whole` is above `end` if it is cut.
+    """
+
+    begin: Value
+    first: Value
+    end: Value
+    whole: Value
+
+
+Addends = Callable[[Code, Fma, Parts, Parts, Value, Drawn], Iterator[tuple[Value, Value]]]
+Step = Callable[[Code, Fma, Parts, Parts, Value, Drawn], Value]
+Cheap = Callable[[Code, Fma, InstructionSet, Parts, Parts, Value, Drawn, Value | None], Value]
+Accumulators = Sequence[Value]
+
+
+def _never(s: Setting) -> None:
+    return None
+
+
+def _no_additions(fma: Fma) -> int:
+    return 0
+
+
+def _one(s: Setting) -> float:
+    return 1.0
+
+
+def _none(s: Setting) -> int:
+    return 0
+
+
+def _nothing(m: Micro) -> None:
+    """There is nothing to compute before the loops."""
+
+
+def _nothing_drawn(m: Micro, k: Value) -> list[Drawn]:
+    return [NOTHING] * (m.rows * m.vectors)
+
+
+def load_tile(m: Micro, segment: Segment) -> Accumulators:
+    """The accumulators from memory, scaled."""
+    code, found = m.code, []
+    for place in m.places:
+        value = code.load(code.address(m.f["tile"], place))
+        found.append(value if m.scale == 1 else code.binary("mulf", value, code.f32(m.scale)))
+    return found
+
+
+def store_tile(m: Micro, segment: Segment, values: Accumulators) -> None:
+    """The accumulators to memory, scaled back."""
+    code = m.code
+    for place, value in zip(m.places, values, strict=True):
+        back = value if m.scale == 1 else code.binary("mulf", value, code.f32(1 / m.scale))
+        code.store(back, code.address(m.f["tile"], place))
+
+
+def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
+    """The loop over steps of k in ascending order."""
+    with m.f.carry(first, end, 1, values) as loop:
+        loop.next = one_step(m, loop.index, loop.values)
+    return loop.results
+
+
+def one_step(m: Micro, k: Value, values: Accumulators) -> list[Value]:
+    """One step of k on every accumulator."""
+    code = m.code
+    fetch_ahead(m, k)
+    drawn = m.datapath.draw(m, k)
+    rows, lanes = panels(m, k)
+    lanes = scaled(m, lanes)
+    found = []
+    for n, c in enumerate(values):
+        a, b = m.setting.ordered(rows[n // m.vectors], lanes[n % m.vectors])
+        found.append(m.apply(code, a, b, c, drawn[n]))
+    return found
+
+
+def fetch_ahead(m: Micro, k: Value) -> None:
+    """Prefetch this step's share of the next panel of rows, if the micro-kernel is told where that begins."""
+    if "ahead" not in m.f.arguments:
+        return
+    s, scalar = m.setting, m.f.scalar
+    place = scalar.binary("muli", k, scalar.int(s.tile.rows * s.parts("rows"), "i64"))
+    s.instructions.prefetch(m.code, m.f.at(m.f["ahead"], place))
+
+
+def row_places(m: Micro, k: Value) -> list[list[Value]]:
+    """Where the values of the rows are at step `k`: [row][part] (layout.py says how panels are laid out)."""
+    t, parts, scalar, code = m.setting.tile, m.setting.parts("rows"), m.f.scalar, m.code
+    within = scalar.binary("andi", k, scalar.int(t.width - 1, "i64"))
+    chunk = scalar.binary("subi", k, within)
+    at = scalar.binary("addi", scalar.binary("muli", chunk, scalar.int(t.rows * parts, "i64")), within)
+    base = code.address(m.f["rows"], at)
+    return [[code.address(base, (r * parts + p) * t.width) for p in range(parts)] for r in range(m.rows)]
+
+
+def lane_values(m: Micro, k: Value) -> list[list[Value]]:
+    """The values of the lanes at step `k`: [vector][part]."""
+    t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
+    at = scalar.binary("muli", k, scalar.int(t.lanes * parts, "i64"))
+    base = code.address(m.f["lanes"], at)
+    return [[code.load(code.address(base, (v * parts + p) * t.width)) for p in range(parts)] for v in range(m.vectors)]
+
+
+def panels(m: Micro, k: Value) -> tuple[list[list[Value]], list[list[Value]]]:
+    """The values of step `k`: of the rows, in all lanes, [row][part], and of the lanes, [vector][part]."""
+    places = row_places(m, k)
+    lanes = lane_values(m, k)
+    return [[m.code.splat(at) for at in parts] for parts in places], lanes
+
+
+def scaled(m: Micro, lanes: list[list[Value]]) -> list[list[Value]]:
+    """The lanes times the scale of the cheap sequence; so are all products then."""
+    if m.scale == 1:
+        return lanes
+    code = m.code
+    return [[code.binary("mulf", part, code.f32(m.scale)) for part in parts] for parts in lanes]
+
+
+@dataclass(frozen=True)
+class Datapath:
+    """The functions of a datapath. Those that a `Setting` is passed to answer a question, the others append code.
+
+    step: one multiply-add, exact for every input. cheap: one that is exact under `limits`, on values times `scale`.
+    limits: when `cheap` may run; None if never. With a `scale`, no result may be tiny and inexact either: the
+    underflow flag is watched.
+    state: how many f32 words a tile takes for each accumulator, behind the accumulators.
+    arguments: further arguments of the micro-kernels, and their types; of `finish` those that are not ``k0`` too.
+    prepare: what is computed before the loops; the result is `Micro.kept`. draw: the random bits of one step of k.
+    segment: how many steps of k are summed from one `enter` to the next `leave`; None for all of a block. If blocks do
+    not hold whole segments, these go on from block to block, and ``k0``, where the block begins, must be an argument.
+    finish: the function ``@<name>_finish``, which ends a reduction; empty if there is nothing to do.
+    around: the context in which a micro-kernel is called.
+    additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
+    added, both in binary32; the last one adds the product to C. None: `leave` counts them.
+    in_place: whether segments and walks are the default ones, so that steps can be taken elsewhere too: on operands
+    that are converted as they are read (unpacked_row.py), and for the last lanes by a micro-kernel of their own.
+    """
+
+    step: Step
+    cheap: Cheap | None = None
+    limits: Callable[[Setting], Guard | None] = _never
+    scale: Callable[[Setting], float] = _one
+    state: Callable[[Setting], int] = _none
+    arguments: tuple[tuple[str, str], ...] = ()
+    prepare: Callable[[Micro], Any] = _nothing
+    draw: Callable[[Micro, Value], list[Drawn]] = _nothing_drawn
+    segment: Callable[[Setting], int | None] = _never
+    enter: Callable[[Micro, Segment], Accumulators] = load_tile
+    walk: Callable[[Micro, Value, Value, Accumulators], Accumulators] = one_by_one
+    leave: Callable[[Micro, Segment, Accumulators], None] = store_tile
+    finish: Callable[[Setting, str], str] | None = None
+    additions: Callable[[Fma], int] = _no_additions
+    addends: Addends | None = None
+    in_place: bool = False
+    around: Callable[[Function], AbstractContextManager[Any]] = nullcontext

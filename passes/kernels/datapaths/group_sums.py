@@ -1,0 +1,224 @@
+"""Dot products of groups: the segments of a micro-kernel whose operands have groups.
+
+What packed panels hold is described in convert_groups.py. A group is summed in registers from +0 and added to its
+accumulator in memory by one binary32 add. A block of k holds whole groups, but for the last one.
+
+bfp, mx
+    Binary32 FMAs, under a guard: nothing leaves the range of binary32, and the sum of a group of bfp has at most 24
+    bits, so that none of them rounds. Otherwise binary64, where products are exact, and so is the sum of a group of
+    bfp; mx rounds every sum to 24 bits, which is what an FMA of binary32 would do if it had all exponents.
+intN
+    The sum over a block of k is an integer, in binary32 if it fits, else in binary64. Behind the accumulators of a tile
+    are 64-bit integers, to which it is added; the end of the reduction scales them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from numc.compiler.arithmetic.operators import Fma
+from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.datapaths.chain import fp32_step
+from numc.passes.kernels.datapaths.counting import count_sums
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment, Setting, panels
+from numc.passes.kernels.datapaths.groups import Groups
+from numc.passes.kernels.values.kinds import code_of
+
+_F32_BITS = 24  # of a significand
+
+
+def groups_of(s: Setting) -> Groups:
+    """How the dot products of groups are summed."""
+    t = s.tile
+    return Groups(s.fma, t.k_block, t.width, s.accumulators, s.statistics and additions(s.fma) > 0)
+
+
+def additions(fma: Fma) -> int:
+    """How many additions to an accumulator can be counted for each group: of integers none."""
+    return 0 if fma.group is None or fma.group.sums_integers else 1
+
+
+def in_pairs(s: Setting) -> bool:
+    """Whether packed operands are 16-bit integers, to be multiplied and added in pairs."""
+    return s.instructions.dot_pairs is not None and s.fast and groups_of(s).fits_pairs
+
+
+def _limits(s: Setting) -> Guard | None:
+    found = groups_of(s).guard
+    # Formats have no bits below their subnormal numbers, but units of groups can be anywhere.
+    return None if found is None else replace(found, normal=True)
+
+
+def _size(s: Setting) -> int | None:
+    return groups_of(s).size
+
+
+def _integers(s: Setting) -> int:
+    return 2 if groups_of(s).is_integer else 0
+
+
+def _is_wide(m: Micro) -> bool:
+    """Whether sums are binary64: not in the cheap sequence, nor where integers fit binary32."""
+    groups = groups_of(m.setting)
+    return not m.fast and not (groups.is_integer and groups.bits <= _F32_BITS)
+
+
+def enter(m: Micro, segment: Segment) -> Accumulators:
+    """Sums of zero."""
+    code = m.code
+    if in_pairs(m.setting):
+        return [code.int(0)] * len(m.places)
+    return [code.f64(0.0) if _is_wide(m) else code.f32(0.0)] * len(m.places)
+
+
+def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
+    """The products of a group: of the parts of fmac2 one after the other."""
+    if in_pairs(m.setting):
+        return _walk_pairs(m, first, end, values)
+    groups, code, wide = groups_of(m.setting), m.code, _is_wide(m)
+    for i, j in m.setting.fma.terms:
+        with m.f.carry(first, end, 1, values) as loop:
+            rows, lanes = panels(m, loop.index)
+            found = []
+            for n, c in enumerate(loop.values):
+                a, b = m.setting.ordered(rows[n // m.vectors], lanes[n % m.vectors])
+                found.append(groups.step(code, a[i], b[j], c, wide=wide))
+            loop.next = found
+        values = loop.results
+    return values
+
+
+def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
+    """Add the sums of a group to the accumulators, or integers to those behind them."""
+    s, code, groups = m.setting, m.code, groups_of(m.setting)
+    if groups.is_integer:
+        for place, total in zip(m.places, values, strict=True):
+            _add_integer(m, total, place)
+        return
+    if in_pairs(s):
+        added = _add_pairs(m, segment, values)
+    else:
+        added = []
+        for place, value in zip(m.places, values, strict=True):
+            at = code.address(m.f["tile"], place)
+            total = code.cast("truncf", value, "f32") if _is_wide(m) else value
+            before = code.load(at)
+            added.append((total, before))
+            code.store(code.binary("addf", before, total), at)
+    if groups.counts:
+        count_sums(m.f, s, added)
+
+
+def _add_integer(m: Micro, total: Value, place: int) -> None:
+    """Add a sum over a block to the 64-bit integers of a tile."""
+    code = m.code
+    at = code.address(m.f["tile"], m.setting.accumulators + 2 * place)
+    if total.type.element == "f32":
+        total = code.cast("fptosi", total, "i32")
+    number = code.cast("fptosi" if total.type.is_float else "extsi", total, "i64")
+    before = code.load(at, element="i64")
+    code.store(code.binary("addi", before, number), at)
+
+
+def _row_vector(m: Micro, k: Value) -> tuple[Value, Value]:
+    """Where the vector of row 0 that holds step `k` begins, and the place of `k` in it."""
+    t, f = m.setting.tile, m.f
+    within = f.i64("andi", k, t.width - 1)
+    place = f.i64("muli", f.i64("subi", k, within), t.rows)
+    return f.at(f["rows"], place), within
+
+
+def _walk_pairs(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
+    """The products of a group, two steps of k at a time."""
+    t, f, code = m.setting.tile, m.f, m.code
+    dot = m.setting.instructions.dot_pairs
+    assert dot is not None
+    with f.carry(first, end, 2, values) as loop:
+        row, within = _row_vector(m, loop.index)
+        row = f.at(row, f.i64("divui", within, 2))
+        lane = f.at(f["lanes"], f.i64("muli", f.i64("divui", loop.index, 2), t.lanes))
+        lanes = [code.load(f.at(lane, v * t.width), element="i32") for v in range(m.vectors)]
+        found = []
+        for r in range(m.rows):
+            word = code.splat(f.at(row, r * t.width), "i32")
+            found += [dot(code, loop.values[r * m.vectors + v], word, lanes[v]) for v in range(m.vectors)]
+        loop.next = found
+    return loop.results
+
+
+def _add_pairs(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[Value, Value]]:
+    """Add sums of pairs, times the units of their groups, to the accumulators; returns what was added to what."""
+    s, f, code, groups = m.setting, m.f, m.code, groups_of(m.setting)
+    t = s.tile
+    row, within = _row_vector(m, segment.begin)
+    if groups.size < t.width:
+        row = f.at(row, f.i64("divui", within, groups.size))
+    # Units of lanes lie behind the steps of the block, of which there is an even number.
+    even = f.i64("addi", f["kc"], f.i64("andi", f["kc"], 1))
+    unit = f.i64("addi", even, f.i64("divui", segment.begin, groups.size))
+    lane = f.at(f["lanes"], f.i64("muli", unit, t.lanes))
+    lane_units = [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
+    added = []
+    for r in range(m.rows):
+        row_unit = code.splat(f.at(row, r * t.width + t.width // 2))
+        for v in range(m.vectors):
+            at = code.address(f["tile"], r * t.lanes + v * t.width)
+            total, before = values[r * m.vectors + v], code.load(at)
+            if groups.counts:
+                nothing = code.f32(-0.0)
+                added.append((_with_units(m, total, row_unit, lane_units[v], nothing), before))
+            code.store(_with_units(m, total, row_unit, lane_units[v], before), at)
+    return added
+
+
+def _with_units(m: Micro, total: Value, row: Value, lane: Value, acc: Value) -> Value:
+    """``acc + total * row * lane``, where `row` and `lane` are the units of a group."""
+    code = m.code
+    if m.fast:
+        # The product of units is a power of two that binary32 has, and so has what is added: one rounding.
+        return code.fma(code.cast("sitofp", total, "f32"), code.binary("mulf", row, lane), acc)
+    wide = code.cast("sitofp", total, "f64")
+    for unit in (row, lane):
+        wide = code.binary("mulf", wide, code.cast("extf", unit, "f64"))
+    return code.binary("addf", acc, code.cast("truncf", wide, "f32"))
+
+
+def finish(s: Setting, name: str) -> str:
+    """The function that ends a reduction of integers: D = C + RN(S) * RN(scale * scale), one binary32 FMA.
+
+    Its arguments: the tile and the largest magnitudes of rows and lanes, or where those of its channels are. Sums of
+    other groups need no such function.
+    """
+    if not groups_of(s).is_integer:
+        return ""
+    t, (rows, lanes) = s.tile, (s.groups_of(side) for side in ("rows", "lanes"))
+    kinds = {n: PTR if to.channel else "i32" for n, to in (("rows", rows), ("lanes", lanes))}
+    f = Function(name, {"tile": PTR, **kinds})
+    with f.loop(0, s.accumulators, t.lanes) as start:
+        row = f.fetch(f["rows"], f.i64("divui", start, t.lanes), "i32") if rows.channel else f["rows"]
+        (row_scale,) = code_of(rows).scaling(f.scalar, row, None).up
+        with f.loop(0, t.lanes, t.width) as v:
+            code = f.lanes(t.width)
+            channel = lanes.channel
+            lane = code.load(f.at(f["lanes"], v, "i32"), element="i32") if channel else code.broadcast(f["lanes"])
+            (lane_scale,) = code_of(lanes).scaling(code, lane, None).up
+            factor = code.binary("mulf", code.broadcast(row_scale), lane_scale)
+            i = f.i64("addi", start, v)
+            at = code.address(f["tile"], i)
+            sums = code.address(f["tile"], f.i64("addi", f.i64("addi", i, i), s.accumulators))
+            number = code.load(sums, element="i64")
+            code.store(code.fma(code.cast("sitofp", number, "f32"), factor, code.load(at)), at)
+    return f.function()
+
+
+GROUPS = Datapath(
+    step=fp32_step,  # a step outside of a reduction
+    limits=_limits,
+    state=_integers,
+    segment=_size,
+    enter=enter,
+    walk=walk,
+    leave=leave,
+    finish=finish,
+    additions=additions,
+)

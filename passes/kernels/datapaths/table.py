@@ -1,0 +1,42 @@
+"""Which datapath serves an operator. A datapath that a text can name (``datapath=...``) is one line of `DATAPATHS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from numc.compiler.arithmetic.operators import Fma
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.datapaths import guarded
+from numc.passes.kernels.datapaths.chunked import chunked
+from numc.passes.kernels.datapaths.counting import counting
+from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn, Parts
+from numc.passes.kernels.datapaths.group_sums import GROUPS
+from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
+from numc.passes.kernels.datapaths.stochastic import stochastic
+
+DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
+    "fp32": guarded.FP32,
+    "exact": guarded.EXACT,
+    "amx_bf16": AMX_BF16,
+    "avx512_bf16": AVX512_BF16,
+    "fmac2": GROUPS,
+})  # fmt: skip
+
+
+def datapath_of(fma: Fma, *, statistics: bool = False) -> Datapath:
+    """The datapath of an operator; with `statistics`, one that counts its additions if it has any to count."""
+    if fma.groups:
+        found = GROUPS
+    else:
+        found = DATAPATHS[fma.datapath]
+        if fma.chunk is not None:
+            found = chunked(found)
+        if fma.draws:
+            found = stochastic(found)
+    return counting(found) if statistics and found.additions(fma) else found
+
+
+def emit_fma(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, drawn: Drawn = NOTHING) -> Value:
+    """Append one step ``D = round_acc(sum of products + C)`` on the parts of `a` and `b`, exact for every input."""
+    return datapath_of(fma).step(code, fma, a, b, c, drawn)

@@ -1,0 +1,1 @@
+"""Instruction sets, one file each: vector width, registers, micro-tile, and instructions that others lack."""

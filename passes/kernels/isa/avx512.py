@@ -1,0 +1,83 @@
+"""AVX-512 (F, BW, CD, DQ, VL; x86-64-v4): sixteen lanes in 32 registers, static rounding of instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.isa.avx2 import AVX2
+from numc.passes.kernels.isa.instruction_set import Tile
+
+# Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
+_DIRECTIONS = {"down": 9, "up": 10, "zero": 11}
+_CURRENT = 4  # _MM_FROUND_CUR_DIRECTION
+_SMALLER_MAGNITUDE, _LARGER_MAGNITUDE = 2, 3  # what VRANGEPS chooses; the sign is that of the first operand
+_XOR, _MAJORITY = 0x96, 0xE8  # truth tables of VPTERNLOGD
+
+
+def fma_rounded(code: Code, a: Value, b: Value, c: Value, direction: str) -> Value:
+    """VFMADDPS with static rounding."""
+    rounding = code.immediate(_DIRECTIONS[direction])
+    return code.intrinsic("llvm.x86.avx512.vfmadd.ps.512", a, b, c, rounding, result=a.type)
+
+
+def _range(code: Code, x: Value, bound: float, choice: int) -> Value:
+    limit, what, every, current = (
+        code.f32(bound), code.immediate(choice), code.immediate(-1, "i16"), code.immediate(_CURRENT)
+    )  # fmt: skip
+    name = "llvm.x86.avx512.mask.range.ps.512"
+    return code.intrinsic(name, x, limit, what, x, every, current, result=x.type)
+
+
+def clamp(code: Code, x: Value, largest: float) -> Value:
+    """VRANGEPS: the smaller magnitude of both, with the sign of `x`."""
+    return _range(code, x, largest, _SMALLER_MAGNITUDE)
+
+
+def at_least(code: Code, x: Value, least: float) -> Value:
+    """VRANGEPS: the larger magnitude of both, with the sign of `x`."""
+    return _range(code, x, least, _LARGER_MAGNITUDE)
+
+
+def full_adder(code: Code, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
+    """VPTERNLOGD, twice."""
+    total, carry = (
+        code.intrinsic("llvm.x86.avx512.pternlog.d.512", a, b, c, code.immediate(table), result=a.type)
+        for table in (_XOR, _MAJORITY)
+    )
+    return total, carry
+
+
+def distance_bit(code: Code, x: Value, y: Value) -> Value:
+    """VGETEXPPS gives infinities for zeros and infinities: a difference of these becomes -2^31, which shifts 1 out."""
+    every, current = code.immediate(-1, "i16"), code.immediate(_CURRENT)
+    exponents = [
+        code.intrinsic("llvm.x86.avx512.mask.getexp.ps.512", v, v, every, current, result=v.type) for v in (x, y)
+    ]
+    difference, ints = code.binary("subf", *exponents), code.ty("i32")
+    name = "llvm.x86.avx512.mask.cvtps2dq.512"
+    number = code.intrinsic(name, difference, code.int(0), every, current, result=ints)
+    shift = code.binary("minsi", code.magnitude(number), code.int(31))
+    return code.intrinsic("llvm.x86.avx512.psllv.d.512", code.int(1), shift, result=ints)
+
+
+def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
+    """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
+    constraints = ",".join(["=v"] * len(values) + [str(n) for n in range(len(values))])
+    return code.assembly("", constraints, *values)
+
+
+AVX512 = replace(
+    AVX2,
+    name="avx512",
+    width=16,
+    registers=32,
+    tile=Tile(width=16, vectors=2, rows=8),
+    clamp=clamp,
+    full_adder=full_adder,
+    distance_bit=distance_bit,
+    barrier=barrier,
+    fma_rounded=fma_rounded,
+    at_least=at_least,
+)

@@ -1,0 +1,18 @@
+"""AVX-512 with VNNI: dot products of pairs of 16-bit integers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from numc.passes.kernels.builder import Code, Type, Value
+from numc.passes.kernels.isa.avx512 import AVX512
+
+
+def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
+    """VPDPWSSD: the i32 `acc` plus the products of the low and of the high halves of the words `a` and `b`."""
+    pairs = Type("i16", 2 * acc.type.lanes)
+    x, y = (code.reinterpret(v, pairs) for v in (a, b))
+    return code.intrinsic("llvm.x86.avx512.vpdpwssd.512", acc, x, y, result=acc.type)
+
+
+AVX512_VNNI = replace(AVX512, name="avx512_vnni", dot_pairs=dot_pairs)

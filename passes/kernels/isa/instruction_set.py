@@ -1,0 +1,111 @@
+"""What an instruction set is: sizes, and instructions with a portable sequence in place of those that it lacks.
+
+An instruction is a function that appends code to a `Code` of `width` lanes. Where the portable sequence computes the
+same from the same operands it is the default, and emitters just call the instruction. Where an emitter uses another
+algorithm without the instruction, the default is None and the emitter asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from numc.passes.kernels.builder import Code, Value
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sizes of the blocked loops, in elements; none of them can change a result.
+
+    width: lanes of a vector. vectors, rows: the micro-tile has rows x (vectors * width) accumulators.
+    k_block: how many steps of k are packed at a time, a multiple of 32.
+    """
+
+    width: int = 16
+    vectors: int = 2
+    rows: int = 8
+    k_block: int = 256
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the micro-tile."""
+        return self.width * self.vectors
+
+
+def _clamp(code: Code, x: Value, largest: float) -> Value:
+    high, low = code.f32(largest), code.f32(-largest)
+    x = code.select(code.compare("olt", x, high), x, high)
+    return code.select(code.compare("ogt", x, low), x, low)
+
+
+def _full_adder(code: Code, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
+    half = code.binary("xori", a, b)
+    carry = code.binary("ori", code.binary("andi", a, b), code.binary("andi", half, c))
+    return code.binary("xori", half, c), carry
+
+
+def _distance_bit(code: Code, x: Value, y: Value) -> Value:
+    exponents, found = [], []
+    for value in (x, y):
+        magnitude = code.binary("andi", code.cast("bitcast", value, "i32"), code.int(0x7FFFFFFF))
+        # A subnormal number is as many units of 2^-149 as its encoding says.
+        units = code.cast("bitcast", code.cast("sitofp", magnitude, "f32"), "i32")
+        small = code.binary("subi", code.binary("shrui", units, code.int(23)), code.int(149))
+        field = code.binary("shrui", magnitude, code.int(23))
+        tiny = code.compare("slt", magnitude, code.int(1 << 23))
+        exponents.append(code.select(tiny, small, field))
+        less_one = code.binary("subi", magnitude, code.int(1))
+        found.append(code.compare("ult", less_one, code.int(0x7F7FFFFF)))
+    difference = code.binary("subi", *exponents)
+    magnitude = code.binary("maxsi", difference, code.binary("subi", code.int(0), difference))
+    word = code.binary("shli", code.int(1), code.binary("minsi", magnitude, code.int(31)))
+    return code.select(code.binary("andi", *found), word, code.int(0))
+
+
+def _no_barrier(code: Code, values: Sequence[Value]) -> list[Value]:
+    return list(values)
+
+
+def _no_prefetch(code: Code, address: Value) -> None:
+    """A processor without the hint reads the line when it is used."""
+
+
+@dataclass(frozen=True)
+class InstructionSet:
+    """An instruction set as the emitters see it.
+
+    width: f32 lanes of a vector register. registers: how many vector registers there are. tile: the micro-tile that is
+    used unless a plan says otherwise. fma: whether a fused multiply-add is an instruction; if not, it is replaced by
+    binary64 arithmetic with the same bits (without_fma.py), and cheap sequences made of FMAs are not worth their while.
+
+    clamp(code, x, largest): x limited to the magnitude `largest`; NaN stays or becomes a limit.
+    full_adder(code, a, b, c): the sum and the carry of three words of bits.
+    distance_bit(code, x, y): the word ``1 << min(abs(exponent(x) - exponent(y)), 31)`` of two f32 values, or 0 unless
+        both are finite and not zero.
+    barrier(code, values): the values again; code that uses the results is scheduled after all of `values`.
+    prefetch(code, address): a hint that the cache line at `address`, which need not exist, is read soon.
+
+    fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
+    at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
+    dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
+    """
+
+    name: str
+    width: int
+    registers: int
+    tile: Tile
+    fma: bool
+    clamp: Callable[[Code, Value, float], Value] = _clamp
+    full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder
+    distance_bit: Callable[[Code, Value, Value], Value] = _distance_bit
+    barrier: Callable[[Code, Sequence[Value]], list[Value]] = _no_barrier
+    prefetch: Callable[[Code, Value], None] = _no_prefetch
+    fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
+    at_least: Callable[[Code, Value, float], Value] | None = None
+    dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
+
+    def at(self, width: int) -> InstructionSet:
+        """The instructions for vectors of `width` lanes: those of another width than the registers' are portable."""
+        if width == self.width:
+            return self
+        return InstructionSet(self.name, width, self.registers, self.tile, self.fma, prefetch=self.prefetch)

@@ -1,0 +1,125 @@
+"""A set of micro-kernels: what it is generated for, and what its callers must know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numc.passes.kernels.datapaths import counting, group_sums, stochastic
+from numc.passes.kernels.datapaths.chain import is_one_fma
+from numc.passes.kernels.datapaths.chunked import Chunks
+from numc.passes.kernels.datapaths.datapath import Datapath, Guard, Setting
+from numc.passes.kernels.datapaths.groups import Groups
+from numc.passes.kernels.datapaths.table import datapath_of
+
+
+@dataclass(frozen=True)
+class Kernel(Setting):
+    """The micro-kernels of one operator, tile and instruction set, and how they are called."""
+
+    @property
+    def datapath(self) -> Datapath:
+        """What the multiply-adds are."""
+        return datapath_of(self.fma, statistics=self.statistics)
+
+    @property
+    def name(self) -> str:
+        """What the names of its functions begin with, unique per kernel."""
+        text = "".join(ch if ch.isalnum() else "_" for ch in str(self.fma))
+        t = self.tile
+        some = "".join(f"_{n}" for n in self.partial)
+        some += "_narrow" if self.narrow else ""
+        some += "_counting" if self.counts else ""
+        some += ("" if self.fast else "_unguarded") + ("_pairs" if self.pairs else "")
+        return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
+
+    @property
+    def limits(self) -> Guard | None:
+        """When the cheap rounding sequence may run, or None if there is none."""
+        return self.datapath.limits(self) if self.fast else None
+
+    @property
+    def scale(self) -> float:
+        """What the cheap sequence multiplies products and accumulators by."""
+        return self.datapath.scale(self)
+
+    @property
+    def groups(self) -> Groups | None:
+        """How the dot products of groups are summed, if the operands have groups."""
+        return group_sums.groups_of(self) if self.fma.groups else None
+
+    @property
+    def pairs(self) -> bool:
+        """Whether packed operands are 16-bit integers, to be multiplied and added in pairs."""
+        return self.fma.groups is not None and group_sums.in_pairs(self)
+
+    @property
+    def chunks(self) -> Chunks | None:
+        """How the accumulators are summed in chunks, if they are."""
+        return None if self.fma.chunk is None else Chunks(self.fma.chunk, self.tile.k_block)
+
+    @property
+    def segment(self) -> int | None:
+        """How many steps of k are summed apart, if not all of a block."""
+        return self.datapath.segment(self)
+
+    @property
+    def carries_segments(self) -> bool:
+        """Whether a segment can go on from one block of k to the next."""
+        return self.segment is not None and self.tile.k_block % self.segment != 0
+
+    @property
+    def growth(self) -> int:
+        """How far the exponent of a sum can be above that of its largest term, between two looks at the guard."""
+        block = self.tile.k_block
+        steps = block if self.segment is None else min(self.segment, block)
+        return (steps - 1).bit_length() + 2
+
+    @property
+    def tile_words(self) -> int:
+        """The size of a tile in memory, in f32 words: the accumulators, then the datapath's own."""
+        return self.accumulators * (1 + self.datapath.state(self))
+
+    @property
+    def counts(self) -> int:
+        """How many additions of a multiply-add can be counted."""
+        return self.datapath.additions(self.fma) if self.statistics else 0
+
+    @property
+    def waiting(self) -> int:
+        """How many carries of its counters wait at most."""
+        return counting.waiting(self.counts, self.tile.rows * self.tile.vectors, self.tile.k_block)
+
+    @property
+    def drawn(self) -> tuple[tuple[str, str], ...]:
+        """The arguments, and their types, that say what accumulators draw; none if they do not draw."""
+        return tuple(stochastic.ARGUMENTS.items()) if self.fma.draws and self.groups is None else ()
+
+    @property
+    def needs_k0(self) -> bool:
+        """Whether the kernel must be told where its block of k begins."""
+        return bool(self.drawn) or self.counts > 0 or self.carries_segments
+
+    @property
+    def fetches_ahead(self) -> bool:
+        """Whether the next panel of rows is prefetched: the processor notices too late where it begins.
+
+        With three parts to a row LLVM runs out of registers for it: products took 1.8 times as long.
+        """
+        return self.groups is None and self.tile.rows > 1 and self.parts("rows") < 3
+
+    @property
+    def extra(self) -> tuple[tuple[str, str], ...]:
+        """Further arguments of the micro-kernels, and their types."""
+        k0 = {"k0": "i64"} if self.needs_k0 else {}
+        ahead = {"ahead": "!llvm.ptr"} if self.fetches_ahead else {}
+        return (*k0.items(), *self.datapath.arguments, *ahead.items())
+
+    @property
+    def reads_directly(self) -> bool:
+        """Whether lanes can be converted as they are read (unpacked_row.py): for one row, packing is half the work."""
+        return self.tile.rows == 1 and self.datapath.in_place
+
+    @property
+    def joins(self) -> bool:
+        """Whether whole tiles can go from their initial values to the epilogue in registers (register_tile.py)."""
+        return self.fetches_ahead and not self.counts and is_one_fma(self.fma) and self.datapath.in_place

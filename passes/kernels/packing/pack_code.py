@@ -1,0 +1,105 @@
+"""The code that packs operands while a program runs (layout.py).
+
+Element addresses are sums of offsets, a table for each direction, so every matmul and convolution packs by the same
+code, whatever its strides, and nothing like im2col is ever stored for a whole tensor. Along a vector, elements are
+read as segments (segments.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numc.passes.kernels.builder import PTR, Code, Function, Value
+from numc.passes.kernels.guard import magnitude_range
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.layout import layout
+from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments
+from numc.passes.kernels.values.rounding import emit_parts, emit_round
+
+_NUMBERS = ("count", "size", "vectors")
+
+
+def pack_text(kernel: Kernel, side: str) -> str:
+    """The MLIR function ``@<kernel>_pack_<side>``, which packs one panel for one block of k.
+
+    Arguments: the operand; the offsets along the direction that is not vectorised, how many there are and up to how
+    many are filled with +0; the segments of the vectors; the number of vectors; the panel. Returns the smallest
+    non-zero magnitude less one and the largest one, as encodings.
+    """
+    to = layout(kernel, side)
+    vector, step = to.parts * to.width, to.step_words
+    along, across = (step, vector) if side == "rows" else (vector, step)
+    order = ("src", "offsets", "count", "size", *ARGUMENTS, "vectors", "panel")
+    f = Function(f"{kernel.name}_pack_{side}", {n: "i64" if n in _NUMBERS else PTR for n in order}, "i32, i32")
+    code = f.lanes(to.width)
+    with f.carry(0, f["vectors"], 1, _widest(code)) as vectors:
+        panel = f.at(f["panel"], f.i64("muli", vectors.index, along))
+
+        def body(read: Read) -> Sequence[Value]:
+            with f.carry(0, f["count"], 1, vectors.values) as steps:
+                raw = read(f.at(f["src"], f.fetch(f["offsets"], steps.index)))
+                place = f.at(panel, f.i64("muli", steps.index, across))
+                steps.next = _convert(kernel, side, code, raw, place, steps.values)
+            return steps.results
+
+        vectors.next = by_segments(f, to.width, vectors.index, [code.ty("i32")] * 2, body)
+        _fill(f, code, panel, across, to.parts)
+    return f.function(*_reduced(f, vectors.results))
+
+
+def pack_dense_text(kernel: Kernel) -> str:
+    """The function ``@<kernel>_pack_dense``: pack_lanes for a panel whose lanes are all there and adjacent.
+
+    It reads whole rows of memory; a stride of a page a vector would wait for the TLB. Arguments: where lane 0 is, the
+    offsets along k, how many there are and up to how many are filled with +0, the panel.
+    """
+    to = layout(kernel, "lanes")
+    order = ("src", "offsets", "count", "size", "panel")
+    f = Function(f"{kernel.name}_pack_dense", {n: "i64" if n in _NUMBERS else PTR for n in order}, "i32, i32")
+    code = f.lanes(to.width)
+    with f.carry(0, f["count"], 1, _widest(code)) as steps:
+        source = f.at(f["src"], f.fetch(f["offsets"], steps.index))
+        place = f.at(f["panel"], f.i64("muli", steps.index, to.step_words))
+        limits: Sequence[Value] = steps.values
+        for v in range(to.count):
+            raw = code.load(f.at(source, v * to.width))
+            limits = _convert(kernel, "lanes", code, raw, f.at(place, v * to.parts * to.width), limits)
+        steps.next = limits
+    _fill(f, code, f["panel"], to.step_words, to.count * to.parts)
+    return f.function(*_reduced(f, steps.results))
+
+
+def _widest(code: Code) -> list[Value]:
+    """The limits of nothing: a smallest and a largest magnitude, as encodings."""
+    return [code.int(0xFFFFFFFF), code.int(0)]
+
+
+def _fill(f: Function, code: Code, panel: Value, across: int, vectors: int) -> None:
+    """Append zeros behind the last step, `vectors` of them at each place of the arguments ``count`` to ``size``."""
+    with f.loop(f["count"], f["size"]) as u:
+        place = f.at(panel, f.i64("muli", u, across))
+        for n in range(vectors):
+            code.store(code.f32(0.0), f.at(place, n * code.width))
+
+
+def _reduced(f: Function, limits: Sequence[Value]) -> tuple[Value, Value]:
+    return f.reduce("minui", limits[0]), f.reduce("maxui", limits[1])
+
+
+def _convert(
+    kernel: Kernel, side: str, code: Code, raw: Value, place: Value, limits: Sequence[Value]
+) -> Sequence[Value]:
+    """Append the conversion of one vector, the stores of its parts and the update of the limits; returns the limits.
+
+    Groups are converted when the panel is there (convert_groups.py).
+    """
+    to = layout(kernel, side)
+    if kernel.fma.groups:
+        code.store(raw, place)
+        return limits
+    rounded = emit_round(code, raw, kernel.conversion(side))
+    if kernel.limits is not None:
+        limits = magnitude_range(code, code.cast("bitcast", rounded, "i32"), *limits)
+    for part, value in enumerate(emit_parts(code, rounded, to.parts)):
+        code.store(value, code.at(place, part * to.width))
+    return limits

@@ -1,0 +1,103 @@
+"""What the functions of one contraction share: what tells one task from another, and the context that they read.
+
+The names of all these functions begin with `SELF`, which is replaced by the name of the task function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from numc.passes.kernels.abi import STREAM, TASK_CONTEXT
+from numc.passes.kernels.builder import PTR, Code, Function, Type, Value
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.tasks.plane import Plane
+
+#: The name of the task function in its text.
+SELF = "SELF"
+
+#: The words of the context that a task reads; runtime/src/contract.cpp fills them in.
+CONTEXT = TASK_CONTEXT.names
+
+#: What appends straight-line code, given the lanes of its inputs, and returns its result.
+Emit = Callable[[Code, Sequence[Value]], Value]
+
+_SHORT = 24  # operations on a vector that may be written once for each vector of a tile
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An f32 operand of the prologue or the epilogue, or the output; `along`: it differs from lane to lane."""
+
+    along: bool
+
+
+OUTPUT = Stream(along=True)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What tells one task function from another.
+
+    packed: the side that was packed at compile time: ``rows``, ``lanes`` or nothing. unpacked_steps: the number of
+    steps of k if the lanes are read where they are (unpacked_row.py), else 0. in_registers: whole tiles stay in
+    registers from their initial values to the epilogue (register_tile.py). plane: the padded plane that lanes are read
+    from, if one is made (plane.py). prologue: the initial accumulators from the lanes of its streams; epilogue: the
+    results from the accumulators and the lanes of its streams. Streams are numbered: those of the prologue, those of
+    the epilogue, the output.
+    """
+
+    kernel: Kernel
+    packed: str
+    unpacked_steps: int
+    in_registers: bool
+    plane: Plane | None
+    prologue: Emit
+    epilogue: Emit
+    prologue_streams: tuple[Stream, ...]
+    epilogue_streams: tuple[Stream, ...]
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """All streams, the output last."""
+        return (*self.prologue_streams, *self.epilogue_streams, OUTPUT)
+
+
+def is_short(width: int, *edges: tuple[Emit, int]) -> bool:
+    """Whether prologue and epilogue, each with the number of its inputs, are so little code that it may be repeated."""
+    code = Code(width)
+    for emit, inputs in edges:
+        emit(code, [Value("%x", Type("f32", width))] * inputs)
+    return len(code.lines) <= _SHORT and not any(" = math." in line for line in code.lines)
+
+
+def context(f: Function, *names: str) -> list[Value]:
+    """Load the words of the context called `names`."""
+    return [f.fetch(f["context"], TASK_CONTEXT.word(name), TASK_CONTEXT.field(name).mlir_type) for name in names]
+
+
+def stream_base(f: Function, number: int) -> tuple[Value, Value, Value]:
+    """Where a batch of a stream begins, and the tables of its offsets along rows and lanes."""
+    first = TASK_CONTEXT.words + STREAM.words * number
+    data, batches, rows, lanes = (f.fetch(f["context"], first + n, PTR) for n in range(STREAM.words))
+    return f.at(data, f.fetch(batches, f["batch"])), rows, lanes
+
+
+def stream_places(f: Function, task: Task, lane: Value, row: Value) -> list[Value]:
+    """The addresses of `lane` of `row` in all streams, the output last."""
+    found = []
+    for number, stream in enumerate(task.streams):
+        base, rows, lanes = stream_base(f, number)
+        line = f.at(base, f.fetch(rows, row))
+        found.append(f.at(line, f.fetch(lanes, lane)) if stream.along else line)
+    return found
+
+
+def load(code: Code, stream: Stream, address: Value, mask: Value | None = None) -> Value:
+    """Append the lanes of one vector of a stream, those where the mask is true."""
+    return code.load(address, mask or "") if stream.along else code.splat(address)
+
+
+def run_from(f: Function, lane_run: Value, lane: Value) -> Value:
+    """How many lanes from `lane` on are adjacent in every stream."""
+    return f.i64("subi", lane_run, f.i64("remui", lane, lane_run))

@@ -1,0 +1,106 @@
+"""Planes with zeros around them, made in cache: what a depthwise convolution reads in place of a padded tensor.
+
+A plane is the part of the operand of the lanes that one batch of the contraction reads. Its elements are converted to
+their format as they are copied into it, and their range of magnitudes is known before the first step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.guard import magnitude_range
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.segments import lanes_below
+from numc.passes.kernels.values.rounding import emit_round
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A plane of `sizes`, zeros but for a part of `inner` elements from `low` on; `strides`: of these in the source.
+
+    lanes: how many there are along each of their dimensions, and how far apart in the plane; taps: where the steps of k
+    are, from a lane.
+    """
+
+    sizes: tuple[int, ...]
+    inner: tuple[int, ...]
+    low: tuple[int, ...]
+    strides: tuple[int, ...]
+    lanes: tuple[tuple[int, int], ...]
+    taps: tuple[int, ...]
+
+    @property
+    def words(self) -> int:
+        """Its size, in f32 numbers."""
+        return math.prod(self.sizes)
+
+    @property
+    def rows(self) -> int:
+        """Rows of lanes, through all of their dimensions but the last."""
+        return math.prod(size for size, _ in self.lanes[:-1])
+
+    @property
+    def pitches(self) -> tuple[int, ...]:
+        """Its strides, row by row."""
+        return tuple(math.prod(self.sizes[n + 1 :]) for n in range(len(self.sizes)))
+
+    def sources(self, places: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """Where the elements at `places` come from, and which of them are not padding."""
+        at = np.stack([places // p % n for p, n in zip(self.pitches, self.sizes, strict=True)], axis=-1) - self.low
+        inside = np.all((at >= 0) & (at < self.inner), axis=-1)
+        return np.where(inside, at @ np.array(self.strides), 0), inside
+
+
+def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
+    """The function `name` (source, plane), which fills the part of a plane that is not padding.
+
+    Returns the smallest non-zero magnitude less one and the largest one, as encodings.
+    """
+    width = kernel.tile.width
+    f = Function(name, {"source": PTR, "plane": PTR}, "i32, i32")
+    code = f.lanes(width)
+    length = plane.inner[-1]
+    rows = math.prod(plane.inner[:-1])
+    full = length - length % width
+    start = sum(n * pitch for n, pitch in zip(plane.low, plane.pitches, strict=True))
+    with f.carry(0, rows, 1, [code.int(0xFFFFFFFF), code.int(0)]) as row:
+        outer, starts = plane.inner[:-1], []
+        for base, strides in ((f.at(f["source"], 0), plane.strides), (f.at(f["plane"], start), plane.pitches)):
+            starts.append(f.at(base, offset_of(f, row.index, list(zip(outer, strides, strict=False)))))
+        source, target = starts
+
+        def vector(place: Value | int, limits: Sequence[Value], mask: Value | None) -> Sequence[Value]:
+            at, to = f.at(source, place), f.at(target, place)
+            value = emit_round(code, code.load(at, mask or ""), kernel.conversion("lanes"))
+            if kernel.limits is not None:
+                limits = magnitude_range(code, code.cast("bitcast", value, "i32"), limits[0], limits[1])
+            code.store(value, to, mask or "")
+            return limits
+
+        found: Sequence[Value] = row.values
+        if full:
+            with f.carry(0, full, width, found) as along:
+                along.next = vector(along.index, along.values, None)
+            found = along.results
+        if full != length:
+            found = vector(full, found, lanes_below(f, width, f.number(length - full)))
+        row.next = found
+    low, high = row.results
+    return f.function(f.reduce("minui", low), f.reduce("maxui", high))
+
+
+def offset_of(f: Function, number: Value, dims: Sequence[tuple[int, int]]) -> Value:
+    """The offset of combination `number` of indices, the last one fastest; dims: their sizes and strides."""
+    total, rest = f.number(0), number
+    for size, stride in reversed(dims):
+        total = f.i64("addi", total, f.i64("muli", f.i64("remui", rest, size), stride))
+        rest = f.i64("divui", rest, size)
+    return total

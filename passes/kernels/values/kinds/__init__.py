@@ -1,0 +1,23 @@
+"""The code of each kind of format with groups, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
+from numc.compiler.arithmetic.kinds import Bfp, Int, Mx
+from numc.passes.kernels.values.group_values import GroupCode
+from numc.passes.kernels.values.kinds import bfp, integer, mx
+
+# Each takes a conversion and its format.
+CODE: Mapping[type[GroupFormat], Callable[[GroupConversion, Any], GroupCode]] = {
+    Bfp: bfp.BfpCode,
+    Mx: mx.MxCode,
+    Int: integer.IntCode,
+}
+
+
+def code_of(to: GroupConversion) -> GroupCode:
+    """Return what appends the code of a conversion."""
+    return CODE[type(to.format)](to, to.format)

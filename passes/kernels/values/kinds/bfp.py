@@ -1,0 +1,57 @@
+"""Code for block floating point: the exponent of a group, and magnitudes with their signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numc.compiler.arithmetic.kinds.bfp import CHUNK, Bfp
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.values.group_values import (
+    GroupCode,
+    Scaling,
+    clamp,
+    emit_exponent,
+    round_to_integer,
+    scale_down,
+    scale_up,
+    scaling_by_power,
+)
+
+_LEAST = 149  # all binary32 numbers are multiples of 2^-149: smaller units are not needed
+
+
+@dataclass(frozen=True)
+class BfpCode(GroupCode):
+    """Units are the integers M of the format's values."""
+
+    fmt: Bfp
+
+    def shared(self, code: Code, largest: Value) -> Value | None:
+        """The lowest exponent of a group: the bottom of the window."""
+        return code.binary("subi", emit_exponent(code, largest), code.int(self.fmt.window))
+
+    def scaling(self, code: Code, magnitude: Value, shared: Value | None) -> Scaling:
+        """Powers of two by the exponents of groups."""
+        assert shared is not None
+        exponent = code.binary("maxsi", emit_exponent(code, magnitude), shared)
+        shift = code.binary("subi", code.int(self.fmt.magnitude_bits - 1), exponent)
+        return scaling_by_power(code, magnitude, code.binary("minsi", shift, code.int(_LEAST)))
+
+    def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
+        """M, with its sign."""
+        y = scale_down(code, x, scaling)
+        units = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
+        # Truncated magnitudes are below 2^m as they are: no exponent is below that of its group.
+        return units if self.to.rounding == "rtz" else clamp(code, units, float(self.fmt.largest))
+
+    def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
+        """The value, exact in binary32, or the chunks of its magnitude in their places, the most significant first."""
+        units = self.units(code, x, scaling, drawn)
+        chunks = []
+        for n in range(1, parts):
+            # What lies above the chunks that are left; where there is an odd number of bits, the last one has one.
+            place = 2.0 ** (self.fmt.magnitude_bits - n * CHUNK)
+            top = code.unary("math.trunc", code.binary("mulf", units, code.f32(1 / place)))
+            chunks.append(code.binary("mulf", top, code.f32(place)))
+            units = code.binary("subf", units, chunks[-1])
+        return [scale_up(code, chunk, scaling) for chunk in (*chunks, units)]

@@ -1,0 +1,246 @@
+"""emit-kernels: every planned contraction becomes a call of its kernel; the functions for that join the module.
+
+Nothing is decided here: what a region and its plan (plan_kernels.py) leave open is not there. Weights that the plan
+packs at compile time become arguments of @main of their own, and those that nothing reads any more are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from numc.compiler.support.errors import NumcError
+from numc.passes import facts, linalg
+from numc.passes.buffers.lower_numc import stream
+from numc.passes.kernels.backend.environment import DECLARATIONS
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.micro_kernel import kernel_text
+from numc.passes.kernels.packing.convert_groups import quantize_text
+from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.pack_code import pack_dense_text, pack_text
+from numc.passes.kernels.tasks.interface import Stream, Task
+from numc.passes.kernels.tasks.plane import Plane
+from numc.passes.kernels.tasks.probe import probe_text
+from numc.passes.kernels.tasks.task import task_text
+from numc.passes.plan import records
+from numc.passes.plan.contraction import Found, Operand, places_of, size_of, sizes_of
+from numc.passes.plan.descriptor import call_text
+from numc.passes.plan.functions import Functions
+from numc.passes.plan.fusion import VIEWS, Elementwise, epilogue_of, prologue_of, root
+from numc.passes.plan.padding import Padded
+from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN, REGISTERS, UNPACKED_ROW
+from numc.passes.plan.region import Region, regions_of
+from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, weights_of
+
+CONTRACTIONS = "numc.contractions"
+
+
+@dataclass(frozen=True)
+class ContractionRow:
+    """What the runtime's observers need to know about one kernel call: its number, operator, name and orientation.
+
+    passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies
+    packed in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory.
+    counts: how many additions of a multiply-add it can count. phases: whether it is computed by phases where nobody
+    watches (skip_zeros.py).
+    """
+
+    id: int
+    fma: str
+    passes: int
+    name: str
+    swap: bool
+    packed: str
+    layout: Layout | None
+    plane: Plane | None
+    counts: int = 0
+    phases: bool = False
+
+
+def emit_kernels(module: ir.Operation, isa: InstructionSet) -> None:
+    """Make every planned contraction a call of its kernel, and emit the functions for that.
+
+    Raises NumcError for a plan that no kernel can follow.
+    """
+    with module.context, ir.Location.unknown():
+        emitter = _Emitter(module)
+        for region in regions_of(module, isa):
+            emitter.emit(region)
+        emitter.finish()
+
+
+def contractions_of(module: ir.Operation) -> list[ContractionRow]:
+    """The contractions of a module whose kernels were emitted, by their numbers."""
+    where = CONTRACTIONS
+    return [records.of_data(ContractionRow, row, where) for row in facts.get(module, CONTRACTIONS, [])]
+
+
+class _Emitter:
+    """The functions and packed weights that were added to a module so far."""
+
+    def __init__(self, module: ir.Operation) -> None:
+        self.module = module
+        self._weights = weights_of(module)
+        self._packed = PackedWeights(module)
+        self._functions = Functions(module)
+        self._kernels: dict[str, Kernel] = {}
+        self._rows: list[ContractionRow] = []
+
+    def emit(self, region: Region) -> None:
+        """Replace one region by a call."""
+        if region.outside is not None:
+            _move_out(region.outside, region.op)
+        operands = _operands(region)
+        packing = self._packing(region)
+        if packing is not None:
+            n = 0 if packing.layout.side == "rows" else 1
+            operands[n] = Operand(self._packed.argument(packing), operands[n].places, operands[n].conversion)
+        task = _task(region, packing, operands)
+        layer, location = region.contraction.layer, region.op.location
+        self._define_kernel(region.kernel, location)
+        name = self._functions.define(task_text(task), layer, "task", location)
+        text = call_text(name, task, region.found, operands, packing, region.calibrated)
+        callee = self._functions.define(text, layer, "contraction", location)
+        self._call(callee, region, operands)
+        self._rows.append(_row(region, task))
+        region.op.erase()
+
+    def _packing(self, region: Region) -> Packing | None:
+        """How the operand is packed that the plan packs at compile time, if there is one."""
+        packing = region.plan.packing
+        for side, how, operand in (
+            ("rows", packing.rows, region.found.rows),
+            ("lanes", packing.lanes, region.found.lanes),
+        ):
+            if how != AT_COMPILE_TIME:
+                continue
+            weight = self._weights.get(root(operand.value))
+            found = None if weight is None else packing_of(weight, region.found, region.kernel, side)
+            if found is None:
+                reason = "no weight" if weight is None else "a weight that cannot be packed before the program runs"
+                raise NumcError(f"{region.where}{PLAN}.packing.{side} = {how!r}: the operand of the {side} is {reason}")
+            return found
+        return None
+
+    def _define_kernel(self, kernel: Kernel, location: ir.Location) -> None:
+        if kernel.name in self._kernels:
+            assert self._kernels[kernel.name] == kernel
+            return
+        self._kernels[kernel.name] = kernel
+        texts = [kernel_text(kernel), pack_text(kernel, "rows"), pack_text(kernel, "lanes"), pack_dense_text(kernel)]
+        if kernel.groups is not None:
+            texts += [quantize_text(kernel, side) for side in ("rows", "lanes")]
+        self._functions.add_shared(texts, location)
+
+    def _call(self, callee: str, region: Region, operands: list[Operand]) -> None:
+        found, place = region.found, region.op
+        drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
+        with ir.InsertionPoint(place), place.location:
+            i64 = ir.IntegerType.get_signless(64)
+            number = {"value": ir.IntegerAttr.get(i64, region.contraction.id)}
+            id_ = ir.Operation.create("arith.constant", results=[i64], attributes=number).results[0]
+            ir.Operation.create(
+                "func.call",
+                operands=[*(o.value for o in operands), id_, *drawn],
+                attributes={"callee": ir.FlatSymbolRefAttr.get(callee)},
+            )
+
+    def finish(self) -> None:
+        """Add the functions to the module, and what was learnt about its contractions."""
+        self._packed.finish()
+        _empty_unused(self.module, self._weights)
+        self._functions.finish([_EXTERNALS, DECLARATIONS, probe_text()] if self._kernels else [])
+        rows = sorted((row for row in self._rows if row.id >= 0), key=lambda row: row.id)
+        facts.put(self.module, CONTRACTIONS, records.data_of(tuple(rows)))
+
+
+def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> Task:
+    """The task function of a region; operands: rows, lanes, streams of prologue and epilogue, output."""
+    plan, lanes = region.plan, set(region.found.shape.lanes)
+    (prologue, first), (epilogue, _) = prologue_of(region.first), epilogue_of(region.last)
+    streams = tuple(Stream(bool(o.dims() & lanes)) for o in operands[2:-1])
+    depth = size_of(region.found, region.found.shape.k)
+    return Task(
+        region.kernel,
+        "" if packing is None else packing.layout.side,
+        depth if plan.way == UNPACKED_ROW and depth is not None else 0,
+        plan.way == REGISTERS,
+        None if region.padding is None else region.padding.plane,
+        prologue,
+        epilogue,
+        streams[:first],
+        streams[first:],
+    )
+
+
+def _operands(region: Region) -> list[Operand]:
+    """Rows, lanes, the streams of prologue and epilogue, and the output, by the contraction's dimensions."""
+    found, first, last, padding = region.found, region.first, region.last, region.padding
+    units = {d for d, size in sizes_of(found).items() if size == 1}
+    edges = [_of_contraction(o, e, found).without(units) for e in (first, last) if e is not None for o in e.operands]
+    before = [found.out] if first is None else []
+    out = found.out if last is None else _of_contraction(last.output, last, found)
+    return [found.rows, found.lanes if padding is None else padding.operand(found), *before, *edges, out]
+
+
+def _of_contraction(operand: tuple[ir.Value, ir.AffineMap], edge: Elementwise, found: Found) -> Operand:
+    """An operand of a prologue or epilogue by the contraction's dimensions: both index the contraction's buffer."""
+    own = edge.output[1]
+    to = {}
+    for e, (coefficients, _) in zip(own.results, found.out.places, strict=True):
+        to[ir.AffineDimExpr(e).position] = next(iter(coefficients))
+    places = []
+    for coefficients, start in places_of(operand[1]):
+        moved: dict[int, int] = {}
+        for d, factor in coefficients.items():
+            moved[to[d]] = moved.get(to[d], 0) + factor
+        places.append((moved, start))
+    return Operand(operand[0], tuple(places))
+
+
+def _row(region: Region, task: Task) -> ContractionRow:
+    kernel, about, fma = region.kernel, region.contraction, region.found.fma
+    packed = layout(kernel, task.packed) if task.packed else None
+    described = about.id, str(fma), fma.passes, about.layer, about.swap, task.packed, packed, task.plane
+    return ContractionRow(*described, kernel.counts, about.phases)
+
+
+def _move_out(padding: Padded, region: ir.Operation) -> None:
+    """Pad the lanes before a region, whose kernel reads the padded operand."""
+    for op in padding.ops[:-1]:
+        op.move_before(region)
+    padding.ops[-1].move_after(region)
+
+
+def _empty_unused(module: ir.Operation, weights: Mapping[ir.Value, int]) -> None:
+    """Make the weights empty arguments that are used in packed form only."""
+    empty = {}
+    for weight, number in weights.items():
+        _erase_dead_views(weight)
+        if linalg.uses(weight) == 0 and str(ir.MemRefType(weight.type).element_type) == "f32":
+            weight.set_type(ir.MemRefType.get([0], ir.F32Type.get()))
+            empty[number] = True
+    if empty:
+        linalg.retype(linalg.main(module))
+        facts.put_arguments(module, EMPTY, empty)
+
+
+def _erase_dead_views(value: ir.Value) -> None:
+    for use in list(value.uses):
+        user = use.owner.operation
+        if user.name in VIEWS:
+            _erase_dead_views(user.results[0])
+            if linalg.uses(user.results[0]) == 0:
+                user.erase()
+
+
+_EXTERNALS = """
+llvm.func @numc_alloc(i64) -> !llvm.ptr
+llvm.func @numc_free(!llvm.ptr)
+llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)
+llvm.func @numc_count(!llvm.ptr, !llvm.ptr, i64)
+llvm.func @numc_largest(!llvm.ptr, i64, !llvm.ptr, i32) -> i32
+"""

@@ -1,0 +1,80 @@
+"""Functions that are added to a module: equal ones once, called after the layer that they were first made for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from torch_mlir import ir
+
+from numc.passes import linalg
+from numc.passes.kernels.tasks.interface import SELF
+
+# Names of functions that later passes make begin so.
+_RESERVED = ("numc_", "loops_", "region_")
+
+
+class Functions:
+    """The functions to add: texts with their names and locations, those shared by all layers at the end."""
+
+    def __init__(self, module: ir.Operation) -> None:
+        self._module = module
+        block = module.regions[0].blocks[0]
+        names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
+        self._taken = {ir.StringAttr(name).value for name in names}
+        self._named: dict[str, str] = {}
+        self._texts: dict[str, list[tuple[str, ir.Location]]] = {}
+        self._shared: list[tuple[str, ir.Location]] = []
+
+    def define(self, text: str, layer: str, what: str, location: ir.Location) -> str:
+        """The name of the function `text`, ``<layer>_<what>`` if it is new."""
+        if text not in self._named:
+            name = self._named[text] = self._free_name(f"{_symbol(layer)}_{what}")
+            self._texts.setdefault(what, []).append((text.replace(f"@{SELF}", f"@{name}"), location))
+        return self._named[text]
+
+    def add_shared(self, texts: Iterable[str], location: ir.Location) -> None:
+        """Add functions that have their names already."""
+        self._shared += [(text, location) for text in texts]
+
+    def finish(self, first: Sequence[str]) -> None:
+        """Append all functions to the module, after the texts `first`, which belong to no layer."""
+        unknown = ir.Location.unknown()
+        texts = [(text, unknown) for text in first]
+        texts += [each for group in self._texts.values() for each in group] + self._shared
+        source = ir.Module.parse("\n".join(text for text, _ in texts), self._module.context)
+        block = self._module.regions[0].blocks[0]
+        locations = _locations(texts)
+        for op in list(source.body.operations):
+            _locate(op.operation, locations[ir.StringAttr(op.attributes["sym_name"]).value])
+            block.append(op)
+
+    def _free_name(self, name: str) -> str:
+        found, n = name, 1
+        while found in self._taken:
+            n += 1
+            found = f"{name}_{n}"
+        self._taken.add(found)
+        return found
+
+
+def _symbol(layer: str) -> str:
+    """A layer's name as a symbol: letters, digits and underscores; a file's name is none."""
+    name = re.sub(r"\W+", "_", layer, flags=re.ASCII).strip("_")
+    if not name:
+        return "layer"
+    return f"layer_{name}" if name[0].isdigit() or name.startswith(_RESERVED) else name
+
+
+def _locations(texts: Iterable[tuple[str, ir.Location]]) -> dict[str, ir.Location]:
+    """The location of every function in `texts`, by its name."""
+    return {
+        name: location
+        for text, location in texts
+        for name in re.findall(r"^(?:func|llvm)\.func (?:private )?@(\w+)", text, re.M)
+    }
+
+
+def _locate(function: ir.Operation, location: ir.Location) -> None:
+    for op in linalg.operations(function):
+        op.location = location

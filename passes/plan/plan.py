@@ -1,0 +1,161 @@
+"""The plan of one contraction: every decision about its code, as the attribute ``numc.plan`` of its region.
+
+No decision changes a result. A plan may be edited by hand; `check` refuses what no kernel can do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.passes.kernels.datapaths.table import datapath_of
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
+from numc.passes.kernels.kernel import Kernel
+
+#: The attributes of a region: what it computes, how, and the largest magnitudes of its operands where they are given.
+CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibration"
+
+#: Ways through a task: tiles from packed panels; the same, a tile staying in registers from its initial values to the
+#: epilogue; one row, its lanes read where they are.
+PANELS, REGISTERS, UNPACKED_ROW = "panels", "registers", "unpacked row"
+#: How an operand is packed: by the task that needs it, or when the program is built; lanes also not at all, or copied
+#: into a plane with padding around it.
+AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE = "at compile time", "in place", "padded plane"
+ROWS, LANES = (PANELS, AT_COMPILE_TIME), (PANELS, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE)
+#: What a task computes.
+BLOCKS, PLANES = "blocks of rows and lanes", "planes"
+
+# The bound that the guards of cheap sequences rely on (micro_kernel.py).
+_MOST_STEPS = 1 << 15
+_STEPS = 32  # a block of k has a multiple of this many
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """The micro-tile: `rows` x `vectors` accumulators of `width` lanes, updated for `k_block` steps of k at a time.
+
+    partial: numbers of rows below `rows` with a micro-kernel of their own. narrow: so have the last lanes, if they are
+    one vector or less.
+    """
+
+    rows: int
+    vectors: int
+    width: int
+    k_block: int
+    partial: tuple[int, ...]
+    narrow: bool
+
+
+@dataclass(frozen=True)
+class OperandPlan:
+    """How the operands of rows and of lanes are packed: one of `ROWS`, one of `LANES`."""
+
+    rows: str
+    lanes: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is decided about the code of one contraction.
+
+    way: through a task. prologue, epilogue: what else the region computes, before and after. guarded: cheap rounding
+    sequences under guards. pairs: 16-bit integers are multiplied and added in pairs. counts: additions of a
+    multiply-add that are counted for statistics. tasks: what one of them computes; how large it is, is decided when the
+    program runs. why: the reasons, for the reader.
+    """
+
+    tile: TilePlan
+    way: str
+    packing: OperandPlan
+    prologue: str
+    epilogue: str
+    guarded: bool
+    pairs: bool
+    counts: int
+    tasks: str
+    why: str
+
+    def kernel(self, fma: Fma, isa: InstructionSet, *, swap: bool) -> Kernel:
+        """The micro-kernels that the plan asks for, of the instructions `isa`."""
+        t = self.tile
+        tile = Tile(t.width, t.vectors, t.rows, t.k_block)
+        used = isa if self.pairs else replace(isa, dot_pairs=None)
+        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0)
+
+
+def takes_narrow(fma: Fma) -> bool:
+    """Whether the micro-kernels of an operator can have a form for one vector."""
+    return datapath_of(fma).in_place
+
+
+def check(plan: Plan, kernel: Kernel, depth: int | None, isa: InstructionSet, layer: str) -> None:
+    """Raise NumcError if no kernel of the instructions `isa` follows `plan`; depth: the steps of k, None if they are not known."""
+    for complaints in (_tile(plan.tile, kernel.fma, isa), _ways(plan, kernel, depth), _code(plan, kernel, isa)):
+        for complaint in complaints:
+            raise NumcError(f"layer '{layer}': numc.plan: {complaint}")
+
+
+def _tile(t: TilePlan, fma: Fma, isa: InstructionSet) -> list[str]:
+    found = []
+    if t.width != isa.width:
+        found.append(f"tile.width = {t.width}: the target's vectors have {isa.width} lanes")
+    if t.rows < 1 or t.vectors < 1 or t.rows * t.vectors > isa.registers:
+        registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
+        found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
+    group = None if fma.group is None else fma.group.group
+    unit = _STEPS if group is None else math.lcm(group, t.width)
+    if t.k_block < unit or t.k_block > _MOST_STEPS or t.k_block % unit:
+        of = "" if group is None else f" (whole groups of {group} in whole vectors)"
+        found.append(f"tile.k_block = {t.k_block}: want a multiple of {unit}{of} up to {_MOST_STEPS}")
+    if any(not 1 <= n < t.rows for n in t.partial) or len(set(t.partial)) != len(t.partial):
+        below = (
+            f"different numbers from 1 to {t.rows - 1}, below tile.rows" if t.rows > 1 else "none: a tile is one row"
+        )
+        found.append(f"tile.partial = {list(t.partial)}: want {below}")
+    if t.narrow and (t.vectors < 2 or not takes_narrow(fma)):
+        one = "a tile of one vector" if t.vectors < 2 else f"operator '{fma}'"
+        found.append(f"tile.narrow = true: {one} has no form for a single vector")
+    return found
+
+
+def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
+    way, rows, lanes = plan.way, plan.packing.rows, plan.packing.lanes
+    ways = (PANELS, REGISTERS, UNPACKED_ROW)
+    for name, value, allowed in (("way", way, ways), ("packing.rows", rows, ROWS), ("packing.lanes", lanes, LANES)):
+        if value not in allowed:
+            return [f"{name} = {value!r}{did_you_mean(value, allowed)}: want one of {', '.join(map(repr, allowed))}"]
+    found = []
+    if rows == lanes == AT_COMPILE_TIME:
+        found.append("packing: rows and lanes are both packed at compile time: one operand can be")
+    if way == REGISTERS and not kernel.joins:
+        found.append(
+            f"way = 'registers': wants several rows, and an operator of which one step is one FMA: not '{kernel.fma}'"
+        )
+    if (way == UNPACKED_ROW) != (lanes in (IN_PLACE, PADDED_PLANE)):
+        found.append(
+            f"way = {way!r}, packing.lanes = {lanes!r}: lanes are read unpacked by the way 'unpacked row' alone"
+        )
+    if way == UNPACKED_ROW and not kernel.reads_directly:
+        found.append(f"way = 'unpacked row': not with tile.rows = {kernel.tile.rows} and operator '{kernel.fma}'")
+    if way == UNPACKED_ROW and (depth is None or not 1 <= depth <= kernel.tile.k_block):
+        steps = "an unknown number of" if depth is None else depth
+        found.append(f"way = 'unpacked row': {steps} steps of k: want from 1 to tile.k_block = {kernel.tile.k_block}")
+    if plan.tasks != (PLANES if lanes == PADDED_PLANE else BLOCKS):
+        wanted = PLANES if lanes == PADDED_PLANE else BLOCKS
+        found.append(f"tasks = {plan.tasks!r}: with packing.lanes = {lanes!r} they are {wanted!r}")
+    return found
+
+
+def _code(plan: Plan, kernel: Kernel, isa: InstructionSet) -> list[str]:
+    found = []
+    if plan.guarded and not isa.fma:
+        found.append("guarded = true: the target has no FMA: cheap sequences need one")
+    if plan.pairs and not (isa.dot_pairs is not None and kernel.pairs):
+        found.append(f"pairs = true: the target or operator '{kernel.fma}' with this tile has no dot products of pairs")
+    additions = datapath_of(kernel.fma).additions(kernel.fma)
+    if plan.counts not in (0, additions):
+        wanted = "0" if not additions else f"0 or {additions}"
+        found.append(f"counts = {plan.counts}: operator '{kernel.fma}' can count {wanted}")
+    return found

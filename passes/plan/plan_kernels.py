@@ -1,0 +1,181 @@
+"""plan-kernels: every decision about the code of every contraction becomes an attribute.
+
+Each linalg.generic on memrefs whose body is one numc.fma moves into an ``scf.execute_region``, with what else its
+kernel computes where no value changes by it: the initial accumulators, the elementwise operation that alone reads the
+result, the padding of the lanes. The attribute ``numc.contraction`` of the region says what is computed, ``numc.plan``
+how. Its body is ordinary linalg: the IR means the same as before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from numc.compiler.support.switches import disabled
+from numc.passes import facts, linalg
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.tasks.interface import is_short
+from numc.passes.plan import records
+from numc.passes.plan.contraction import Found, described, find
+from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, root, text_of
+from numc.passes.plan.padding import Padded, unpadded
+from numc.passes.plan.plan import (
+    AT_COMPILE_TIME,
+    BLOCKS,
+    CALIBRATION,
+    CONTRACTION,
+    IN_PLACE,
+    PADDED_PLANE,
+    PANELS,
+    PLAN,
+    PLANES,
+    REGISTERS,
+    UNPACKED_ROW,
+    OperandPlan,
+    Plan,
+    TilePlan,
+)
+from numc.passes.plan.tiling import few_steps, is_narrow, partial_rows, tile_for
+from numc.passes.plan.weights import packing_of, weights_of
+from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
+
+
+def plan_kernels(
+    module: ir.Operation,
+    isa: InstructionSet,
+    fast: bool,
+    statistics: bool,
+) -> None:
+    """Decide everything about the code of every contraction, and write it into the IR.
+
+    isa: the instructions of the target. fast: cheap rounding sequences may be used. statistics: kernels count their
+    additions. The module's `numc.calibration` lists contractions by their numbers with the largest magnitudes of rows and
+    lanes, where these are not found anew in every execution.
+    """
+    with module.context, ir.Location.unknown():
+        fast = fast and isa.fma and not disabled("fast")
+        planner = _Planner(module, isa, fast, statistics)
+        found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
+        # Paddings first: they change what the operations before them write.
+        for prepared in [planner.prepared(each) for each in found]:
+            planner.plan(prepared)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A contraction, its micro-kernels, why they have this tile; how lanes are padded if the kernel can do it."""
+
+    found: Found
+    kernel: Kernel
+    why: str
+    padding: Padded | None
+
+
+class _Planner:
+    """What holds for all contractions of a module, and how many there were."""
+
+    def __init__(
+        self,
+        module: ir.Operation,
+        isa: InstructionSet,
+        fast: bool,
+        statistics: bool,
+    ) -> None:
+        self._isa, self._fast, self._statistics = isa, fast, statistics
+        self._calibration = {number: largest for number, *largest in facts.get(module, CALIBRATION, [])}
+        self._weights = {} if disabled("pack-weights") else weights_of(module)
+        self._count = 0
+
+    def prepared(self, found: Found) -> _Prepared:
+        """Choose the tile of a contraction, and find out how its lanes are padded."""
+        tile, why = tile_for(self._isa.tile, found)
+        partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
+        kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
+        in_place = few_steps(kernel, found) and not disabled("stage-padding")
+        return _Prepared(found, kernel, why, unpadded(found) if in_place else None)
+
+    def plan(self, prepared: _Prepared) -> None:
+        """Decide the rest, and move the contraction with what its kernel computes into a region."""
+        found, padding = prepared.found, prepared.padding
+        generic, buffer = found.generic, found.out.value
+        first = None if disabled("fuse-first") else producer(generic, buffer)
+        others = () if padding is None else (padding.source,)
+        last = None if disabled("fuse-last") else consumer(generic, buffer, first, others)
+        plan = self._decided(prepared, first, last)
+        number = -1 if PHASE in generic.attributes else self._count
+        self._count += number >= 0
+        layer, role = _layer(generic), str(facts.get(generic, "numc.role", ""))
+        contraction = described(found, number, layer, role, phases=BY_PHASES in generic.attributes)
+        region = _region(found, first, last, padding)
+        records.put(region, CONTRACTION, contraction)
+        records.put(region, PLAN, plan)
+        if number in self._calibration:
+            facts.put(region, CALIBRATION, self._calibration[number])
+
+    def _decided(self, prepared: _Prepared, first: Elementwise | None, last: Elementwise | None) -> Plan:
+        found, kernel, why = prepared.found, prepared.kernel, [prepared.why]
+        packed, steps = self._packed_side(found, kernel), few_steps(kernel, found)
+        way, lanes = PANELS, PANELS
+        if packed != "lanes" and steps:
+            way, lanes = UNPACKED_ROW, IN_PLACE if prepared.padding is None else PADDED_PLANE
+            why.append(f"one row and few steps of k ({steps}): packing lanes is as much work as their products")
+        elif kernel.joins and is_short(kernel.tile.width, prologue_of(first), epilogue_of(last)):
+            way = REGISTERS
+            why.append("a step is one FMA: tiles stay in registers")
+        if packed:
+            why.append(f"{packed} are a weight")
+        if packed == "lanes":
+            lanes = AT_COMPILE_TIME
+        t = kernel.tile
+        return Plan(
+            TilePlan(t.rows, t.vectors, t.width, t.k_block, kernel.partial, kernel.narrow),
+            way,
+            OperandPlan(AT_COMPILE_TIME if packed == "rows" else PANELS, lanes),
+            text_of(first),
+            text_of(last),
+            kernel.fast,
+            kernel.pairs,
+            kernel.counts,
+            PLANES if lanes == PADDED_PLANE else BLOCKS,
+            "; ".join(why),
+        )
+
+    def _packed_side(self, found: Found, kernel: Kernel) -> str:
+        """The operand that is packed when the program is built: ``rows`` or ``lanes`` that are a weight, or nothing."""
+        for side, operand in (("rows", found.rows), ("lanes", found.lanes)):
+            weight = self._weights.get(root(operand.value))
+            if weight is not None and packing_of(weight, found, kernel, side) is not None:
+                return side
+        return ""
+
+
+def _layer(generic: ir.Operation) -> str:
+    """The source name of an operation: the first that is quoted in its location."""
+    text = str(generic.location)
+    quoted = text.split('"')
+    return quoted[1] if len(quoted) > 1 else text
+
+
+def _region(found: Found, first: Elementwise | None, last: Elementwise | None, padding: Padded | None) -> ir.Operation:
+    """Move a contraction into a region, with what its kernel computes besides and the buffers of these alone."""
+    generic = found.generic
+    place = generic if last is None else last.op
+    with ir.InsertionPoint(place), generic.location:
+        unit = {"no_inline": ir.UnitAttr.get()}
+        region = ir.Operation.create("scf.execute_region", attributes=unit, regions=1)
+        with ir.InsertionPoint(region.regions[0].blocks.append()):
+            end = ir.Operation.create("scf.yield")
+    inside = [*(() if padding is None else padding.ops[:-1])]
+    inside += [e.op for e in (first,) if e is not None] + [generic] + [e.op for e in (last,) if e is not None]
+    frees = [*(() if padding is None else padding.ops[-1:])]
+    buffer = found.out.value
+    if last is not None and last.output[0] != buffer:
+        users = [use.owner.operation for use in buffer.uses]
+        others = [op for op in users if op not in inside]
+        if all(op.name == "memref.dealloc" for op in others):
+            inside, frees = [buffer.owner.operation, *inside], [*frees, *others]
+    for op in (*inside, *frees):
+        op.move_before(end)
+    return region

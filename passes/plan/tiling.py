@@ -1,0 +1,54 @@
+"""The micro-tile for one contraction: the target's, or another one where the sizes that are known suggest it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from numc.passes.kernels.datapaths.groups import block_of_k
+from numc.passes.kernels.isa.instruction_set import Tile
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.plan.contraction import Found, size_of
+from numc.passes.plan.plan import takes_narrow
+
+# Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
+_FEW = 64
+
+
+def tile_for(tile: Tile, found: Found) -> tuple[Tile, str]:
+    """The micro-tile for the sizes that are known, and why.
+
+    Few rows leave registers for more vectors, few lanes for more rows.
+    """
+    tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
+    accumulators = tile.rows * tile.vectors
+    rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
+    if lanes is not None and lanes <= tile.width:
+        why = f"lanes fit into one vector ({lanes}): more rows"
+        return replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators))), why
+    if rows is not None and rows < tile.rows:
+        vectors = accumulators // max(1, rows)
+        if lanes is not None:  # as few panels as that allows, all of them of one size
+            needed = -(-lanes // tile.width)
+            vectors = -(-needed // -(-needed // vectors)) if needed else 1
+        return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
+    return tile, "the target's tile"
+
+
+def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:
+    """Numbers of rows below a whole tile that get a micro-kernel of their own."""
+    rows = size_of(found, found.shape.rows)
+    if rows is None:
+        return tuple(n for n in (1, 2, 4) if n < tile.rows)
+    return (rows % tile.rows,) if rows % tile.rows else ()
+
+
+def is_narrow(tile: Tile, found: Found) -> bool:
+    """Whether the last lanes are a vector or less of several: for a whole tile of them, half of the work is wasted."""
+    lanes = size_of(found, found.shape.lanes)
+    return takes_narrow(found.fma) and tile.vectors > 1 and lanes is not None and 0 < lanes % tile.lanes <= tile.width
+
+
+def few_steps(kernel: Kernel, found: Found) -> int:
+    """How many steps of k there are if lanes can be read where they are, else 0."""
+    depth = size_of(found, found.shape.k)
+    return depth if kernel.reads_directly and depth is not None and depth <= _FEW else 0

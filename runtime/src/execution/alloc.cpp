@@ -1,0 +1,313 @@
+// The allocator of generated code. A network allocates the same sizes in every run, so freed blocks are kept, and runs
+// after the first one take no page faults. Small blocks are kept by each thread and need no lock. Large blocks are
+// shared by all threads, because a result is often freed on another thread than the one that allocated it. How many
+// bytes of them are kept is bounded: before more memory is taken from the system, the blocks kept longest are given
+// back, until the kept and the used bytes together exceed the most that was ever in use by no more than an eighth.
+#include "execution/alloc.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+
+#include "numc.h"
+#include "execution/run.hpp"
+
+namespace numc {
+
+struct Block {
+  uint32_t magic;
+  uint32_t bin;
+  uint64_t capacity;  // bytes of the buffer behind the header
+  Run *run;           // the run that owns the block while it is in use; large blocks only
+  Block *previous, *next;  // of the run's blocks while in use, of the blocks in the bin while kept
+  Block *older, *newer;    // of the large blocks that are kept, by age
+};
+
+namespace {
+
+constexpr uint32_t kLive = 0x4e554d43, kFreed = 0x64656164;
+constexpr size_t kHeader = 64, kHugePage = size_t{2} << 20;
+constexpr uint32_t kSmallBins = 65, kBins = 400;  // bin 64 holds 64 KiB
+constexpr uint64_t kKeepSmall = uint64_t{4} << 20, kKeepLarge = uint64_t{1} << 30, kKeepAlways = uint64_t{64} << 20;
+constexpr uint32_t kLooseBins = 8;  // a kept block is used again for a buffer down to half its size
+static_assert(sizeof(Block) <= kHeader, "the header precedes a 64-byte aligned buffer");
+
+// The bin and the capacity for a size. Capacities are the multiples of 64 up to 1024, then eight sizes for each power
+// of two.
+uint32_t bin_of(size_t size, uint64_t *capacity) {
+  const uint64_t units = size == 0 ? 1 : (uint64_t{size} + 63) / 64;
+  if (units <= 16) {
+    *capacity = units * 64;
+    return static_cast<uint32_t>(units);
+  }
+  const unsigned exponent = 63u - static_cast<unsigned>(__builtin_clzll(units - 1));
+  const unsigned shift = exponent - 3;
+  const uint64_t steps = ((units - 1) >> shift) + 1;
+  *capacity = (steps << shift) * 64;
+  return 16 + (exponent - 4) * 8 + static_cast<uint32_t>(steps - 8);
+}
+
+void *data_of(Block *block) { return reinterpret_cast<char *>(block) + kHeader; }
+Block *block_of(void *pointer) { return reinterpret_cast<Block *>(static_cast<char *>(pointer) - kHeader); }
+
+Block *from_system(uint64_t capacity, uint32_t bin) {
+  void *memory = nullptr;
+  const bool huge = capacity >= 2 * kHugePage;
+  if (posix_memalign(&memory, huge ? kHugePage : 64, kHeader + capacity) != 0) return nullptr;
+  if (huge) madvise(memory, kHeader + capacity, MADV_HUGEPAGE);
+  return new (memory) Block{kLive, bin, capacity, nullptr, nullptr, nullptr, nullptr, nullptr};
+}
+
+struct SmallCache {
+  Block *bins[kSmallBins] = {};
+  uint64_t bytes = 0;
+  bool closed = false;  // the thread is ending: nothing is kept any more
+
+  void clear() {
+    for (auto *&bin : bins)
+      while (bin != nullptr) {
+        Block *next = bin->next;
+        std::free(bin);
+        bin = next;
+      }
+    bytes = 0;
+  }
+  ~SmallCache() {
+    clear();
+    closed = true;
+  }
+};
+
+thread_local SmallCache small_cache;
+
+struct LargeCache {
+  std::mutex mutex;
+  Block *bins[kBins] = {};
+  Block *oldest = nullptr, *newest = nullptr;
+  uint64_t bytes = 0, used = 0, most = 0;  // kept, in use, and the most that was ever in use
+
+  // The caller of every function below holds the mutex.
+  void unlink(Block *block) {
+    if (block->previous != nullptr) block->previous->next = block->next;
+    if (block->next != nullptr) block->next->previous = block->previous;
+    if (bins[block->bin] == block) bins[block->bin] = block->next;
+    if (block->older != nullptr) block->older->newer = block->newer;
+    if (block->newer != nullptr) block->newer->older = block->older;
+    if (oldest == block) oldest = block->newer;
+    if (newest == block) newest = block->older;
+    block->previous = block->next = block->older = block->newer = nullptr;
+    bytes -= block->capacity;
+  }
+
+  void keep(Block *block) {
+    block->previous = nullptr;
+    block->next = bins[block->bin];
+    if (block->next != nullptr) block->next->previous = block;
+    bins[block->bin] = block;
+    block->newer = nullptr;
+    block->older = newest;
+    (newest != nullptr ? newest->newer : oldest) = block;
+    newest = block;
+    bytes += block->capacity;
+  }
+
+  Block *take(uint32_t bin) {
+    for (uint32_t at = bin; at < kBins && at <= bin + kLooseBins; ++at)
+      if (Block *block = bins[at]) {
+        unlink(block);
+        return block;
+      }
+    return nullptr;
+  }
+
+  void use(uint64_t capacity) {
+    used += capacity;
+    if (used > most) most = used;
+  }
+
+  // How many bytes may be kept while `capacity` more are taken from the system.
+  uint64_t room(uint64_t capacity) const {
+    const uint64_t needed = used + capacity, peak = needed > most ? needed : most;
+    const uint64_t left = peak + peak / 8 - needed;
+    return left > kKeepAlways ? left : kKeepAlways;
+  }
+
+  // Removes the oldest blocks until at most `limit` bytes are kept. Returns them linked by `next`: the caller gives
+  // them back to the system without holding the mutex.
+  Block *evict(uint64_t limit) {
+    Block *list = nullptr;
+    while (bytes > limit && oldest != nullptr) {
+      Block *block = oldest;
+      unlink(block);
+      block->next = list;
+      list = block;
+    }
+    return list;
+  }
+};
+
+LargeCache &large_cache() {
+  static LargeCache *const cache = [] {
+    static LargeCache *const made = new LargeCache;
+    pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); }, [] { made->mutex.unlock(); });
+    return made;
+  }();
+  return *cache;
+}
+
+void give_back(Block *list) {
+  while (list != nullptr) {
+    Block *next = list->next;
+    std::free(list);
+    list = next;
+  }
+}
+
+// The caller holds the mutex.
+void own(Run *run, Block *block) {
+  block->run = run;
+  block->previous = nullptr;
+  block->next = run != nullptr ? run->blocks : nullptr;
+  if (block->next != nullptr) block->next->previous = block;
+  if (run != nullptr) run->blocks = block;
+}
+
+// The caller holds the mutex.
+void disown(Block *block) {
+  if (block->run == nullptr) return;
+  if (block->previous != nullptr) block->previous->next = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  if (block->run->blocks == block) block->run->blocks = block->next;
+  block->run = nullptr;
+  block->previous = block->next = nullptr;
+}
+
+[[noreturn]] void bad_free() {
+  if (current_escape != nullptr) numc_fail(NUMC_BAD_FREE);
+  std::fputs("numc: numc_free of a pointer that numc_alloc did not give, or for the second time\n", stderr);
+  std::abort();
+}
+
+}  // namespace
+
+bool release_from_run(Run &run, void *allocated) {
+  auto &cache = large_cache();
+  std::lock_guard<std::mutex> lock(cache.mutex);
+  for (Block *block = run.blocks; block != nullptr; block = block->next)
+    if (data_of(block) == allocated) {
+      disown(block);
+      return true;
+    }
+  return false;
+}
+
+void release_all(Run &run) {
+  std::lock_guard<std::mutex> lock(large_cache().mutex);
+  while (run.blocks != nullptr) disown(run.blocks);
+}
+
+void free_run(Run &run) {
+  auto &cache = large_cache();
+  Block *evicted = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(cache.mutex);
+    while (run.blocks != nullptr) {
+      Block *block = run.blocks;
+      disown(block);
+      block->magic = kFreed;
+      cache.used -= block->capacity;
+      cache.keep(block);
+    }
+    evicted = cache.evict(kKeepLarge);
+  }
+  give_back(evicted);
+}
+
+}  // namespace numc
+
+using namespace numc;
+
+extern "C" {
+
+void *numc_alloc(size_t size) {
+  if (size > size_t{1} << 46) return nullptr;  // more than an x86-64 process can address
+  uint64_t capacity;
+  const uint32_t bin = bin_of(size, &capacity);
+  if (bin < kSmallBins) {
+    Block *block = small_cache.bins[bin];
+    if (block != nullptr) {
+      small_cache.bins[bin] = block->next;
+      small_cache.bytes -= block->capacity;
+      block->magic = kLive;
+      block->next = nullptr;
+    } else if ((block = from_system(capacity, bin)) == nullptr) {
+      return nullptr;
+    }
+    return data_of(block);
+  }
+  auto &cache = large_cache();
+  Block *evicted = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(cache.mutex);
+    if (Block *block = cache.take(bin)) {
+      block->magic = kLive;
+      cache.use(block->capacity);
+      own(current_run, block);
+      return data_of(block);
+    }
+    evicted = cache.evict(cache.room(capacity));
+  }
+  give_back(evicted);
+  Block *block = from_system(capacity, bin);
+  if (block == nullptr) {
+    numc_trim();
+    if ((block = from_system(capacity, bin)) == nullptr) return nullptr;
+  }
+  std::lock_guard<std::mutex> lock(cache.mutex);
+  cache.use(capacity);
+  own(current_run, block);
+  return data_of(block);
+}
+
+void numc_free(void *pointer) {
+  if (pointer == nullptr) return;
+  Block *block = block_of(pointer);
+  if (block->magic != kLive) bad_free();
+  block->magic = kFreed;
+  if (block->bin < kSmallBins) {
+    if (small_cache.closed || small_cache.bytes + block->capacity > kKeepSmall) {
+      std::free(block);
+      return;
+    }
+    block->next = small_cache.bins[block->bin];
+    small_cache.bins[block->bin] = block;
+    small_cache.bytes += block->capacity;
+    return;
+  }
+  auto &cache = large_cache();
+  Block *evicted = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(cache.mutex);
+    disown(block);
+    cache.used -= block->capacity;
+    cache.keep(block);
+    evicted = cache.evict(kKeepLarge);
+  }
+  give_back(evicted);
+}
+
+void numc_trim(void) {
+  small_cache.clear();
+  auto &cache = large_cache();
+  Block *evicted = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(cache.mutex);
+    evicted = cache.evict(0);
+  }
+  give_back(evicted);
+}
+}

@@ -1,0 +1,95 @@
+#include "execution/run.hpp"
+
+#include <immintrin.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "error.hpp"
+
+namespace numc {
+
+thread_local Run *current_run = nullptr;
+thread_local Escape *current_escape = nullptr;
+thread_local int parallel_depth = 0;
+
+int32_t call_protected(void (*function)(void **), void **args, Run &run) {
+  // An observer may start a run inside of another one: the state of the outer run is restored at the end.
+  Run *const outer_run = current_run;
+  const int outer_depth = parallel_depth;
+  const uint32_t mxcsr = _mm_getcsr();
+  Escape escape;
+  escape.outer = current_escape;
+  current_escape = &escape;
+  current_run = &run;
+  parallel_depth = 0;
+  if (setjmp(escape.buffer) == 0) {
+    _mm_setcsr(kDefaultMxcsr);
+    function(args);
+  }
+  _mm_setcsr(mxcsr);
+  current_escape = escape.outer;
+  current_run = outer_run;
+  parallel_depth = outer_depth;
+  return escape.code;
+}
+
+int affinity_count() {
+  for (int cpus = 1024; cpus <= 1 << 16; cpus *= 4) {
+    cpu_set_t *set = CPU_ALLOC(static_cast<size_t>(cpus));
+    if (set == nullptr) break;
+    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(cpus));
+    const int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (count > 0) return count;
+  }
+  return 1;
+}
+
+int resolve_threads(int32_t threads) {
+  if (threads > NUMC_MAX_THREADS)
+    throw Error("threads: got " + std::to_string(threads) + ", at most " + std::to_string(NUMC_MAX_THREADS) +
+                " are allowed");
+  if (threads > 0) return threads;
+  const char *text = std::getenv("NUMC_NUM_THREADS");
+  if (text == nullptr || *text == '\0') {
+    const int count = affinity_count();
+    return count < NUMC_MAX_THREADS ? count : NUMC_MAX_THREADS;
+  }
+  char *end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (*end != '\0' || value < 1 || value > NUMC_MAX_THREADS)
+    throw Error("NUMC_NUM_THREADS: got '" + std::string(text) + "', want a whole number from 1 to " +
+                std::to_string(NUMC_MAX_THREADS));
+  return static_cast<int>(value);
+}
+
+}  // namespace numc
+
+extern "C" {
+
+void numc_fail(int32_t code) {
+  numc::Escape *const escape = numc::current_escape;
+  if (escape == nullptr) {  // somebody called generated code without numc_run or numc_object_call
+    std::fprintf(stderr, "numc: the program stopped with code %d outside of a run\n", code);
+    std::abort();
+  }
+  escape->code = code == 0 ? -1 : code;
+  std::longjmp(escape->buffer, 1);
+}
+
+int32_t numc_default_threads(void) {
+  try {
+    return numc::resolve_threads(0);
+  } catch (const numc::Error &) {
+    return 1;
+  }
+}
+}
+
+extern "C" int32_t numc_watched(void) {
+  return numc::current_run != nullptr && numc::current_run->observer != nullptr ? 1 : 0;
+}

@@ -1,0 +1,49 @@
+// The state of one run of generated code, and how the run ends when generated code calls numc_fail.
+#pragma once
+
+#include <csetjmp>
+#include <cstdint>
+#include <unordered_map>
+
+#include "numc.h"
+
+namespace numc {
+
+struct Block;
+
+struct Run {
+  int threads = 1;
+  numc_observer observer = nullptr;
+  void *observer_user = nullptr;
+  Block *blocks = nullptr;  // the large blocks that it owns (alloc.hpp)
+  uint64_t seed = 0, step = 0;                        // they determine its random bits
+  std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
+};
+
+// Where numc_fail jumps to on this thread. It lies on the stack of the function that catches the failure; `outer` is
+// the one of the next function that does.
+struct Escape {
+  std::jmp_buf buffer;
+  int32_t code = 0;
+  Escape *outer = nullptr;
+};
+
+extern thread_local Run *current_run;
+extern thread_local Escape *current_escape;
+extern thread_local int parallel_depth;
+
+// Calls function(args) as part of `run`, in the default floating-point environment: rounding to nearest even,
+// subnormals kept, exceptions masked. The environment of the caller is restored. Returns 0, or the code given to
+// numc_fail.
+int32_t call_protected(void (*function)(void **), void **args, Run &run);
+
+// The number of threads of a run: `threads` if it is positive, else NUMC_NUM_THREADS if that is set, else the
+// processors that this process may use. Throws Error if it is too large or NUMC_NUM_THREADS is no number.
+int resolve_threads(int32_t threads);
+
+// How many threads numc_parallel would use for many tasks if it were called now on this thread.
+int64_t parallel_threads();
+
+constexpr uint32_t kDefaultMxcsr = 0x1f80;
+
+}  // namespace numc

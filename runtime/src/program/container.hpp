@@ -1,0 +1,61 @@
+// The program file: a table of named sections. The same layout is written by runtime/container.py.
+//
+//   header (64 bytes): magic "NUMC\r\n\x1a\n", u32 version, u32 section count, u64 file size,
+//                      u32 crc32 of header (this field 0) and table, zeros
+//   table (48 bytes each): name[24], u64 offset, u64 size, u32 crc32, u32 1 if the crc32 is checked (weights: 0)
+//   sections: abi (what this file describes), code (ELF object), weights (page-aligned, each weight 64-byte aligned),
+//             manifest (JSON) and ir (zlib), which only Python reads
+//
+// abi: u32 1, u64 CPU features, str entry, str target, u32 arguments, u32 results, then
+//   argument: u8 kind (0 input, 1 weight, 2 weight in the bytes of its format), u8 dtype, u8 rank, u8 0, i64 dims[rank],
+//             u64 offset, u64 bytes, str name, and for kind 2 how it is stored (storage.hpp)
+//   result: u8 0, u8 dtype, u8 rank, u8 0, i64 dims[rank], str name
+//   and, if a result may take the memory of an input: u32 pairs, then u32 result, u32 input each
+// where str is u32 length and UTF-8 bytes. All numbers are little endian and unaligned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/storage.hpp"
+
+namespace numc {
+
+struct Value {
+  bool weight = false;
+  int32_t dtype = 0;
+  std::vector<int64_t> dims;  // -1: the caller chooses the size
+  std::string name;
+  uint64_t offset = 0, bytes = 0;  // of a weight: where it lies in the weights section
+  std::optional<Storage> storage;  // of a weight in the bytes of its number format
+};
+
+struct Abi {
+  uint64_t features = 0;
+  std::string entry, target;
+  std::vector<Value> arguments, results;
+  std::vector<int64_t> updated;  // of each result: the number of the input that it may overwrite, or -1
+};
+
+struct Span {
+  const uint8_t *data = nullptr;
+  size_t size = 0;
+};
+
+struct Container {
+  Span abi, code, weights;
+};
+
+// All of these throw Error if the bytes are damaged or incomplete. The spans point into `bytes`.
+Container read_container(Span bytes);
+Abi read_abi(Span bytes);
+Storage read_storage(Span bytes);
+
+size_t item_size(int32_t dtype);
+const char *dtype_name(int32_t dtype);
+uint32_t crc32(uint32_t seed, const uint8_t *bytes, size_t size);
+
+}  // namespace numc

@@ -1,0 +1,172 @@
+// Loads programs from files, from memory or from their parts.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "error.hpp"
+#include "program/capi.hpp"
+#include "program/program.hpp"
+
+namespace numc {
+
+Mapping::Mapping(const char *path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Error(std::strerror(errno));
+  struct stat info {};
+  const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  if (regular && info.st_size > 0) {
+    size_ = static_cast<size_t>(info.st_size);
+    data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  }
+  close(fd);
+  if (!regular) throw Error("not a file");
+  if (data_ == MAP_FAILED) throw Error(std::strerror(errno));
+}
+
+Mapping::~Mapping() {
+  if (data_ != MAP_FAILED && data_ != nullptr) munmap(data_, size_);
+}
+
+void append_descriptor(std::vector<int64_t> &words, const void *data, const int64_t *dims, size_t rank) {
+  words.push_back(reinterpret_cast<int64_t>(data));
+  words.push_back(reinterpret_cast<int64_t>(data));
+  words.push_back(0);
+  words.insert(words.end(), dims, dims + rank);
+  const size_t strides = words.size();
+  words.resize(strides + rank);
+  int64_t stride = 1;
+  for (size_t d = rank; d-- > 0;) {
+    words[strides + d] = stride;
+    // Strides do not matter in a tensor without elements; taking a size of 0 as 1 keeps them from overflowing.
+    stride *= dims[d] > 0 ? dims[d] : 1;
+  }
+}
+
+namespace {
+
+// Throws Error if the processor lacks a feature that the code uses.
+void check_features(const Abi &abi) {
+  std::string missing;
+  for (int bit = 0; bit < 64; ++bit) {
+    if (((abi.features >> bit) & 1) == 0) continue;
+    const char *name = numc_feature_name(bit);
+    const bool amx = name != nullptr && std::strncmp(name, "amx", 3) == 0;
+    if (((numc_cpu_features() >> bit) & 1) != 0 && (!amx || numc_request_amx())) continue;
+    missing += (missing.empty() ? "" : ", ") +
+               (name != nullptr ? std::string(name) : "feature " + std::to_string(bit) + " (unknown to this runtime)");
+  }
+  if (!missing.empty())
+    throw Error("compiled for target '" + abi.target + "', this CPU lacks " + missing + ": recompile with --target");
+}
+
+}  // namespace
+}  // namespace numc
+
+using namespace numc;
+
+void numc_program::set_up(Span abi_bytes, Span code) {
+  abi = read_abi(abi_bytes);
+  check_features(abi);
+  object = std::make_unique<Object>(code.data, code.size);
+  void *const address = object->symbol(abi.entry);
+  if (address == nullptr) throw Error("damaged program file (no function " + abi.entry + " in its code)");
+  if (!object->is_code(address)) throw Error("damaged program file (" + abi.entry + " is not a function)");
+  entry = reinterpret_cast<void (*)(void **)>(address);
+  for (const auto &argument : abi.arguments)
+    if (!argument.weight) inputs.push_back(&argument);
+  for (const auto &result : abi.results) result_words += descriptor_words(result.dims.size());
+}
+
+void numc_program::add_weight(const Value &value, const void *data) {
+  if (value.storage) {
+    void *const memory = numc_alloc(value.storage->words * 4);
+    if (memory == nullptr) throw std::bad_alloc();
+    expanded.emplace_back(memory);
+    expand(*value.storage, static_cast<const uint8_t *>(data), static_cast<float *>(memory));
+    data = memory;
+  }
+  std::vector<int64_t> words;
+  append_descriptor(words, data, value.dims.data(), value.dims.size());
+  weights.push_back(std::move(words));
+}
+
+void numc_program::set_up(Span bytes) {
+  const Container container = read_container(bytes);
+  set_up(container.abi, container.code);
+  Span data = container.weights;
+  if (reinterpret_cast<uintptr_t>(data.data) % 64 != 0 && data.size > 0) {
+    // Generated code uses aligned loads. The weights of a file are aligned to pages; those in memory may not be.
+    void *copy = numc_alloc(data.size);
+    if (copy == nullptr) throw std::bad_alloc();
+    aligned_weights.reset(copy);
+    std::memcpy(copy, data.data, data.size);
+    data.data = static_cast<const uint8_t *>(copy);
+  }
+  for (const auto &value : abi.arguments) {
+    if (!value.weight) continue;
+    if (value.offset % 64 != 0 || value.offset > data.size || value.bytes > data.size - value.offset)
+      throw Error("damaged program file (weight '" + value.name + "' is not in it)");
+    add_weight(value, data.data + value.offset);
+  }
+}
+
+extern "C" {
+
+numc_program *numc_program_load(const char *path, char **error) {
+  return guarded<numc_program *>(error, nullptr, [&] {
+    requested_tools();  // an error of the environment is none of the file
+    try {
+      auto program = std::make_unique<numc_program>();
+      program->mapping = std::make_unique<Mapping>(path);
+      program->set_up(program->mapping->span());
+      return program.release();
+    } catch (const Error &e) {
+      throw Error("'" + std::string(path) + "': " + e.what());
+    }
+  });
+}
+
+numc_program *numc_program_load_memory(const void *bytes, size_t size, char **error) {
+  return guarded<numc_program *>(error, nullptr, [&] {
+    auto program = std::make_unique<numc_program>();
+    program->set_up({static_cast<const uint8_t *>(bytes), size});
+    return program.release();
+  });
+}
+
+numc_program *numc_program_from_parts(const void *abi, size_t abi_size, const void *code, size_t code_size,
+                                      const void *const *weights, size_t weight_count, char **error) {
+  return guarded<numc_program *>(error, nullptr, [&] {
+    auto program = std::make_unique<numc_program>();
+    program->set_up({static_cast<const uint8_t *>(abi), abi_size}, {static_cast<const uint8_t *>(code), code_size});
+    size_t used = 0;
+    for (const auto &value : program->abi.arguments)
+      if (value.weight && used++ < weight_count) program->add_weight(value, weights[used - 1]);
+    if (used != weight_count)
+      throw Error("got " + std::to_string(weight_count) + " weights, want " + std::to_string(used));
+    return program.release();
+  });
+}
+
+int32_t numc_expand(const void *storage, size_t storage_size, const void *stored, size_t stored_size, float *out,
+                    size_t count, char **error) {
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    const Storage s = read_storage({static_cast<const uint8_t *>(storage), storage_size});
+    if (s.stored_bytes != stored_size || s.words != count)
+      throw Error("a packed weight has " + std::to_string(stored_size) + " bytes and " + std::to_string(count) +
+                  " values, want " + std::to_string(s.stored_bytes) + " and " + std::to_string(s.words));
+    expand(s, static_cast<const uint8_t *>(stored), out);
+    return NUMC_OK;
+  });
+}
+
+void numc_program_free(numc_program *program) { delete program; }
+}

@@ -1,0 +1,70 @@
+// A loaded program: what load.cpp sets up, describe.cpp describes and run_program.cpp runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "loader/elf.hpp"
+#include "numc.h"
+#include "program/container.hpp"
+
+namespace numc {
+
+// A file that is mapped into memory for reading.
+class Mapping {
+ public:
+  // Throws Error if there is no such file or it cannot be mapped.
+  explicit Mapping(const char *path);
+  ~Mapping();
+  Mapping(const Mapping &) = delete;
+  Mapping &operator=(const Mapping &) = delete;
+  Span span() const { return {static_cast<const uint8_t *>(data_), size_}; }
+
+ private:
+  void *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+struct AllocFree {
+  void operator()(void *memory) const { numc_free(memory); }
+};
+
+// Appends the descriptor of a dense row-major tensor, as MLIR passes memrefs: {allocated, aligned, offset, sizes[rank],
+// strides[rank]}.
+void append_descriptor(std::vector<int64_t> &words, const void *data, const int64_t *dims, size_t rank);
+
+// The length of such a descriptor.
+inline size_t descriptor_words(size_t rank) { return 3 + 2 * rank; }
+
+}  // namespace numc
+
+struct numc_program {
+  using AllocFree = numc::AllocFree;
+
+  std::unique_ptr<numc::Mapping> mapping;
+  std::unique_ptr<void, AllocFree> aligned_weights;
+  std::vector<std::unique_ptr<void, AllocFree>> expanded;  // those that the file holds packed
+  numc::Abi abi;
+  std::unique_ptr<numc::Object> object;
+  void (*entry)(void **) = nullptr;
+  std::vector<const numc::Value *> inputs;
+  std::vector<std::vector<int64_t>> weights;  // their descriptors, in the order of the arguments
+  size_t result_words = 0;
+  std::mutex mutex;  // guards the observer
+  numc_observer observer = nullptr;
+  void *observer_user = nullptr;
+  std::atomic<uint64_t> executions{0};  // runs that were given no seed
+
+  // Sets the program up from a container in memory, which has to outlive it. Throws Error.
+  void set_up(numc::Span bytes);
+  // The same without the weights, which add_weight adds in the order of the arguments.
+  void set_up(numc::Span abi_bytes, numc::Span code);
+  void add_weight(const numc::Value &value, const void *data);
+
+  // Runs the program; `seed` is null for a run that was given none. See numc_run.
+  int32_t run(const numc_tensor *inputs, numc_tensor *outputs, int32_t threads, const uint64_t *seed, char **error);
+};

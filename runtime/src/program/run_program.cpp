@@ -1,0 +1,192 @@
+// Runs programs: checks the inputs, calls the code, and hands the results over.
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "error.hpp"
+#include "execution/alloc.hpp"
+#include "execution/run.hpp"
+#include "program/capi.hpp"
+#include "program/program.hpp"
+
+namespace numc {
+namespace {
+
+// A dtype and a shape as text: float32[?,64].
+std::string shape_text(int32_t dtype, const int64_t *dims, size_t rank) {
+  std::string text = std::string(dtype_name(dtype)) + "[";
+  for (size_t d = 0; d < rank; ++d)
+    text += (d > 0 ? "," : "") + (dims[d] < 0 ? std::string("?") : std::to_string(dims[d]));
+  return text + "]";
+}
+
+// Throws Error if `got` has not the dtype and shape of the input `want`.
+void check_input(const Value &want, const numc_tensor &got) {
+  const std::string who = "input '" + want.name + "'";
+  bool good = got.dtype == want.dtype && got.rank == static_cast<int32_t>(want.dims.size());
+  if (got.rank < 0 || got.rank > NUMC_MAX_RANK) throw Error(who + ": rank " + std::to_string(got.rank));
+  bool negative = false;
+  uint64_t bytes = item_size(want.dtype);
+  for (int32_t d = 0; d < got.rank; ++d) {
+    negative |= got.dims[d] < 0;
+    if (good) good = want.dims[static_cast<size_t>(d)] < 0 || want.dims[static_cast<size_t>(d)] == got.dims[d];
+    if (got.dims[d] > 0 && __builtin_mul_overflow(bytes, static_cast<uint64_t>(got.dims[d]), &bytes)) good = false;
+  }
+  if (!good || negative)
+    throw Error(who + ": got " + shape_text(got.dtype, got.dims, static_cast<size_t>(got.rank)) + ", want " +
+                shape_text(want.dtype, want.dims.data(), want.dims.size()));
+  if (got.data == nullptr) {
+    for (int32_t d = 0; d < got.rank; ++d)
+      if (got.dims[d] == 0) return;
+    throw Error(who + ": data is NULL");
+  }
+}
+
+// Whether `allocated` came from numc_alloc in this run and can become the memory of a result. It cannot if it is the
+// memory of an argument or of an earlier result, or a constant in the code, which MLIR marks with 0xdeadbeef.
+bool owns(const numc_program &program, const void *allocated, const std::vector<void *> &args,
+          const std::vector<numc_tensor> &taken) {
+  if (allocated == reinterpret_cast<void *>(0xdeadbeef) || program.object->contains(allocated)) return false;
+  for (const auto &tensor : taken)
+    if (tensor.owner == allocated) return false;
+  for (size_t i = program.abi.results.empty() ? 0 : 1; i < args.size(); ++i)
+    if (*static_cast<void **>(args[i]) == allocated) return false;
+  return true;
+}
+
+// Makes the result that a memref descriptor describes a tensor of its own: takes its memory over if the run owns it
+// and it is dense and row-major, else copies it. Returns false if memory is short.
+bool take_result(Run &run, const Value &value, const int64_t *words, bool owned, numc_tensor &out) {
+  const size_t rank = value.dims.size(), item = item_size(value.dtype);
+  auto *allocated = reinterpret_cast<void *>(words[0]);
+  const char *start = reinterpret_cast<const char *>(words[1]) + words[2] * static_cast<int64_t>(item);
+  const int64_t *sizes = words + 3, *strides = words + 3 + rank;
+  out.dtype = value.dtype;
+  out.rank = static_cast<int32_t>(rank);
+  std::memcpy(out.dims, sizes, rank * sizeof(int64_t));
+  size_t count = 1;
+  for (size_t d = 0; d < rank; ++d) count *= static_cast<size_t>(sizes[d]);
+  bool dense = true;
+  int64_t stride = 1;
+  for (size_t d = rank; d-- > 0;) {
+    dense &= sizes[d] == 1 || strides[d] == stride;
+    stride *= sizes[d];
+  }
+  if (count == 0) dense = true;
+  if (dense && owned) {
+    release_from_run(run, allocated);
+    out.owner = allocated;
+    out.data = const_cast<char *>(start);
+    return true;
+  }
+  auto *copy = static_cast<char *>(numc_alloc(count * item));
+  if (copy == nullptr) return false;
+  out.owner = out.data = copy;
+  if (dense) {
+    if (count > 0) std::memcpy(copy, start, count * item);
+    return true;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    size_t rest = i;
+    int64_t offset = 0;
+    for (size_t d = rank; d-- > 0; rest /= static_cast<size_t>(sizes[d]))
+      offset += static_cast<int64_t>(rest % static_cast<size_t>(sizes[d])) * strides[d];
+    std::memcpy(copy + i * item, start + offset * static_cast<int64_t>(item), item);
+  }
+  return true;
+}
+
+// Appends all results to `taken`, given their descriptors one after the other. Returns false if memory is short.
+bool take_results(const numc_program &program, Run &run, const int64_t *words, const std::vector<void *> &args,
+                  const numc_tensor *given, std::vector<numc_tensor> &taken) {
+  for (const auto &result : program.abi.results) {
+    numc_tensor out{};
+    const int64_t updated = program.abi.updated[taken.size()];
+    if (updated >= 0 && reinterpret_cast<void *>(words[1]) == given[updated].data) {
+      out = given[updated];  // the result was written into the input
+      out.owner = nullptr;
+    } else {
+      const bool owned = owns(program, reinterpret_cast<void *>(words[0]), args, taken);
+      if (!take_result(run, result, words, owned, out)) return false;
+    }
+    taken.push_back(out);
+    words += descriptor_words(result.dims.size());
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace numc
+
+using namespace numc;
+
+int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, int32_t threads, const uint64_t *seed,
+                          char **error) {
+  Run state;
+  state.threads = resolve_threads(threads);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    state.observer = observer;
+    state.observer_user = observer_user;
+  }
+  std::vector<int64_t> results(result_words, 0);
+  std::vector<std::vector<int64_t>> descriptors(inputs.size());
+  std::vector<void *> args;
+  if (!abi.results.empty()) args.push_back(results.data());
+  size_t input = 0, weight = 0;
+  for (const auto &argument : abi.arguments) {
+    if (argument.weight) {
+      args.push_back(const_cast<int64_t *>(weights[weight++].data()));
+      continue;
+    }
+    const numc_tensor &tensor = given[input];
+    check_input(*inputs[input], tensor);
+    append_descriptor(descriptors[input], tensor.data, tensor.dims, static_cast<size_t>(tensor.rank));
+    args.push_back(descriptors[input++].data());
+  }
+  std::vector<numc_tensor> taken;
+  taken.reserve(abi.results.size());
+  if (seed != nullptr)
+    state.seed = *seed;
+  else
+    state.step = executions.fetch_add(1, std::memory_order_relaxed);
+  int32_t code = call_protected(entry, args.data(), state);
+  if (code == 0 && !take_results(*this, state, results.data(), args, given, taken)) code = NUMC_OUT_OF_MEMORY;
+  free_run(state);
+  if (code != 0) {
+    for (auto &tensor : taken) numc_tensor_release(&tensor);
+    set_error(error, describe_failure(code));
+    return code;
+  }
+  for (size_t i = 0; i < taken.size(); ++i) outputs[i] = taken[i];
+  return NUMC_OK;
+}
+
+extern "C" {
+
+int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
+                 char **error) {
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    return program->run(inputs, outputs, threads, nullptr, error);
+  });
+}
+
+int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
+                        uint64_t seed, char **error) {
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    return program->run(inputs, outputs, threads, &seed, error);
+  });
+}
+
+void numc_tensor_release(numc_tensor *tensor) {
+  numc_free(tensor->owner);
+  tensor->owner = tensor->data = nullptr;
+}
+
+void numc_set_observer(numc_program *program, numc_observer observer, void *user) {
+  std::lock_guard<std::mutex> lock(program->mutex);
+  program->observer = observer;
+  program->observer_user = user;
+}
+}

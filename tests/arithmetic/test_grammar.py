@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS
+from numc.compiler.arithmetic.operators import FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
+from numc.compiler.support.errors import NumcError
+
+
+@st.composite
+def conversions(draw: st.DrawFn, parts: int | None = None) -> Conversion:
+    if parts is None and draw(st.booleans()):
+        fmt = draw(st.sampled_from(list(FORMATS.values())))
+    elif parts is None:
+        kind = draw(st.sampled_from(["", "n", "fn"]))
+        x, y = draw(st.integers(2, 7 if kind == "fn" else 8)), draw(st.integers(0, 23))
+        fmt = Format(f"e{x}m{y}{kind}", x, y, subnormals=kind != "n", finite=kind == "fn")
+    else:
+        fmt = draw(st.sampled_from([f for f in FORMATS.values() if f.parts == parts]))
+    rounding = draw(st.sampled_from(ROUNDINGS)) if fmt.parts == 1 else "rne"
+    return Conversion(fmt, rounding, draw(st.sampled_from(["", "nan"])) if fmt.finite else "")
+
+
+@st.composite
+def fmas(draw: st.DrawFn) -> Fma:
+    if draw(st.booleans()):
+        return draw(st.sampled_from(list(FMAS.values())))
+    datapath = draw(st.sampled_from(SOFTWARE_DATAPATHS))
+    a = draw(conversions())
+    if a.format.parts == 1 and draw(st.booleans()):
+        acc = draw(st.sampled_from([a, FP32]))
+        return Fma("", a, a, acc, 1, datapath, a, draw(chunks(acc)))
+    b, acc = draw(st.one_of(st.just(a), conversions())), draw(conversions())
+    products = draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts)))
+    return Fma("", a, b, acc, products, datapath, chunk=draw(chunks(acc)))
+
+
+def chunks(acc: Conversion) -> st.SearchStrategy[int | None]:
+    return st.none() if acc.format == FP32.format else st.one_of(st.none(), st.integers(1, MAX_CHUNK))
+
+
+@given(conversions())
+def test_conversion_text_parses_back(conversion: Conversion) -> None:
+    parsed = parse_conversion(str(conversion))
+    assert parsed == conversion
+    assert str(parse_conversion(str(parsed))) == str(parsed)
+
+
+@given(fmas())
+def test_fma_text_parses_back(fma: Fma) -> None:
+    assert parse_fma(str(fma)) == fma
+
+
+@given(st.text(alphabet="abefmnprtxz0123456789:/(){},= _", max_size=24))
+def test_any_text_parses_or_is_one_line_for_the_user(text: str) -> None:
+    def message(parse: Callable[[str], object]) -> str:
+        try:
+            parse(text)
+        except NumcError as error:
+            return str(error)
+        return ""
+
+    assert "\n" not in message(parse_conversion) + message(parse_fma)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("bf16", "bf16"),
+        ("e8m7", "bf16"),
+        ("e8m23", "fp32"),
+        ("bf16x1", "bf16"),
+        ("hfp8_bwd", "e5m2"),
+        ("dlfloat16:rtz", "e6m9n:rtz"),
+        ("fp8_e4m3:nan", "e4m3fn:nan"),
+        ("e4m3fn:nan:rup", "e4m3fn:rup:nan"),
+        ("bf16:rne", "bf16"),
+        (" e6m9 : odd ", "e6m9:odd"),
+        # the papers' notation
+        ("1/6/9/d", "e6m9"),
+        ("1/6/9/n", "e6m9n"),
+        ("1/5/10/d", "fp16"),
+        ("1/8/7/n", "e8m7n"),
+    ],
+)
+def test_conversion_texts(text: str, canonical: str) -> None:
+    assert str(parse_conversion(text)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("bf16_2_2", "bf16_2_2{4}"),
+        ("bf16_3_3", "bf16_3_3{9}"),
+        ("bf16_3_3 {6}", "bf16_3_3{6}"),
+        ("fma(bf16,bf16,acc=fp32)", "mp"),
+        ("fma(bf16, acc=fp32)", "mp"),
+        ("fma(a=fp16,acc=fp32)", "fma(a=fp16,acc=fp32)"),
+        ("fma(a=bf16x2,b=bf16,acc=fp32,products=2)", "fma(a=bf16x2,b=bf16,acc=fp32)"),
+        ("fma(a=bf16x2,acc=bf16x2,products=3)", "bf16_2_2{3}"),
+        ("fma(a=bf16,acc=bf16x2,datapath=exact)", "fma(a=bf16,acc=bf16x2,datapath=exact)"),
+        ("fma(acc=fp32,a=bf16,datapath=amx_bf16)", "amx_bf16"),
+        ("mac(e6m9)", "mac(e6m9)"),
+        ("macs(e6m9:rtz)", "macs(e6m9:rtz)"),
+        ("mac(a=e6m9,datapath=exact)", "mac(e6m9,datapath=exact)"),
+        ("fmac(bf16)", "bf16_1_1"),
+        ("fmac(e6m9)", "fma(a=e6m9,acc=e6m9)"),
+        ("fmacs(e6m9)", "fma(a=e6m9,acc=fp32)"),
+        ("fmac(e6m9, chunk=8)", "fma(a=e6m9,acc=e6m9,chunk=8)"),
+        ("fmac(bf16,chunk=8)", "fma(a=bf16,acc=bf16,chunk=8)"),
+        ("mac(1/6/9/n:rtz, chunk=32, datapath=exact)", "mac(e6m9n:rtz,datapath=exact,chunk=32)"),
+        ("fma(chunk=1,a=bf16x2,acc=bf16x2,products=3)", "fma(a=bf16x2,acc=bf16x2,products=3,chunk=1)"),
+        # the papers' notation
+        ("fmac(1/6/9/d)", "fma(a=e6m9,acc=e6m9)"),
+        ("fmac(1/5/10/d,chunk=8)", "fma(a=fp16,acc=fp16,chunk=8)"),
+        ("macs(1/8/7/n)", "macs(e8m7n)"),
+        ("fma(a=1/8/7/d, b=1/6/9/n, acc=1/8/23/d)", "fma(a=bf16,b=e6m9n,acc=fp32)"),
+    ],
+)
+def test_fma_texts(text: str, canonical: str) -> None:
+    assert str(parse_fma(text)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("e6m9:sr", "e6m9:sr8"),
+        ("e6m9:sr16", "e6m9:sr16"),
+        ("bf16x2:sr.lfsr", "bf16x2:sr8.lfsr"),
+        ("e4m3fn:nan:sr1", "e4m3fn:sr1:nan"),
+        ("bfp(16,3,4):sr", "bfp(16,3,4):sr8"),
+        ("mxfp4:sr4.lfsr", "mxfp4_e2m1:sr4.lfsr"),
+    ],
+)
+def test_stochastic_roundings(text: str, canonical: str) -> None:
+    to = parse_any_conversion(text)
+    assert str(to) == canonical
+    assert parse_any_conversion(canonical) == to
+    assert to.noise is not None
+
+
+def test_stochastic_operators() -> None:
+    assert str(parse_fma("fmac(e6m9:sr)")) == "fma(a=e6m9:sr8,acc=e6m9:sr8)"
+    assert parse_fma("fma(a=bf16,acc=bf16:sr8.lfsr)").draws
+    assert parse_fma("fma(a=bf16:sr8,acc=fp32)").stochastic
+    assert not parse_fma("fma(a=bf16:sr8,acc=fp32)").draws
+
+
+def test_mac_rounds_the_product_and_fmac_does_not() -> None:
+    e6m9 = parse_conversion("e6m9")
+    for text, acc, product in [
+        ("mac(e6m9)", e6m9, e6m9),
+        ("macs(e6m9)", FP32, e6m9),
+        ("fmac(e6m9)", e6m9, None),
+        ("fmacs(e6m9)", FP32, None),
+    ]:
+        assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, "fp32", product)
+
+
+_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)"
+_CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
+_CHUNK = "write a whole number from 1 to 2147483647"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("e6m9:sr25", "rounding 'sr25': 25 random bits, allowed are 1 to 24"),
+        ("e6m9:sr0", "rounding 'sr0': 0 random bits, allowed are 1 to 24"),
+        ("bfp(16,3,4):sr99", "rounding 'sr99': 99 random bits, allowed are 1 to 24"),
+        ("e6m9:sr8.mt", "rounding 'sr8.mt': unknown generator 'mt', write sr8 or sr8.lfsr"),
+        ("e6m9:sr8:rne", "'e6m9': ':rne' after ':sr8', keep one of them"),
+        ("e6m9:rne:sr8", "'e6m9': ':sr8' after ':rne', keep one of them"),
+        ("bf16x2:rtz", "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
+        ("bf16x4", "format 'bf16x4': allowed are bf16x1, bf16x2 and bf16x3"),
+        ("e9m3", "format 'e9m3': 9 exponent bits, allowed are 2 to 8"),
+        ("2/5/2/d", "format '2/5/2/d': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("1/5/2/s", "format '1/5/2/s': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("bf17(3)", "unknown format 'bf17(...)': allowed is a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d or bfp(g,e,m)"),
+        ("bf16:rtz:rna", "'bf16': ':rna' after ':rtz', keep one of them"),
+        ("e4m3fn:nan:nan", "'e4m3fn': ':nan' after ':nan', keep one of them"),
+        (
+            "bf16:rnee",
+            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): "
+            "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan",
+        ),
+        (
+            "BF16",
+            "unknown format 'BF16' (did you mean 'bf16' or 'bf16x3'?): "
+            f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis bfp(g,e,m), "
+            f"{', '.join(GROUP_FORMATS)}, intN",
+        ),
+        ("", "format '': cannot read it from its end, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+        ("a b", "format 'a b': cannot read it from 'b', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+        ("a%", "format 'a%': cannot read it from '%', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+    ],
+)
+def test_conversion_errors(text: str, message: str) -> None:
+    with pytest.raises(NumcError) as error:
+        parse_conversion(text)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bf16", "'bf16' is a format, not an FMA operator: write fmac(bf16) or fma(a=bf16, acc=...)"),
+        ("e6m9", "'e6m9' is a format, not an FMA operator: write fmac(e6m9) or fma(a=e6m9, acc=...)"),
+        ("mac", "operator 'mac' needs its formats: write mac(F)"),
+        ("bf16_3_3{5}", "operator 'bf16_3_3{5}': 5 products, allowed are bf16_3_3{6} or bf16_3_3{9}"),
+        (
+            "bf16_1_4",
+            "unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3' or 'bf16_1_2'?): "
+            f"allowed are {', '.join(FMAS)}, {_CALLS}",
+        ),
+        ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): allowed are {_CALLS}"),
+        ("mac(bf16x2)", "mac(bf16x2): mac takes a format of one part, write fma(a=bf16x2, acc=...)"),
+        ("fmac(e6m9, chunk=0)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=0, {_CHUNK}"),
+        ("fmac(e6m9, chunk=-8)", f"fmac: chunk=-8, {_CHUNK}"),
+        ("fma(a=e6m9, acc=e6m9, chunk=2.5)", f"fma: chunk=2.5, {_CHUNK}"),
+        ("mac(e6m9, chunk=all)", f"mac: chunk=all, {_CHUNK}"),
+        ("fmac(e6m9, chunk=2147483648)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=2147483648, {_CHUNK}"),
+        (f"fmac(e6m9, chunk={'9' * 5000})", f"fmac: chunk={'9' * 5000}, {_CHUNK}"),
+        (
+            "fmacs(e6m9, chunk=8)",
+            "fma(a=e6m9,b=e6m9,acc=fp32): chunk=8 with an fp32 accumulator, "
+            "which is what chunks are summed in: leave chunk out",
+        ),
+        (
+            "fma(a=bf16,acc=fp32,datapath=amx_bf16,chunk=8)",
+            "fma(a=bf16,b=bf16,acc=fp32): chunk=8 with datapath 'amx_bf16', "
+            "which has an order of its own: leave chunk out",
+        ),
+        ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): write fmac(F, chunk=c)"),
+        ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): allowed are {_CALLS}"),
+        ("fma(a=bf16,acc=fp32,products=1.5)", "fma: products='1.5', write a number"),
+        (
+            "fma(a=1/6/9,acc=fp32)",
+            f"FMA operator 'fma(a=1/6/9,acc=fp32)': cannot read it from '/6/9,acc=fp32)', write a name or {_CALLS}",
+        ),
+        ("fmac(1/6/9/x)", "format '1/6/9/x': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("fma(acc=fp32)", f"fma: the format 'a' is missing, write {_FMA}"),
+        ("fma(bf16)", f"fma: the format 'acc' is missing, write {_FMA}"),
+        ("fma(bf16,bf16,fp32)", f"fma: 'fp32' has no name, write {_FMA}"),
+        ("fma(a=3,acc=fp32)", "fma: a=3 is not a format, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"),
+        ("fma(a=bf16,a=bf16,acc=fp32)", "fma: 'a' is given twice, keep one of them"),
+        ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): write {_FMA}"),
+        ("fma(a=bf16,acc=fp32,products=all)", "fma: products='all', write a number"),
+        ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, allowed for 1 x 1 parts: 1"),
+        ("fma(a=bf16,acc=e6m9:sr32)", "rounding 'sr32': 32 random bits, allowed are 1 to 24"),
+        (
+            "fma(a=bf16,acc=fp32",
+            f"FMA operator 'fma(a=bf16,acc=fp32': cannot read it from its end, write a name or {_CALLS}",
+        ),
+    ],
+)
+def test_fma_errors(text: str, message: str) -> None:
+    with pytest.raises(NumcError) as error:
+        parse_fma(text)
+    assert str(error.value) == message

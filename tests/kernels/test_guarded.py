@@ -1,0 +1,174 @@
+"""The cheap sequences at the limits of their guards: what a guard admits is exact, without a kernel's own slack."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import arithmetic_vectorised as reference
+from math_harness import V3_ONLY, V4, Compiled, apply
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.operators import Fma
+from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
+from numc.passes.kernels.datapaths.guarded import cheap_step
+from numc.passes.kernels.isa.avx2 import AVX2
+from numc.passes.kernels.isa.avx512 import AVX512
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.values.rounding import emit_parts
+from numc.runtime.library import cpu_features
+
+F32 = npt.NDArray[np.float32]
+FEATURES = {8: (V3_ONLY, "x86-64-v3"), 16: (V4, "x86-64-v4")}
+SETS = {8: AVX2, 16: AVX512}
+WIDTHS = [
+    pytest.param(8, marks=pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")),
+    pytest.param(16, marks=pytest.mark.skipif("avx512dq" not in cpu_features(), reason="needs AVX-512")),
+]
+FP32 = [
+    *("bf16_1_1", "bf16_1_2", "bf16_1_3", "bf16_2_2{3}", "bf16_2_2{4}", "bf16_3_3{6}", "bf16_3_3{9}"),
+    *(
+        "fmac(e8m1)",
+        "fmac(tf32)",
+        "fmac(e8m11)",
+        "fmac(e8m12)",
+        "fma(a=fp32,acc=e8m21)",
+        "fma(a=fp32,acc=bf16)",
+        "fma(a=bf16x2,acc=bf16)",
+    ),
+    *(
+        "fmac(e6m9)",
+        "fmac(e6m9n)",
+        "fmac(fp16)",
+        "fmac(e5m2)",
+        "fmac(e4m3fn)",
+        "fmac(e4m3)",
+        "fmac(e6m11)",
+        "fmac(e6m16)",
+    ),
+    *("fmac(e6m16n)", "fma(a=fp32,acc=e4m3fn:nan)", "fma(a=bf16,acc=e6m9n)", "fma(a=fp32,acc=e3m4fn)"),
+]
+EXACT = [
+    *(
+        f"fma(a=bf16,acc={acc},datapath=exact)"
+        for acc in ("bf16", "bf16x2", "bf16x3", "e8m1", "e8m11", "e8m12", "e8m21")
+    ),
+    *(
+        f"fma(a=tf32,acc={acc},datapath=exact)"
+        for acc in ("bf16", "bf16x2", "tf32", "e6m9", "e6m9n", "e7m16n", "e4m3fn")
+    ),
+    *("fma(a=e5m2,acc=e5m2,datapath=exact)", "fma(a=e8m12,b=e8m10,acc=bf16,datapath=exact)"),
+]
+
+
+def limits_of(fma: Fma, isa: InstructionSet) -> Guard | None:
+    return Kernel(fma, isa.tile, isa=isa).limits
+
+
+def compiled(fma: Fma, width: int) -> Compiled:
+    code = Code(width, "s")
+    x, y, z = (Value(name, code.ty("f32")) for name in ("%x", "%y", "%z"))
+    a, b = (emit_parts(code, v, to.format.parts) for v, to in ((x, fma.a), (y, fma.b)))
+    result = cheap_step(code, fma, SETS[width], a, b, z, NOTHING)
+    kind, lanes = "memref<?xf32>", f"vector<{width}xf32>"
+    loads = "\n".join(f"    %{v} = vector.load %{m}[%i] : {kind}, {lanes}" for m, v in zip("abc", "xyz", strict=True))
+    return Compiled(
+        f"""
+func.func @main(%a: {kind}, %b: {kind}, %c: {kind}, %out: {kind}) attributes {{llvm.emit_c_interface}} {{
+  %zero = arith.constant 0 : index
+  %step = arith.constant {width} : index
+  %n = memref.dim %out, %zero : {kind}
+  scf.for %i = %zero to %n step %step {{
+{loads}
+{code.text()}
+    vector.store {result}, %out[%i] : {kind}, {lanes}
+  }}
+  return
+}}""",
+        *FEATURES[width],
+    )
+
+
+def exponent(x: npt.NDArray[np.floating]) -> npt.NDArray[np.int64]:
+    return np.frexp(x)[1].astype(np.int64) - 1
+
+
+def admitted(fma: Fma, limits: Guard, n: int, seed: int) -> tuple[F32, F32, F32]:
+    """Triples a guard admits, most of them as near to one of its limits as the formats allow."""
+    rng = np.random.default_rng(seed)
+
+    def significands() -> npt.NDArray[np.float64]:
+        far = np.exp2(-rng.integers(1, 24, n))
+        kinds = [1 + far, 2 - far, rng.integers(16, 32, n) / 16, 1 + rng.random(n)]
+        return np.choose(rng.integers(0, 4, n), kinds) * rng.choice([-1.0, 1.0], n)
+
+    def near(limit: int) -> npt.NDArray[np.int64]:
+        return limit + rng.integers(-1, 3, n)
+
+    bottom, top = max(limits.product, -252), limits.largest
+    middle = rng.integers(-20, 21, n)
+    total = np.choose(rng.integers(0, 3, n), [near(bottom), middle, near(top - 3)])
+    half = total // 2 + rng.integers(-3, 4, n)
+    with np.errstate(all="ignore"):
+        a = reference.round(np.ldexp(significands(), half).astype(np.float32), fma.a)
+        b = reference.round(np.ldexp(significands(), total - half).astype(np.float32), fma.b)
+        product = a.astype(np.float64) * b
+        # Accumulators at any distance, cancelling ones, zeros, values of the format next to its limits.
+        far = np.exp2(rng.integers(-40, 41, n))
+        c = np.choose(
+            rng.integers(0, 5, n),
+            [
+                significands() * far * np.abs(product),
+                -product * (1 + rng.choice([0, 2.0**-7, 2.0**-12], n)),
+                np.zeros(n),
+                np.ldexp(significands(), np.clip(near(fma.acc.format.emin), -149, 127)),
+                np.ldexp(significands(), near(top - 2)),
+            ],
+        )
+        c = reference.round(c.astype(np.float32), fma.acc)
+        inside = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & ~(np.signbit(c) & (c == 0))
+        inside &= (product == 0) | (exponent(a) + exponent(b) >= limits.product)
+        inside &= np.maximum(np.abs(product), np.abs(c)) < 2.0**top
+        inside &= np.abs(product + c) < 2.0**top
+    return a[inside], b[inside], c[inside]
+
+
+def check(text: str, width: int, seeds: range) -> None:
+    fma = parse_fma(text)
+    limits = limits_of(fma, SETS[width])
+    assert limits is not None
+    run = compiled(fma, width)
+    for seed in seeds:
+        a, b, c = (x[: len(x) // 16 * 16].copy() for x in admitted(fma, limits, 1 << 18, seed))
+        assert len(a) > 1 << 14
+        got, want = apply(run, a, b, c), reference.fma(a, b, c, fma)
+        assert (found := reference.first_mismatch(got, want, a, b, c)) is None, found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("text", [*FP32, *EXACT])
+def test_exact_inside_of_the_guard(text: str, width: int) -> None:
+    check(text, width, range(1))
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("text", [*FP32, *EXACT])
+def test_more_triples_inside_of_the_guard(text: str, width: int) -> None:
+    check(text, width, range(1, 4))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "fma(a=bf16x2,b=bf16,acc=bf16,datapath=exact)"),
+        *("fma(a=fp32,acc=bf16,datapath=exact)", "mac(bf16,datapath=exact)", "fma(a=bf16,acc=e6m9:rtz,datapath=exact)"),
+        *("mac(bf16:sr8)", "fma(a=bf16,acc=bf16x2:sr8)", "fmac(e6m9n:sr8)", "fma(a=bf16,acc=bf16:sr17,datapath=exact)"),
+        *("fma(a=bf16,acc=e8m7n,datapath=exact)", "fma(a=bf16,acc=e8m22,datapath=exact)", "mp", "amx_bf16"),
+    ],
+)
+def test_where_there_is_no_cheap_sequence(text: str) -> None:
+    """Several products, or one of more than 24 bits, have no error that one binary32 number holds."""
+    assert limits_of(parse_fma(text), AVX512) is None

@@ -1,0 +1,35 @@
+"""Which targets and options share their code: the other tests compile and run each code once."""
+
+from __future__ import annotations
+
+import pytest
+
+from numc.compiler.build import build
+from numc.compiler.options import Options
+from numc.frontends.imported import Imported
+from targets_here import variants
+from tiers import by_default
+
+MATMUL = """
+func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %r = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>) outs(%c : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}"""
+OPERATORS = (
+    *("bf16_1_2", "mac(e5m2,chunk=3)", "fma(a=bf16,acc=bf16:sr8)"),
+    *("highbfp", "fma(a=bfp(16,3,4),acc=fp32,datapath=fmac2)", "int8", "mxint8"),
+)
+
+
+@pytest.mark.parametrize("fma", by_default(OPERATORS, ["bf16_1_2", "mxint8"]))
+def test_what_is_left_out_has_the_code_of_what_is_kept(fma: str) -> None:
+    def code(target: str, fast: bool) -> bytes:
+        return build(Imported(mlir=MATMUL), Options(fma, target=target, fast=fast)).code
+
+    kept = variants(fma)
+    if ("x86-64-v2", False) in kept:
+        assert ("x86-64-v2", True) not in kept
+        assert code("x86-64-v2", True) == code("x86-64-v2", False)
+    for fast in (True, False):
+        if ("x86-64-v4-vnni", fast) not in kept:
+            assert code("x86-64-v4-vnni", fast) == code("x86-64-v4", fast)

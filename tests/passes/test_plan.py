@@ -1,0 +1,378 @@
+"""Plans edited by hand: another plan is other code with the same bits, and an impossible one is refused in one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from torch_mlir import ir
+
+from numc.compiler import pipeline
+from numc.compiler.build import build
+from numc.compiler.options import Options
+from numc.compiler.support.errors import NumcError
+from numc.frontends.imported import Imported
+from numc.frontends.load import load_file
+from numc.runtime.container import Contents
+from numc.runtime.program import Program
+
+CNN = "examples/digits/cnn.onnx"
+Edit = Callable[[str], str]
+F32Array = npt.NDArray[np.float32]
+
+# The positive part of a product and a matrix: 19 rows, 45 lanes, 150 steps of k.
+M, N, K = 19, 45, 150
+PRODUCT = """
+func.func @main(%a: A, %b: B, %c: C) -> C {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : C
+  %start = linalg.fill ins(%zero : f32) outs(%empty : C) -> C
+  %r = linalg.matmul ins(%a, %b : A, B) outs(%start : C) -> C loc("product")
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%r, %c : C, C) outs(%empty : C) {
+  ^bb0(%x: f32, %u: f32, %o: f32):
+    %s = arith.addf %x, %u : f32
+    %m = arith.maximumf %s, %zero : f32
+    linalg.yield %m : f32
+  } -> C
+  return %y : C
+}"""
+# A depthwise convolution of padded images.
+DEPTHWISE = """
+func.func @main(%x: X, %k: F, %c: Y) -> Y {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : P
+  %border = linalg.fill ins(%zero : f32) outs(%empty : P) -> P
+  %p = tensor.insert_slice %x into %border[0, 0, 1, 1] [2, 17, 14, 14] [1, 1, 1, 1] : X into P
+  %s = linalg.depthwise_conv_2d_nchw_chw {strides = dense<1> : vector<2xi64>, dilations = dense<1> : vector<2xi64>}
+      ins(%p, %k : P, F) outs(%c : Y) -> Y loc("depthwise")
+  return %s : Y
+}"""
+TYPES = {
+    "A": f"tensor<{M}x{K}xf32>",
+    "B": f"tensor<{K}x{N}xf32>",
+    "C": f"tensor<{M}x{N}xf32>",
+    "X": "tensor<2x17x14x14xf32>",
+    "P": "tensor<2x17x16x16xf32>",
+    "F": "tensor<17x3x3xf32>",
+    "Y": "tensor<2x17x14x14xf32>",
+}
+SHAPES = {PRODUCT: ((M, K), (K, N), (M, N)), DEPTHWISE: ((2, 17, 14, 14), (17, 3, 3), (2, 17, 14, 14))}
+
+
+@cache
+def imported(source: str) -> Imported:
+    if source == CNN:
+        return load_file(CNN)
+    return Imported(mlir=re.sub(r"\b[ABCXPFY]\b", lambda m: TYPES[m[0]], source))
+
+
+def built(source: str, options: Options, edit: Edit | None = None) -> Contents:
+    """What is built from a model, or from the text of its plan as `edit` returns it."""
+    plan = pipeline.STAGES["plan"]["plan-kernels"]
+
+    def edited(module: ir.Module, state: pipeline.State) -> None:
+        plan(module, state)
+        before = pipeline.text(module)
+        after = edit(before)
+        assert after != before, "the edit changes nothing"
+        new = ir.Module.parse(after, module.context)
+        for op in list(module.body.operations):
+            op.operation.erase()
+        for op in list(new.body.operations):
+            module.body.append(op)
+        for name in list(module.operation.attributes):
+            del module.operation.attributes[name]
+        for name in new.operation.attributes:
+            module.operation.attributes[name] = new.operation.attributes[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        if edit is not None:
+            patch.setitem(pipeline.STAGES["plan"], "plan-kernels", edited)
+        return build(imported(source), options)
+
+
+def changed(**entries: object) -> Edit:
+    """Write other entries into the plans of a text."""
+
+    def edit(text: str) -> str:
+        for name, value in entries.items():
+            written = str(value).lower() if isinstance(value, bool) else value
+            written = f'"{written}"' if isinstance(value, str) else written
+            number = " : i64" if type(value) is int else ""
+            pattern = rf'(numc\.plan = .*\b{name} = )("[^"]*"|\[[^]]*\]|\w+(?: : i64)?)'
+            text, count = re.subn(pattern, rf"\g<1>{written}{number}", text)
+            assert count, f"no plan has {name}"
+        return text
+
+    return edit
+
+
+@cache
+def feeds(source: str) -> Mapping[str, F32Array]:
+    rng = np.random.default_rng(1)
+    if source == CNN:
+        return {"x": rng.standard_normal((5, 64)).astype(np.float32)}
+    shapes = SHAPES[source]
+    return {f"arg{n}": rng.standard_normal(shape).astype(np.float32) for n, shape in enumerate(shapes)}
+
+
+def result(contents: Contents, source: str) -> F32Array:
+    (found,) = Program(contents).by_name(dict(feeds(source)), threads=2).values()
+    return np.asarray(found)
+
+
+def check(source: str, options: Options, *edits: Edit) -> None:
+    """Every edit gives other code and the same bits."""
+    usual = built(source, options)
+    expected = result(usual, source).view(np.uint32)
+    for edit in edits:
+        other = built(source, options, edit)
+        assert bytes(other.code) != bytes(usual.code)
+        assert np.array_equal(result(other, source).view(np.uint32), expected)
+
+
+TILES = {
+    "one": changed(rows=1, vectors=1, k_block=32, partial=[], narrow=False),
+    "odd": changed(rows=3, vectors=2, k_block=64, partial=[1], narrow=False),
+    "wide": changed(rows=2, vectors=7, k_block=96, partial=[1], narrow=True),
+    "tall": changed(rows=16, vectors=1, k_block=2048, partial=[3, 7], narrow=False),
+}
+
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1"])
+def test_another_tile_gives_the_same_bits(fma: str, tile: str) -> None:
+    way = [changed(way="panels")] if fma == "fp32" else []
+    check(PRODUCT, Options(fma), lambda text: TILES[tile](way[0](text) if way else text))
+
+
+@pytest.mark.parametrize(
+    "fma", ["mp", "bf16_2_2{3}", "fmac(e6m9,chunk=8)", "fmac(e6m9:sr8)", "highbfp", "int8", "mxfp8", "amx_bf16"]
+)
+def test_another_tile_of_other_operators(fma: str) -> None:
+    check(PRODUCT, Options(fma), changed(rows=5, vectors=3, k_block=64, partial=[2], narrow=False))
+
+
+@pytest.mark.parametrize(
+    ("fma", "edit"),
+    [
+        ("fp32", changed(way="panels")),
+        ("bf16_1_1", changed(guarded=False)),
+        ("bf16_1_1", changed(narrow=False)),
+        ("bf16_1_1", changed(partial=[1, 2, 5])),
+    ],
+)
+def test_another_way_gives_the_same_bits(fma: str, edit: Edit) -> None:
+    check(PRODUCT, Options(fma), edit)
+
+
+def test_lanes_are_read_in_place_from_a_plane_or_packed() -> None:
+    in_place = changed(lanes="in place", tasks="blocks of rows and lanes")
+    panels = changed(lanes="panels", tasks="blocks of rows and lanes", way="panels")
+    more = changed(rows=3, vectors=2, k_block=32)
+    check(DEPTHWISE, Options("bf16_1_1"), in_place, panels, lambda text: more(panels(text)))
+
+
+@pytest.mark.parametrize("fma", ["bf16_1_1", "highbfp"])
+def test_weights_are_packed_when_the_program_is_built_or_runs(fma: str) -> None:
+    def unpacked(text: str) -> str:
+        return re.sub(r'(numc\.plan = .*)"at compile time"', r'\1"panels"', text)
+
+    tile = changed(rows=4, vectors=3, k_block=64, partial=[], narrow=False)
+    check(CNN, Options(fma), unpacked, tile)
+
+
+def test_one_layer_alone() -> None:
+    """Two layers with one operator, of which one computes without cheap sequences."""
+
+    def one(text: str) -> str:
+        head, first, rest = re.split(r"(numc\.plan = .*)", text, maxsplit=1)
+        return head + first.replace("guarded = true", "guarded = false") + rest
+
+    check(CNN, Options("bf16_1_1"), one)
+
+
+def test_the_plan_of_a_product_reads_well() -> None:
+    module = pipeline_text(PRODUCT, Options("bf16_1_1", target="x86-64-v4"))
+    for part in (
+        'layer = "product", operator = "bf16_1_1"',
+        "batch = []",
+        "rows = [0]",
+        "lanes = [1]",
+        "k = [2]",
+        f"sizes = [{M}, {N}, {K}]",
+        'prologue = "fill with 0.0"',
+        'epilogue = "arith.addf, arith.maximumf"',
+        'packing = {lanes = "panels", rows = "panels"}',
+        "k_block = 256 : i64, narrow = true, partial = [3], rows = 8 : i64, vectors = 2 : i64, width = 16 : i64",
+        'way = "panels"',
+    ):
+        assert part in module
+
+
+def pipeline_text(source: str, options: Options) -> str:
+    found = []
+
+    def keep(text: str) -> str:
+        found.append(text)
+        return text + "\n"
+
+    built(source, options, keep)
+    return str(found[0])
+
+
+REFUSED = {
+    "rows": (changed(rows=0), "tile.rows = 0, tile.vectors = 2: want rows x vectors from 1 to 32, the target's"),
+    "registers": (changed(rows=17), "tile.rows = 17, tile.vectors = 2: want rows x vectors from 1 to 32"),
+    "width": (changed(width=8), "tile.width = 8: the target's vectors have 16 lanes"),
+    "k_block": (changed(k_block=48), "tile.k_block = 48: want a multiple of 32 up to 32768"),
+    "no k_block": (changed(k_block=0), "tile.k_block = 0: want a multiple of 32"),
+    "much k_block": (changed(k_block=1 << 20), "tile.k_block = 1048576: want a multiple of 32 up to 32768"),
+    "partial": (changed(partial=[9]), "tile.partial = [9]: want different numbers from 1 to 7, below tile.rows"),
+    "twice": (changed(partial=[2, 2]), "tile.partial = [2, 2]: want different numbers"),
+    "narrow": (changed(vectors=1), "tile.narrow = true: a tile of one vector has no form for a single vector"),
+    "way": (changed(way="panel"), "way = 'panel' (did you mean 'panels'?): want one of 'panels', 'registers',"),
+    "registers of more": (changed(way="registers"), "way = 'registers': wants several rows, and an operator of which"),
+    "lanes in place": (
+        changed(lanes="in place"),
+        "way = 'panels', packing.lanes = 'in place': lanes are read unpacked by",
+    ),
+    "row": (
+        changed(way="unpacked row", lanes="in place"),
+        "way = 'unpacked row': not with tile.rows = 8 and operator 'bf16_1_1'",
+    ),
+    "many steps": (
+        changed(way="unpacked row", lanes="in place", rows=1, partial=[], k_block=32),
+        "way = 'unpacked row': 150 steps of k: want from 1 to tile.k_block = 32",
+    ),
+    "plane": (
+        changed(way="unpacked row", lanes="padded plane", rows=1, partial=[], tasks="planes"),
+        "numc.plan.packing.lanes = 'padded plane': the region does not pad the lanes by planes",
+    ),
+    "tasks": (changed(tasks="planes"), "tasks = 'planes': with packing.lanes = 'panels' they are 'blocks of rows"),
+    "no weight": (
+        lambda text: text.replace('lanes = "panels"', 'lanes = "at compile time"'),
+        "numc.plan.packing.lanes = 'at compile time': the operand of the lanes is no weight",
+    ),
+    "both": (
+        lambda text: re.sub(
+            r"packing = {[^}]*}", 'packing = {lanes = "at compile time", rows = "at compile time"}', text
+        ),
+        "packing: rows and lanes are both packed at compile time: one operand can be",
+    ),
+    "unknown packing": (
+        lambda text: text.replace('lanes = "panels"', 'lanes = "nowhere"'),
+        "packing.lanes = 'nowhere': want one of 'panels', 'at compile time', 'in place', 'padded plane'",
+    ),
+    "pairs": (
+        changed(pairs=True),
+        "pairs = true: the target or operator 'bf16_1_1' with this tile has no dot products",
+    ),
+    "counts": (changed(counts=3), "counts = 3: operator 'bf16_1_1' can count 0 or 1"),
+    "prologue": (
+        changed(prologue="none"),
+        "numc.plan.prologue = 'none': the region computes 'fill with 0.0': leave it as",
+    ),
+    "epilogue": (
+        changed(epilogue="none"),
+        "numc.plan.epilogue = 'none': the region computes 'arith.addf, arith.maximumf'",
+    ),
+    "a type": (changed(way=True), "numc.plan.way = true: want a text"),
+    "another type": (changed(k_block="64"), "numc.plan.tile.k_block = '64': want an integer"),
+    "no flag": (changed(guarded=1), "numc.plan.guarded = 1: want true or false"),
+    "no list": (changed(partial=3), "numc.plan.tile.partial = 3: want a list"),
+    "in a list": (changed(partial="[true]"), "numc.plan.tile.partial = '[true]': want a list"),
+    "no dictionary": (
+        lambda text: re.sub(r"tile = {[^}]*}", "tile = 3 : i64", text),
+        "numc.plan.tile = 3: want a dictionary {...}",
+    ),
+    "unknown entry": (
+        lambda text: text.replace("guarded =", "guard ="),
+        "numc.plan: unknown entry 'guard' (did you mean 'guarded'?): the entries are tile, way, packing,",
+    ),
+    "missing entry": (
+        lambda text: text.replace("guarded = true, ", ""),
+        "numc.plan: there is no 'guarded': the entries",
+    ),
+    "another attribute": (
+        lambda text: re.sub(r'(numc\.plan = .*)way = "panels"', r"\1way = array<i64: 1>", text),
+        "numc.plan: array<i64: 1>",
+    ),
+    "sizes": (
+        lambda text: text.replace("sizes = [19,", "sizes = [20,"),
+        "numc.contraction.sizes = [20, 45, 150]: it is [19, 45, 150] in the region",
+    ),
+    "operator": (
+        lambda text: text.replace('operator = "bf16_1_1"', 'operator = "mp"'),
+        "numc.contraction.operator = 'mp': it is 'bf16_1_1' in the region",
+    ),
+    "calibration": (
+        lambda text: text.replace("numc.plan =", "numc.calibration = [1 : i64], numc.plan ="),
+        "numc.calibration = [1]: want two encodings of finite magnitudes",
+    ),
+    "other operations": (
+        lambda text: text.replace("scf.yield", "memref.assume_alignment %alloc, 4 : memref<19x45xf32>\n scf.yield", 1),
+        "its region holds a memref.assume_alignment that no kernel computes: move it out",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_impossible_plan_is_refused(name: str) -> None:
+    edit, text = REFUSED[name]
+    with pytest.raises(NumcError) as error:
+        built(PRODUCT, Options("bf16_1_1", target="x86-64-v4"), edit)
+    assert str(error.value).startswith("layer 'product': ")
+    assert text in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fma", "target", "edit", "text"),
+    [
+        (
+            "highbfp",
+            "x86-64-v4",
+            changed(k_block=40),
+            "tile.k_block = 40: want a multiple of 16 (whole groups of 16 in",
+        ),
+        (
+            "highbfp",
+            "x86-64-v4",
+            changed(narrow=True),
+            "tile.narrow = true: operator 'fma(a=bfp(16,3,4),acc=fp32)' has no form for a single",
+        ),
+        ("fp32", "x86-64-v2", changed(guarded=True), "guarded = true: the target has no FMA: cheap sequences need one"),
+        ("fp32", "x86-64-v3", changed(vectors=5), "tile.rows = 4, tile.vectors = 5: want rows x vectors from 1 to 16"),
+        ("int8", "x86-64-v4", changed(counts=1), "counts = 1: operator 'fma(a=int8,acc=fp32)' can count 0"),
+    ],
+)
+def test_what_targets_and_operators_cannot_do(fma: str, target: str, edit: Edit, text: str) -> None:
+    with pytest.raises(NumcError) as error:
+        built(PRODUCT, Options(fma, target=target), edit)
+    assert text in str(error.value)
+
+
+def test_two_contractions_of_one_number() -> None:
+    with pytest.raises(NumcError) as error:
+        built(CNN, Options("mp"), lambda text: text.replace("id = 1 : i64", "id = 0 : i64"))
+    assert "layer 'node_conv2d_1': numc.contraction.id = 0: layer 'node_conv2d' has that number" in str(error.value)
+
+
+def test_a_weight_that_is_not_the_packed_side() -> None:
+    swap = {"panels": "at compile time", "at compile time": "panels"}
+
+    def edit(text: str) -> str:
+        return re.sub(
+            r'packing = {lanes = "([^"]*)", rows = "([^"]*)"}',
+            lambda m: f'packing = {{lanes = "{swap[m[1]]}", rows = "{swap[m[2]]}"}}',
+            text,
+        )
+
+    with pytest.raises(NumcError, match="packing.lanes = 'at compile time': the operand of the lanes is no weight"):
+        built(CNN, Options("bf16_1_1"), edit)

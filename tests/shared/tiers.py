@@ -1,0 +1,29 @@
+"""Choices of which test cases the default tier runs; the marker `all` leaves the others to `make test-all`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+
+def by_default(values: Iterable[Any], chosen: Iterable[Any]) -> list[Any]:
+    """Return `values` as parameters of a test, those that are not in `chosen` in the tier `all`."""
+    chosen = list(chosen)
+    return [value if value in chosen else pytest.param(value, marks=pytest.mark.all) for value in values]
+
+
+def pairs(first: Sequence[Any], second: Sequence[Any], *always: Callable[[Any, Any], bool]) -> list[Any]:
+    """Return the product of two lists as parameters of a test; the default tier runs a part in which all of both occur.
+
+    Value number i of `first` meets the values of `second` whose number is i modulo the length of the shorter list,
+    and those for which one of `always` is true.
+    """
+    step = min(len(first), len(second))
+    cases = []
+    for i, x in enumerate(first):
+        for j, y in enumerate(second):
+            default = i % step == j % step or any(condition(x, y) for condition in always)
+            cases.append((x, y) if default else pytest.param(x, y, marks=pytest.mark.all))
+    return cases

@@ -1,0 +1,277 @@
+"""The page of a comparison: complete without a network, readable, the same in two colours; and its plots."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from comparisons import FMAS, LAYERS, made_up
+from numc.compiler.statistics import Statistics
+from numc.compiler.studies.comparison import Comparison
+from numc.compiler.studies.report import charts
+from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
+from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
+from numc.compiler.studies.results import Result
+from numc.compiler.support.errors import NumcError
+
+pytest.importorskip("jinja2")
+SECTIONS = ("findings", "summary", "cost", "layers", "swamping", "exponents", "policy", "reproduce")
+VOID = {"meta", "link", "br"}
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Page(HTMLParser):
+    """Collects tags and texts, and fails where tags do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "out.html"
+    made_up().write_report(path)
+    return path
+
+
+def test_the_page_has_every_section_and_refers_to_nothing_outside(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = Page(text)
+    assert [d["id"] for _, d in found.tags if d.get("id") in SECTIONS] == list(SECTIONS)
+    assert not re.search(r"https?:|//[a-z]|@import|<script", text)
+    for _, attributes in found.tags:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "data:,").startswith(("#", "data:,"))
+    shown = "".join(found.texts)
+    # What is said of a name is its text, not markup.
+    assert "models/<net>.onnx" in shown
+    assert 'mixed "<i>"' in shown
+    assert 'layer "<b>" fma = mp' in shown
+    for part in (
+        *LAYERS,
+        *FMAS[:3],
+        "int8",
+        "95.00%",
+        "formats with groups add exactly",
+        "∞",
+        "b" * 64,
+        "--report out",
+    ):
+        assert part in shown, part
+    lines = [d for tag, d in found.tags if tag == "polyline" and "line" in (d.get("class") or "").split()]
+    # A line for each arithmetic but fp32, and in each that has swamping one for a layer.
+    assert len(lines) == len(FMAS) - 1 + len(LAYERS) * (len(FMAS) - 1)
+    rows = [d for tag, d in found.tags if tag == "div" and d.get("class") == "row"]
+    assert len(rows) == 3 * len(LAYERS) * len(FMAS)
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in found.tags
+
+
+def test_a_page_without_statistics_says_so(tmp_path: Path) -> None:
+    comparison = made_up(statistics=False)
+    only = Comparison(**{**vars(comparison), "results": comparison.results[:1], "labels": "", "commands": ()})
+    for one in (comparison, only):
+        one.write_report(tmp_path / "x.html")
+        shown = "".join(Page((tmp_path / "x.html").read_text(encoding="utf-8")).texts)
+        assert shown.count("Not counted.") == 2
+    assert "Which layer breaks first" not in shown
+
+
+def test_a_model_without_contractions(tmp_path: Path) -> None:
+    bare = {"layers": (), "table": (), "statistics": Statistics(()), "area": 576.0, "iso_area": 1.0, "fmas": 0}
+    results = tuple(Result(**{**vars(result), **bare}) for result in made_up().results[:2])
+    comparison = Comparison(**{**vars(made_up()), "results": results})
+    comparison.write_report(tmp_path / "x.html")
+    assert "Which layer breaks first" not in "".join(Page((tmp_path / "x.html").read_text(encoding="utf-8")).texts)
+    pytest.importorskip("matplotlib")
+    assert {path.stem for path in comparison.write_plots(tmp_path / "plots")} == {"accuracy", "error"}
+
+
+def test_findings() -> None:
+    from numc.compiler.studies.report.page import findings
+
+    comparison = made_up()
+    found = {finding.about: finding for finding in findings(comparison)}
+    # Of those that keep 95%, mp has the smallest area, and the smaller error of the two that have it.
+    assert found["Cheapest that keeps top1"].answer == "mp"
+    assert "9 times" in found["Cheapest that keeps top1"].text
+    assert found["Closest to fp32"].answer == 'mixed "<i>"'
+    # 4e-3 * 4 is above 1e-2; int8 is broken from the start.
+    assert comparison["fmac(e4m3)"].breaks == comparison["fmac(e4m3)"].layers[1]
+    assert found["Breaks first"].answer == "stem/conv"
+    assert found["fp32 against onnxruntime"].answer == "agrees"
+
+
+def test_charts_show_the_numbers_of_the_comparison() -> None:
+    comparison = made_up()
+    accuracy = charts.accuracy(comparison)
+    assert [series.points[0] for series in accuracy.series][:2] == [(576.0, 95.0), (64.0, 95.0)]
+    # The frontier: 10% for 49 units is beaten by 90% for 16, that by 95% for 64.
+    assert accuracy.guide == ((16.0, 90.0), (64.0, 90.0), (64.0, 95.0))
+    curve = charts.swamping(comparison)[0].series[1]
+    row = comparison.results[0].statistics.rows[1]
+    assert curve.points[7] == (7.0, 100 * row.without_swamping(7))
+    assert charts.accumulator_bits("bf16_1_1") == 7
+    assert charts.accumulator_bits("bf16_1_2") == 15
+    (exponents,) = (c for c in charts.exponents(comparison) if c.open)
+    assert exponents.title == "fmac(e4m3)"
+    histogram = exponents.rows[0][1][0]
+    assert histogram.inside == (-6, 7)
+    assert histogram.below == 3
+    assert sum(histogram.fractions) == pytest.approx(_bell_total() / 4000)
+
+
+def _bell_total() -> int:
+    return sum(1000 >> abs(n) for n in range(-6, 7))
+
+
+def test_values_that_are_not_finite_are_at_the_end_of_an_axis() -> None:
+    axis = charts.Axis("x", 1e-4, 1.0, (), True)
+    assert [axis.place(v) for v in (0.0, 1e-9, 1e-2, 7.0, math.inf, math.nan)] == [0, 0, 0.5, 1, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_texts_cover_neither_points_nor_each_other(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = [(float(x), float(y)) for x, y in rng.random((6, 2))]
+    points += [points[0], points[0]]  # the same place: one block of three lines
+    texts = [f"operator_{n}" for n in range(len(points))]
+    widths = (300.0, 900.0)
+    groups = place_texts(points, texts, widths, 300.0)
+    assert sorted(n for group in groups for n in group.members) == list(range(len(points)))
+    assert (0, 6, 7) in [group.members for group in groups]
+    for width in widths:
+        boxes = []
+        for group in groups:
+            x, y = points[group.members[0]][0] * width, points[group.members[0]][1] * 300.0
+            wide, half = CHARACTER * len(texts[0]), LINE * len(group.members) / 2
+            left = x + group.dx if group.dx > 0 else x + group.dx - wide
+            boxes.append((left, y + group.dy - half, left + wide, y + group.dy + half))
+            reach = MARKER - aside(0, len(group.members))
+            boxes.append((x - reach, y - MARKER, x + reach, y + MARKER))
+        for n, m in itertools.combinations(range(len(boxes)), 2):
+            one, other = boxes[n], boxes[m]
+            if n % 2 and m % 2:
+                continue  # points are where they are
+            wide = min(one[2], other[2]) - max(one[0], other[0])
+            high = min(one[3], other[3]) - max(one[1], other[1])
+            assert wide <= 0 or high <= 0, (width, n, m)
+
+
+def test_texts_at_the_ends_of_lines_keep_their_order_and_distance() -> None:
+    found = apart([10.0, 11.0, 12.0, 100.0, 99.0], 0.0, 100.0, 15.0)
+    assert sorted(range(5), key=lambda n: found[n]) == [0, 1, 2, 4, 3]
+    assert all(b - a >= 15 - 1e-9 for a, b in itertools.pairwise(sorted(found)))
+    assert min(found) >= 0
+    assert max(found) <= 100
+
+
+def test_colours_stand_out_from_their_ground() -> None:
+    """Contrast as WCAG 2 defines it: 3 for graphics, 4.5 for text."""
+
+    def luminance(text: str) -> float:
+        parts = [int(text[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(one: str, other: str) -> float:
+        low, high = sorted((luminance(one), luminance(other)))
+        return (high + 0.05) / (low + 0.05)
+
+    css = (Path(charts.__file__).parent / "style.css").read_text()
+    cards = re.findall(r"--card: (#\w{6})", css)
+    texts, softs = re.findall(r"--text: (#\w{6})", css), re.findall(r"--soft: (#\w{6})", css)
+    assert len(cards) == len(texts) == len(softs) == 2
+    for ground, n in zip(cards, (0, 1), strict=True):
+        for one in (texts[n], softs[n], INK[n], *(pair[n] for pair in CATEGORICAL)):
+            assert contrast(one, ground) >= 4.5, (one, ground)
+        for place in np.linspace(0, 1, 21):
+            assert contrast(colour(f"q{place:.3f}")[n], ground) >= 3
+
+
+def test_plots(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    fp32, mp = made_up().results[:2]
+    fp32 = Result(**{**vars(fp32), "statistics": None})
+    one = Comparison(**{**vars(made_up()), "results": (fp32, mp)})
+    written = one.write_plots(tmp_path / "plots")
+    assert {path.name for path in written} == {path.name for path in (tmp_path / "plots").iterdir()}
+    assert {path.stem for path in written} == {"accuracy", "error", "layers", "swamping-mp", "exponents-mp"}
+    for path in written:
+        start = path.read_bytes()[:8]
+        assert start == b"\x89PNG\r\n\x1a\n" if path.suffix == ".png" else b"<?xml" in start
+
+
+def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NumcError, match=r"file: cannot be made: .*: choose another folder for plots"):
+        made_up().write_plots(tmp_path / "file")
+    with pytest.raises(NumcError, match=r"x\.html: cannot write: No such file or directory"):
+        made_up().write_report(tmp_path / "none" / "x.html")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+    monkeypatch.setattr("numc.compiler.studies.report.write.find_spec", lambda name: None)
+    with pytest.raises(NumcError) as error:
+        made_up().write_report(tmp_path / "x.html")
+    assert str(error.value) == "a report needs jinja2, which is not installed: pip install 'numc[report]'"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_nothing_overflows_or_complains(page: Path, tmp_path: Path, width: int) -> None:
+    """Laid out as wide as a phone and as a desk, without a network, in dark (0) and light (1) colours."""
+    (tmp_path / "page.html").write_bytes(page.read_bytes())
+    # A window is not made narrower than 500 pixels, a frame is.
+    (tmp_path / "frame.html").write_text(
+        f'<iframe id=f src=page.html style="border:0;width:{width}px;height:900px"></iframe><pre id=said></pre>'
+        "<script>f.onload = () => {"
+        "const inner = f.contentDocument, found = [];"
+        "for (const e of inner.querySelectorAll('main *'))"
+        "  if (!e.closest('.scroll, pre') && e.getBoundingClientRect().right > inner.documentElement.clientWidth + 1)"
+        "    found.push(e.tagName + '.' + e.getAttribute('class'));"
+        "const style = f.contentWindow.getComputedStyle(inner.body);"
+        "said.textContent = JSON.stringify([inner.documentElement.scrollWidth, found.length, style.backgroundColor]);"
+        "}</script>"
+    )
+    grounds = set()
+    for scheme in (0, 1):
+        done = subprocess.run(
+            [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             f"--user-data-dir={tmp_path / 'profile'}", "--allow-file-access-from-files", "--dump-dom",
+             "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0",
+             f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=2000",
+             f"file://{tmp_path / 'frame.html'}"],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert "CONSOLE" not in done.stderr, done.stderr
+        said = re.search(r'<pre id="said">\[(\d+),(\d+),"(.*)"\]</pre>', done.stdout)
+        assert said is not None, done.stdout + done.stderr
+        assert (int(said[1]), int(said[2])) == (width, 0)
+        grounds.add(said[3])
+    assert len(grounds) == 2

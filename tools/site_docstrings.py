@@ -1,0 +1,39 @@
+"""Docstrings in the site: each parameter, and what is raised, stands on a line of its own.
+
+An extension of griffe, which mkdocstrings reads the code with. In the code a docstring names its parameters in running
+text, ``name: what it is.``, so that it stays short; a page has room.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+
+class Parameters(griffe.Extension):
+    """Make a list of the parameters that a docstring describes."""
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        """Rewrite the docstring of a function."""
+        _rewrite(func.docstring, [parameter.name for parameter in func.parameters])
+
+    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Rewrite the docstring of a class: its fields are described as parameters are."""
+        _rewrite(cls.docstring, [name for name, member in cls.members.items() if member.is_attribute])
+
+
+def _rewrite(docstring: griffe.Docstring | None, names: list[str]) -> None:
+    if docstring is None or not names:
+        return
+    name = "(?:" + "|".join(re.escape(name) for name in names) + ")"
+    begins = re.compile(rf"(?:(?<=\.)|(?<=\.\))|(?<=\n)|^)[ \n]*({name}(?:(?:, | and ){name})*): ")
+    blocks = []
+    for block in docstring.value.split("\n\n"):
+        if block.startswith("    "):  # code
+            blocks.append(block)
+            continue
+        text = re.sub(r"\s+(Raises )", r"\n\n\1", block)
+        blocks.append(begins.sub(lambda found: f"\n\n- `{found[1]}`: ", text).strip("\n"))
+    docstring.value = "\n\n".join(blocks)
