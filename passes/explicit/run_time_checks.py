@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, scf
@@ -23,7 +24,7 @@ from torch_mlir.dialects import tensor as tensor_dialect
 from numc.passes import linalg
 
 # The size of a dimension: a number, an index value, or the size of dimension n of a tensor.
-Size = int | ir.Value | tuple[ir.Value, int]
+Size: TypeAlias = "int | ir.Value | tuple[ir.Value, int]"
 
 MISMATCH = "sizes do not fit: {}"
 OUT_OF_RANGE = "an index is out of range"
