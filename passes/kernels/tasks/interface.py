@@ -16,9 +16,6 @@ from numc.passes.kernels.tasks.plane import Plane
 #: The name of the task function in its text.
 SELF = "SELF"
 
-#: The words of the context that a task reads; runtime/src/contract.cpp fills them in.
-CONTEXT = TASK_CONTEXT.names
-
 #: What appends straight-line code, given the lanes of its inputs, and returns its result.
 Emit = Callable[[Code, Sequence[Value]], Value]
 
