@@ -288,6 +288,7 @@ def _f32_mul(a: Value, b: Value) -> Value:
 
 
 def f32_add(x: Value, y: Value) -> Value:
+    """The binary32 sum, to nearest even."""
     return _f32_fma(x, ONE, y)
 
 
