@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 PTR = "!llvm.ptr"
+Number = int  # in `Code`, whose method `int` hides the type
+Index = int | str  # a constant, or an i64 value
 
 
 def f32_bits(value: float) -> int:
@@ -170,20 +172,20 @@ class Code:
         """A binary64 constant, written as its bits."""
         return self._constant("f64", f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
 
-    def int(self, value: int, element: str = "i32") -> Value:
+    def int(self, value: Number, element: str = "i32") -> Value:
         """An integer constant; values above the signed range wrap."""
         bits = int(element[1:])
         if bits > 1 and value >= 1 << (bits - 1):
             value -= 1 << bits
         return self._constant(element, str(value))
 
-    def number(self, value: int | str) -> Value:
+    def number(self, value: Index) -> Value:
         """An i64 scalar: a constant, or the value that it is already."""
         if isinstance(value, Value):
             return value
         return Value(value, "i64") if isinstance(value, str) else self.scalar.int(value, "i64")
 
-    def immediate(self, value: int, element: str = "i32") -> Value:
+    def immediate(self, value: Number, element: str = "i32") -> Value:
         """A scalar that the operand of an intrinsic must have as an immediate."""
         return self._constant(element, "", f"llvm.mlir.constant({value} : {element}) : {element}", Type(element))
 
@@ -259,7 +261,7 @@ class Code:
         source = self._lanes_of("vector.reduction", a)
         return self.op(f"vector.reduction <{kind}>, {a} : {source} into {source.element}", source.element)
 
-    def shuffle(self, a: str, lanes: Sequence[int]) -> Value:
+    def shuffle(self, a: str, lanes: Sequence[Number]) -> Value:
         """A vector of these lanes of `a`."""
         source = self._lanes_of("llvm.shufflevector", a)
         listed = ", ".join(map(str, lanes))
@@ -308,7 +310,7 @@ class Code:
 
     # Memory
 
-    def at(self, base: str, index: int | str, element: str = "f32") -> Value:
+    def at(self, base: str, index: Index, element: str = "f32") -> Value:
         """The address of element `index` (a constant or an i64) from the pointer `base`."""
         for x, wanted in ((base, PTR), (index, "i64")):
             if isinstance(x, Value) and str(x.type) != wanted:
@@ -316,12 +318,12 @@ class Code:
         types = PTR if isinstance(index, int) else f"{PTR}, i64"
         return self.op(f"llvm.getelementptr {base}[{index}] : ({types}) -> {PTR}, {element}", PTR)
 
-    def address(self, base: str, index: int | str) -> Value:
+    def address(self, base: str, index: Index) -> Value:
         """The address of f32 number `index` (a constant or an i64) from the pointer `base`."""
         return self.at(base, index)
 
     def load(
-        self, address: str, mask: str = "", element: str = "f32", otherwise: str = "", alignment: int = 4
+        self, address: str, mask: str = "", element: str = "f32", otherwise: str = "", alignment: Number = 4
     ) -> Value:
         """Load lanes; with a mask, `otherwise` (by default +0) where it is false, and nothing is read there.
 
@@ -334,7 +336,7 @@ class Code:
         other = otherwise or self.f32(0.0)
         return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {{alignment = 4 : i32}} : {types}", kind)
 
-    def store(self, value: str, address: str, mask: str = "", alignment: int = 4) -> None:
+    def store(self, value: str, address: str, mask: str = "", alignment: Number = 4) -> None:
         """Store lanes, those where the mask is true. alignment: what the address is a multiple of, in bytes."""
         kind = value.type if isinstance(value, Value) else self.ty("f32")
         if not mask:
@@ -347,18 +349,18 @@ class Code:
         """One element from memory in every lane."""
         return self.broadcast(self.scalar.load(address, element=element))
 
-    def fetch(self, base: str, index: int | str, kind: str = "i64") -> Value:
+    def fetch(self, base: str, index: Index, kind: str = "i64") -> Value:
         """Load word `index` of `base`, an i64, i32 or pointer (i32 words are 4 bytes apart, the others 8)."""
         where = self.at(base, index, "i32" if kind == "i32" else "i64")
         return self.op(f"llvm.load {where} : {PTR} -> {kind}", kind)
 
-    def alloca(self, count: int | str, element: str) -> Value:
+    def alloca(self, count: Index, element: str) -> Value:
         """Room for `count` elements on the stack."""
         return self.op(f"llvm.alloca {self.number(count)} x {element} : (i64) -> {PTR}", PTR)
 
     # Scalars that address and count
 
-    def i64(self, name: str, a: int | str, b: int | str) -> Value:
+    def i64(self, name: str, a: Index, b: Index) -> Value:
         """``arith.name a, b`` on i64 numbers."""
         return self.binary(name, self.number(a), self.number(b), "i64" if not self.width else None)
 
@@ -388,7 +390,7 @@ class Code:
             return []
         return self.several(text, *results.split(", "))
 
-    def several(self, text: str, *types: str | int) -> list[Value]:
+    def several(self, text: str, *types: str | Number) -> list[Value]:
         """Append ``%new:count = text``; returns the results, given their types."""
         if len(types) == 1 and isinstance(types[0], int):
             found = text[text.rindex("(") + 1 : text.rindex(")")].split(", ")
@@ -402,7 +404,7 @@ class Code:
         return [Value(f"{name}#{n}", str(t)) for n, t in enumerate(types)]
 
     @contextmanager
-    def loop(self, start: int | str, end: int | str, step: int | str = 1) -> Iterator[Value]:
+    def loop(self, start: Index, end: Index, step: Index = 1) -> Iterator[Value]:
         """A loop over i64 numbers; yields the induction variable."""
         bounds = f"{self.number(start)} to {self.number(end)} step {self.number(step)}"
         index = self._fresh("i", "i64")
@@ -410,9 +412,7 @@ class Code:
             yield index
 
     @contextmanager
-    def carry(
-        self, start: int | str, end: int | str, step: int | str, values: Sequence[Value]
-    ) -> Iterator[CarryingLoop]:
+    def carry(self, start: Index, end: Index, step: Index, values: Sequence[Value]) -> Iterator[CarryingLoop]:
         """A loop over i64 numbers that carries `values`: its body sets `next`, and `results` are what it leaves."""
         bounds = f"{self.number(start)} to {self.number(end)} step {self.number(step)}"
         index = self._fresh("i", "i64")
