@@ -1,3 +1,5 @@
+"""Formats of single values: limits, codes, and the same codes in ml_dtypes and numpy."""
+
 from __future__ import annotations
 
 import math
@@ -41,8 +43,16 @@ def test_limits(name: str, emin: int, emax: int, largest: float, smallest: float
     assert fmt.min_normal == Fraction(2) ** emin
 
 
-def test_every_name_has_its_limits_tested() -> None:
-    assert set(FORMATS) <= {row[0] for row in LIMITS}
+@pytest.mark.parametrize("name", SIMPLE)
+def test_limits_follow_from_the_sizes(name: str) -> None:
+    """Every named format, without a row above: the last finite code is before the infinity, or before the one NaN."""
+    fmt = FORMATS[name]
+    bias, fractions = 2 ** (fmt.exponent_bits - 1) - 1, 2**fmt.significand_bits
+    last = 2**fmt.exponent_bits * fractions - (2 if fmt.finite else fractions + 1)
+    exponent, fraction = divmod(last, fractions)
+    assert (fmt.emin, fmt.emax) == (1 - bias, exponent - bias)
+    assert fmt.max_finite == Fraction(2) ** fmt.emax * (1 + Fraction(fraction, fractions))
+    assert fmt.min_subnormal == Fraction(2) ** (fmt.emin - (fmt.significand_bits if fmt.subnormals else 0))
 
 
 @pytest.mark.parametrize(
