@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import Drawn, Parts
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import F64, Noise, emit_round
 
 
