@@ -1,4 +1,4 @@
-"""The function that describes one contraction to the runtime, and starts its tasks (runtime/src/contract.cpp)."""
+"""The function that describes one contraction to the runtime (kernels/contraction.cpp), and starts its tasks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from numc.passes.kernels.abi import CHANNELS, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand, sizes_of
@@ -52,10 +53,20 @@ def call_text(
     groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
     ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
     t = task.kernel.tile
-    words: list[Word] = [t.width, t.rows, t.lanes, flags, ranges, len(operands)]
-    largest = len(words)
-    words += [0, 0, f["stream"] if draws else 0]
-    words += [len(group) for group in groups]
+    words: list[Word] = DESCRIPTOR.in_order(
+        {
+            "width": t.width,
+            "tile_rows": t.rows,
+            "tile_lanes": t.lanes,
+            "flags": flags,
+            "ranges": ranges,
+            "streams": len(operands),
+            "largest": [0, 0],
+            "random": f["stream"] if draws else 0,
+            "dims": [len(group) for group in groups],
+        }
+    )
+    largest = DESCRIPTOR.word("largest")
     packed = {"": -1, "rows": 0, "lanes": 1}[task.packed]
     described = [None if n == packed else _describe(f, n, o) for n, o in enumerate(operands)]
     if task.plane is not None:
