@@ -27,7 +27,15 @@ def _code(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("after", "to"),
-    [("linalg", "numc"), ("numc", "tensors"), ("tensors", "buffers"), ("numc", "llvm"), ("vector", "llvm")],
+    [
+        ("linalg", "numc"),
+        ("numc", "tensors"),
+        ("tensors", "buffers"),
+        ("buffers", "plan"),
+        ("numc", "llvm"),
+        ("plan", "llvm"),
+        ("vector", "llvm"),
+    ],
 )
 def test_a_dump_resumes_to_what_the_compiler_made(numc_run, dump, after, to):
     done = numc_run("opt", dump / f"{after}.mlir", "--from", after, "--to", to, "--fma", "bf16_1_1")
@@ -62,12 +70,12 @@ def test_upstream_pass_text_with_options(numc_run, dump):
         (["--passes", "cse", "--to", "llvm"], "--passes runs exactly the passes it names: leave --from and --to out"),
         (
             ["--from", "nmuc"],
-            "--from 'nmuc': no such stage (did you mean 'numc'?): one of linalg, numc, tensors, buffers, vector, llvm",
+            "--from 'nmuc': no such stage (did you mean 'numc'?): one of linalg, numc, tensors, buffers, plan, vector, llvm",
         ),
         (["--to", "x"], "--to 'x': no such stage: one of linalg,"),
         (
             ["--from", "llvm", "--to", "numc"],
-            "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, vector",
+            "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, plan, vector",
         ),
         (["--from", "linalg", "--fma", "pm"], "pm"),
         (["-o", "none/x.mlir"], "none/x.mlir: cannot write: there is no folder none"),
@@ -118,8 +126,25 @@ def test_passes_that_do_not_split(text):
 
 def test_a_pass_needs_no_main(numc_run, folder):
     (folder / "f.mlir").write_text((folder / "matmul.mlir").read_text().replace("@main", "@f"))
-    done = numc_run(
-        "opt", folder / "f.mlir", "--passes", "generalize,explicit-arithmetic,bufferize,contractions-to-kernels"
-    )
+    passes = "generalize,explicit-arithmetic,bufferize,plan-kernels,emit-kernels"
+    done = numc_run("opt", folder / "f.mlir", "--passes", passes)
     assert (done.status, done.err) == (0, "")
-    assert "call @contraction_0" in done.out
+    assert "call @layer_contraction" in done.out
+
+
+def test_a_plan_is_printed_edited_and_resumed(numc_run, folder, dump):
+    plan = numc_run("compile", folder / "matmul.mlir", "--fma", "bf16_1_1", "--emit", "plan").out
+    assert _code(plan) == _code((dump / "plan.mlir").read_text())
+    assert "k_block = 256 : i64" in plan
+    Path("edited.mlir").write_text(plan.replace("k_block = 256", "k_block = 64"))
+    edited = numc_run("opt", "edited.mlir", "--from", "plan", "--to", "vector", "--fma", "bf16_1_1")
+    assert (edited.status, edited.err) == (0, "")
+    assert "x64_" in edited.out
+    assert _code(edited.out) != _code((dump / "vector.mlir").read_text())
+
+
+def test_an_impossible_plan_is_refused(numc_run, dump):
+    Path("edited.mlir").write_text((dump / "plan.mlir").read_text().replace("k_block = 256", "k_block = 65"))
+    done = numc_run("opt", "edited.mlir", "--from", "plan", "--fma", "bf16_1_1")
+    assert done.status == 2
+    assert "numc.plan: tile.k_block = 65: want a multiple of 32 up to 32768" in done.error

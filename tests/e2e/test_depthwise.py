@@ -129,7 +129,7 @@ def test_stochastic_rounding(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = planes, (CHANNELS, kernel, kernel), results, results
     feeds = {f"arg{n}": data("usual", shape, n) for n, shape in enumerate(shapes)}
     source = Imported(mlir=model(size, out, kernel, stride, dilation, low, high, computed=True))
-    assert ("_stage" in str(numc.lower(source, fma=fma, to="vector"))) == ("acc=fp32" in fma)
+    assert ("padded plane" in str(numc.lower(source, fma=fma, to="plan"))) == ("acc=fp32" in fma)
     program = numc.compile(source, fma=fma)
     report = numc.verify(program, feeds, samples=50)
     assert report.checked > 0
@@ -162,6 +162,6 @@ def check(name: str, fma: str, kind: str, *, computed: bool = False, **options: 
 def test_padding_is_made_in_cache() -> None:
     """Neither the padded tensor nor, with a constant for a bound, a load of the bound is left."""
     text = str(numc.lower(Imported(mlir=model(14, 14, 3, 1, 1, 1, 1, computed=True)), to="vector"))
-    assert "_stage" in text
+    assert "_fill_plane" in text
     assert "memref<3x17x16x16xf32>" not in text
     assert "memref<f32>" not in text.split("func.func @main", 1)[1].split("return", 1)[0]

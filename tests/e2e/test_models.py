@@ -116,7 +116,7 @@ def test_saved_program_gives_the_same_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(outputs(program, values)[0], outputs(again, values)[0])
 
 
-@pytest.mark.parametrize("stage", ["numc", "tensors", "buffers", "vector"])
+@pytest.mark.parametrize("stage", ["numc", "tensors", "buffers", "plan", "vector"])
 def test_resumed_stage_gives_the_same_code(stage: str, tmp_path: Path) -> None:
     source = imported(ROOT / "digits/cnn.onnx")
     numc.compile(source, fma="bf16_1_2", target="x86-64-v3", dump_dir=tmp_path)
