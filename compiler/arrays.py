@@ -13,6 +13,7 @@ from numc.compiler import cache as cached
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import round_groups
+from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS
 from numc.compiler.arithmetic.reference.random import draws, stream
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
@@ -50,7 +51,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     seed: what stochastic roundings draw from; None draws anew at every call. Raises NumcError.
     """
     operator = parse_fma(fma).step
-    if operator.datapath not in ("fp32", "exact"):
+    if operator.datapath not in SOFTWARE_DATAPATHS:
         shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
         x, y, z = (np.broadcast_to(f32_array(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.

@@ -95,8 +95,12 @@ def unpack(packed: Packed) -> F32Array:
 
 def element_bytes(elements: F32Array, fmt: GroupFormat) -> bytes:
     """Return elements, as floats, in the bytes of a format whose groups are stored without scales."""
-    rows = elements.reshape(1, -1).astype(np.float64)
-    return _to_bytes(fmt.to_bits(rows, np.ones((1, 1)), 0.0))
+    flat, one = elements.reshape(1, -1), np.ones((1, 1))
+    step = 1 << 16  # whole bytes, whatever the format; bits take eight times their room
+    starts = range(0, flat.size, step)
+    return b"".join(
+        _to_bytes(fmt.to_bits(flat[:, start : start + step].astype(np.float64), one, 0.0)) for start in starts
+    )
 
 
 def _split(x: F32Array, count: int) -> F32Array:

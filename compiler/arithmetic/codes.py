@@ -78,6 +78,9 @@ def signed_codes(codes: Codes, width: int) -> F64Array:
 
 def bits_of_codes(codes: Codes, width: int) -> Bits:
     """Return (..., n) codes as (..., n * width) bits, from the least significant one of each up."""
+    if width in (8, 16, 32):
+        words = np.ascontiguousarray(codes.astype(f"<u{width // 8}"))
+        return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")
     bits = np.empty((*codes.shape, width), np.uint8)
     small = codes.astype(np.uint8 if width <= 8 else np.uint32)
     for place in range(width):  # along the long axes: the bits of one code are too few for a loop of numpy

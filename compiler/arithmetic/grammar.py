@@ -8,6 +8,7 @@ from functools import cache
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
+from numc.compiler.arithmetic.datapaths import DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS, Conversion, Format, noise_of
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.kinds import GROUP_FORMATS, KINDS
@@ -192,7 +193,7 @@ def _format(node: Token | Tree[Token]) -> Format:
 
 
 _CALLS = {
-    "fma": "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, datapath={'|'.join(DATAPATHS)}, chunk=c)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",

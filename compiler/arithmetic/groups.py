@@ -33,8 +33,8 @@ class GroupFormat(ABC):
     datapaths: those that multiply its elements. shares_tensor: conversions depend on the largest magnitude of the
     tensor. finite_only: that is the largest finite one; otherwise an infinity or a NaN makes it NaN. sums_exactly:
     the dot product of two groups is exact before it is rounded to binary32; otherwise every step of it is rounded to 24
-    bits. sums_integers: contractions multiply and add integers, and apply the scales of the tensors at their end.
-    unit_exponent: every element is a multiple of two to this power.
+    bits. sums_integers: contractions multiply and add integers, and apply the scales of the tensors at their end; this
+    is so for a format whose scale is that of the tensor, and for no other.
     """
 
     datapaths: ClassVar[tuple[str, ...]] = ("fp32",)

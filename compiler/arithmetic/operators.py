@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from numc.compiler.arithmetic.datapaths import DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS, Conversion
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.kinds import KINDS
 from numc.compiler.support.errors import NumcError
 
-SOFTWARE_DATAPATHS = ("fp32", "exact")
-HARDWARE_DATAPATHS = ("amx_bf16", "avx512_bf16")
-DATAPATHS = (*SOFTWARE_DATAPATHS, *HARDWARE_DATAPATHS, "fmac2")  # fmac2: FAST's fMAC, two magnitude bits by two
+SOFTWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.stepwise)
+HARDWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.only)
+GROUP_DATAPATHS = ("fp32", "fmac2")  # fmac2: FAST's fMAC, which multiplies two magnitude bits by two at a time
 
 MAX_CHUNK = 2**31 - 1
 MAX_GROUP = 4096
@@ -58,15 +59,16 @@ class Fma:
         if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
             self._check_groups(what)
             return
-        if self.datapath == "fmac2":
-            raise NumcError(f"{what}: datapath 'fmac2' multiplies block floating point, write a=bfp(g,e,m)")
+        if DATAPATHS[self.datapath].groups:
+            raise NumcError(f"{what}: datapath '{self.datapath}' multiplies block floating point, write a=bfp(g,e,m)")
         allowed = allowed_products(*self.parts)
         if self.products not in allowed:
             parts = f"{self.parts[0]} x {self.parts[1]} parts"
             raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
-        is_native = (self.a, self.b, self.acc, self.product) == (BF16, BF16, FP32, None)
-        if self.datapath in HARDWARE_DATAPATHS and not is_native:
-            raise NumcError(f"{what}: datapath '{self.datapath}' takes only a=bf16, b=bf16, acc=fp32, products=1")
+        only = DATAPATHS[self.datapath].only
+        if only is not None and (self.product is not None or (str(self.a), str(self.b), str(self.acc)) != only):
+            a, b, acc = only
+            raise NumcError(f"{what}: datapath '{self.datapath}' takes only a={a}, b={b}, acc={acc}, products=1")
         if self.chunk is not None:
             self._check_chunk(what, self.chunk)
 

@@ -19,7 +19,7 @@ import pytest
 from numc.runtime.library import library
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["adding-an-operation.md"]
+PAGES = ["adding-a-datapath.md", "adding-a-kind-of-format.md", "adding-an-instruction-set.md", "adding-an-operation.md"]
 _BLOCK = re.compile(r"^```(\w+)(?: (run)| file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

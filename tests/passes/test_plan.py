@@ -12,10 +12,11 @@ import pytest
 from torch_mlir import ir
 
 from numc.compiler import pipeline
-from numc.compiler.build import build, load_source
+from numc.compiler.build import build
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
+from numc.frontends.load import load_file
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
 
@@ -66,7 +67,7 @@ SHAPES = {PRODUCT: ((M, K), (K, N), (M, N)), DEPTHWISE: ((2, 17, 14, 14), (17, 3
 @cache
 def imported(source: str) -> Imported:
     if source == CNN:
-        return load_source(CNN)
+        return load_file(CNN)
     return Imported(mlir=re.sub(r"\b[ABCXPFY]\b", lambda m: TYPES[m[0]], source))
 
 

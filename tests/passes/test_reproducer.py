@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 import numc
 from numc.compiler import pipeline
-from numc.compiler.arithmetic.policy.text import load_policy
+from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.build import build
 from numc.compiler.cli import main
 from numc.compiler.cli.opt_command import lowered

@@ -552,9 +552,12 @@ def test_the_entry_point_is_the_backend() -> None:
     assert '[project.entry-points."torch_dynamo_backends"]\nnumc = "numc.frontends.training.entry:numc"\n' in text
     from torch._dynamo.backends.registry import lookup_backend
 
-    from numc.frontends.training.entry import numc as backend
+    from numc.frontends.training import entry
 
-    assert lookup_backend("numc") is backend
+    # The first where numc is installed and torch finds its entry point, the second where it runs from its sources.
+    assert lookup_backend("numc") in (entry.numc, backend.numc)
+    with pytest.raises(numc.NumcError, match="unknown role 'formats'"):
+        entry.numc(torch.fx.symbolic_trace(nn.Identity()), [], options={"formats": "bf16"})
 
 
 def test_without_torch() -> None:

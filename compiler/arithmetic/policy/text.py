@@ -8,10 +8,11 @@ from functools import cache
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
+from numc.compiler.arithmetic.datapaths import DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.kinds import GROUP_FORMATS
-from numc.compiler.arithmetic.operators import ALIASES, DATAPATHS, FMAS
+from numc.compiler.arithmetic.operators import ALIASES, FMAS
 from numc.compiler.arithmetic.policy.layer import ROLES, SIZES
 from numc.compiler.arithmetic.policy.policy import (
     KEYS,

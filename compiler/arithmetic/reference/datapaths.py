@@ -42,7 +42,7 @@ def contraction(op: Fma) -> Contraction:
     """Return the reduction of an operator on converted operands, from a converted start."""
     if op.datapath in _INSTRUCTIONS:
         return _INSTRUCTIONS[op.datapath]
-    step = _exact_step(op) if op.datapath == "exact" else _fp32_step(op)
+    step = STEPS[op.datapath](op)
     if op.chunk is not None:
         return _chunked(op, step, op.chunk, rounder(op.acc, POINT))
 
@@ -178,4 +178,6 @@ def _element(a: Sequence[Parts], b: Sequence[Parts], k: int) -> tuple[Value, Val
     return (a[k][0], b[k][0]) if k < len(a) else (0, 0)
 
 
+# What a step is, of the datapaths whose reductions are one step after the other.
+STEPS: Mapping[str, Callable[[Fma], Step]] = {"fp32": _fp32_step, "exact": _exact_step}
 _INSTRUCTIONS: Mapping[str, Contraction] = {"amx_bf16": _amx_bf16, "avx512_bf16": _avx512_bf16}

@@ -1,4 +1,4 @@
-"""Backends: from a plan's kernels to machine code. What is known of a family of processors is known here and in isa/."""
+"""Backends: from a plan's kernels to machine code. What is known of processors stands here and in isa/."""
 
 from __future__ import annotations
 
