@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from torch_mlir import ir
 
-from numc.passes import linalg
 from numc.passes.kernels.tasks.interface import SELF
 
 # Names of functions that later passes make begin so.
@@ -76,5 +75,8 @@ def _locations(texts: Iterable[tuple[str, ir.Location]]) -> dict[str, ir.Locatio
 
 
 def _locate(function: ir.Operation, location: ir.Location) -> None:
-    for op in linalg.operations(function):
+    def visit(op: ir.Operation) -> ir.WalkResult:
         op.location = location
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)

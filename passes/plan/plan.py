@@ -91,7 +91,10 @@ def takes_narrow(fma: Fma) -> bool:
 
 
 def check(plan: Plan, kernel: Kernel, depth: int | None, isa: InstructionSet, layer: str) -> None:
-    """Raise NumcError if no kernel of the instructions `isa` follows `plan`; depth: the steps of k, None if they are not known."""
+    """Raise NumcError if no kernel of the instructions `isa` can follow `plan`.
+
+    depth: the number of steps of k, None if it is not known.
+    """
     for complaints in (_tile(plan.tile, kernel.fma, isa), _ways(plan, kernel, depth), _code(plan, kernel, isa)):
         for complaint in complaints:
             raise NumcError(f"layer '{layer}': numc.plan: {complaint}")

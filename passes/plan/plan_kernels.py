@@ -51,8 +51,8 @@ def plan_kernels(
     """Decide everything about the code of every contraction, and write it into the IR.
 
     isa: the instructions of the target. fast: cheap rounding sequences may be used. statistics: kernels count their
-    additions. The module's `numc.calibration` lists contractions by their numbers with the largest magnitudes of rows and
-    lanes, where these are not found anew in every execution.
+    additions. The module's `numc.calibration` lists contractions by their numbers with the largest magnitudes of rows
+    and lanes, where these are not found anew in every execution.
     """
     with module.context, ir.Location.unknown():
         fast = fast and isa.fma and not disabled("fast")

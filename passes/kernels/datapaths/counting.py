@@ -4,7 +4,8 @@ The difference d = abs(exponent(p) - exponent(c)) of an addition becomes the wor
 are finite and not zero. How often each bit of each lane was set is counted in planes, of which plane n has the bits of
 weight 2^n: three words of weight 2^n are added to one of 2^n and one of 2^(n+1) (a carry-save adder). The low planes
 are in registers while steps are counted; their carries are stored, and added to the high planes when there are many.
-Each task has such counters (`task_words`), and the runtime adds them up in the end (runtime/src/kernels/addition_counters.cpp).
+Each task has such counters (`task_words`), and the runtime adds them up in the end
+(runtime/src/kernels/addition_counters.cpp).
 
 Sampled are the steps of k with ``k % stride == (k // stride + offset) % stride``, in all outputs: a choice that depends
 on nothing but k. One step of each run of `stride` is looked at, a place later from run to run, so that no period of the
