@@ -17,6 +17,7 @@ from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
+from numc.frontends.load import load_file
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
 
