@@ -127,7 +127,7 @@ def _function(op: ir.Operation) -> str:
 
 def product_loop(product: Imported, fma: str, target: str) -> Loop:
     """Return the inner loop of an imported matrix product."""
-    width = TARGETS[target].tile.width
+    width = TARGETS[target].isa.width
     module = lower(product, to="vector", fma=fma, target=target)
     with module.context:
         return inner_loop(module, parse_fma(fma), width)

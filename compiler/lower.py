@@ -80,8 +80,7 @@ def module_of(imported: Imported, options: Options) -> ir.Module:
 
     On arguments of @main: `numc.weight`, a weight's name; `numc.updates`, the number of the result that may take the
     memory. On the module: `numc.nodes` and `numc.roles`, from names of operations to what they are in the model;
-    `numc.calibration`, the numbers of contractions with the largest magnitudes of their operands, where these are
-    given.
+    `numc.calibration`, numbers of contractions with the largest magnitudes of their operands, where these are given.
     """
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
     facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})

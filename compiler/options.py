@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from numc.compiler.arithmetic.policy.policy import Policy, plain
 from numc.compiler.support.errors import NumcError
-from numc.compiler.targets import Target, resolve
+from numc.compiler.targets import resolve
+from numc.passes.kernels.backend import Target
 from numc.runtime.library import cpu_features
 
 

@@ -22,4 +22,4 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
     if name != "host":
         allowed = ", ".join(["host", *TARGETS])
         raise NumcError(f"unknown target {name!r}{did_you_mean(name, ['host', *TARGETS])}: choose one of {allowed}")
-    return next(t for t in reversed(TARGETS.values()) if host_features.issuperset(t.features))
+    return next(t for t in reversed(list(TARGETS.values())) if host_features.issuperset(t.features))

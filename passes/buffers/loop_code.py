@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from numc.passes.buffers.loop_nest import ONE, WIDTHS, ZERO, Loop, Nest, Size, Symbol, element
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
+from numc.passes.kernels.ssa import PTR, Value
 
 BODY = "numc_body"
 

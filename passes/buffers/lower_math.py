@@ -13,7 +13,8 @@ from typing import Any
 from torch_mlir import ir
 
 from numc.compiler.support.errors import CompilerBug
-from numc.passes.kernels.builder import Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values import math_functions as kernels
 from numc.passes.kernels.values.math_functions import Lanes
 

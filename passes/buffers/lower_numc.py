@@ -18,9 +18,10 @@ from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
 from numc.passes import linalg
 from numc.passes.dialect import conversion_of, fma_of, number_of
-from numc.passes.kernels.builder import Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn
 from numc.passes.kernels.datapaths.table import emit_fma
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.random_bits import (
     emit_conversion_noise,
     emit_draw,

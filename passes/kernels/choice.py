@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numc.passes.kernels.backend.environment import underflowed, watch_underflow
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.guard import RANGES
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.ssa import PTR, Value
 
 PANELS = {"rows": PTR, "lanes": PTR}
 

@@ -8,9 +8,10 @@ their size, and the accumulators at entry are the sums of a segment that goes on
 
 from __future__ import annotations
 
-from numc.passes.kernels.builder import PTR, Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.datapath import Guard
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.ssa import PTR, Value
 
 # The smallest non-zero magnitude, less one, and the largest one, of rows and of lanes: encodings.
 RANGES = dict.fromkeys(("rlow", "rhigh", "llow", "lhigh"), "i32")

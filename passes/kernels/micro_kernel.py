@@ -8,12 +8,13 @@ f32 carrier, which changes no bit. One tile of accumulators belongs to one task,
 
 from __future__ import annotations
 
-from numc.passes.kernels.builder import PTR, Function
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.choice import PANELS, choice_text, micro_name
 from numc.passes.kernels.datapaths.counting import merge_text
 from numc.passes.kernels.datapaths.datapath import Micro, Segment
 from numc.passes.kernels.guard import guard_text
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.ssa import PTR
 
 
 def kernel_text(kernel: Kernel) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
-from numc.passes.kernels.builder import PTR, Function
+from numc.passes.kernels.builder import Function
+from numc.passes.kernels.ssa import PTR
 
 ENTRY = "numc_entry"
 _BODY = "main_body"  # stands for the body of main in the text of the entry

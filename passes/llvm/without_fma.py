@@ -12,8 +12,8 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.buffers.lower_math import Kernel, replace
-from numc.passes.kernels.builder import Value
 from numc.passes.kernels.datapaths.chain import emit_add_to_odd
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.math_functions import Lanes
 
 

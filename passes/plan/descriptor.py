@@ -1,4 +1,4 @@
-"""The function that describes one contraction to the runtime, and starts its tasks (runtime/src/contract.cpp)."""
+"""The function that describes one contraction to the runtime (kernels/contraction.cpp), and starts its tasks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import Emit
 from numc.passes.plan.vector_body import constant, vector_body
 

@@ -91,10 +91,7 @@ def takes_narrow(fma: Fma) -> bool:
 
 
 def check(plan: Plan, kernel: Kernel, depth: int | None, isa: InstructionSet, layer: str) -> None:
-    """Raise NumcError if no kernel of the instructions `isa` can follow `plan`.
-
-    depth: the number of steps of k, None if it is not known.
-    """
+    """Raise NumcError if no kernel with the instructions `isa` can follow `plan`; depth: the steps of k, if known."""
     for complaints in (_tile(plan.tile, kernel.fma, isa), _ways(plan, kernel, depth), _code(plan, kernel, isa)):
         for complaint in complaints:
             raise NumcError(f"layer '{layer}': numc.plan: {complaint}")

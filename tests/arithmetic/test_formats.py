@@ -1,3 +1,5 @@
+"""Formats of single values: limits, codes, and the same codes in ml_dtypes and numpy."""
+
 from __future__ import annotations
 
 import math

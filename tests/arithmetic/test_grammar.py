@@ -1,3 +1,5 @@
+"""The texts of formats, conversions and operators: what they mean, and the errors of wrong ones."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

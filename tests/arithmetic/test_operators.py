@@ -1,3 +1,5 @@
+"""FMA operators: names, parts, products, and what is refused."""
+
 from __future__ import annotations
 
 import pytest

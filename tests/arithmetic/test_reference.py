@@ -1,3 +1,5 @@
+"""The exact reference: against definitions written out, MPFR, and the second implementation in numpy."""
+
 from __future__ import annotations
 
 import bisect

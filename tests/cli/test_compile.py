@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import numc
+from numc.compiler.pipeline import STAGES
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -89,7 +90,7 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
         (["MODEL", "--target", "x86-64-v5"], "unknown target 'x86-64-v5' (did you mean "),
         (
             ["MODEL", "--emit", "lvm"],
-            "--emit 'lvm': no such stage (did you mean 'llvm'?): one of linalg, numc, vector, llvm",
+            f"--emit 'lvm': no such stage (did you mean 'llvm'?): one of {', '.join(STAGES)}",
         ),
         (["MODEL", "--emit", "llvm", "--json"], "--emit writes IR text: leave --json out"),
         (["MODEL", "--emit", "numc", "--pack-weights"], "--emit writes IR text, which holds no weights: leave"),

@@ -70,7 +70,8 @@ def test_upstream_pass_text_with_options(numc_run, dump):
         (["--passes", "cse", "--to", "llvm"], "--passes runs exactly the passes it names: leave --from and --to out"),
         (
             ["--from", "nmuc"],
-            "--from 'nmuc': no such stage (did you mean 'numc'?): one of linalg, numc, tensors, buffers, plan, vector,",
+            "--from 'nmuc': no such stage (did you mean 'numc'?): "
+            "one of linalg, numc, tensors, buffers, plan, vector, llvm",
         ),
         (["--to", "x"], "--to 'x': no such stage: one of linalg,"),
         (

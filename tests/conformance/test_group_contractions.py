@@ -58,9 +58,9 @@ def operands(kind: str, m: int, depth: int, n: int) -> tuple[F32, F32, F32]:
     elif kind == "one huge value" and depth:
         a[-1, depth // 2] = b[depth // 3, 0] = 2.0**30
     elif kind == "tiny":
-        a, b = a * np.float32(2.0**-100), b * np.float32(2.0**-48)
+        a, b, c = a * np.float32(2.0**-100), b * np.float32(2.0**-48), c * np.float32(2.0**-145)
     elif kind == "subnormal":  # units below the normal numbers, whose products are too small for binary32
-        a, b = a * np.float32(2.0**-143), b * np.float32(2.0**-4)
+        a, b, c = a * np.float32(2.0**-143), b * np.float32(2.0**-4), c * np.float32(2.0**-145)
     elif kind == "huge":
         a, b = a * np.float32(2.0**62), b * np.float32(2.0**63.5)
     elif kind == "minus zero":

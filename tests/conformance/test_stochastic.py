@@ -169,6 +169,32 @@ def test_equal_operations_draw_for_themselves() -> None:
     assert np.array_equal(plain, same)
 
 
+def test_what_reads_in_another_order_leaves_the_draws_as_they_are() -> None:
+    """The rounding draws by its own elements: it does not become a part of the loop over the transposed ones."""
+    text = """
+    #ij = affine_map<(i, j) -> (i, j)>
+    #ji = affine_map<(i, j) -> (j, i)>
+    func.func @main(%x: tensor<9x9xf32>) -> tensor<9x9xf32> {
+      %e = tensor.empty() : tensor<9x9xf32>
+      %y = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]}
+          ins(%x : tensor<9x9xf32>) outs(%e : tensor<9x9xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %s = "numc.round"(%a) {to = "e6m9:sr8"} : (f32) -> f32
+        linalg.yield %s : f32
+      } -> tensor<9x9xf32>
+      %r = linalg.generic {indexing_maps = [#ji, #ij], iterator_types = ["parallel", "parallel"]}
+          ins(%y : tensor<9x9xf32>) outs(%e : tensor<9x9xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %n = arith.negf %a : f32
+        linalg.yield %n : f32
+      } -> tensor<9x9xf32>
+      return %r : tensor<9x9xf32>
+    }"""
+    x = np.random.default_rng(0).standard_normal((9, 9)).astype(np.float32)
+    want = -reference.round(x, "e6m9:sr8", stream=reference.stream(4, 0)).T
+    assert_same(numc.compile(Imported(mlir=text))(x, seed=4), np.ascontiguousarray(want))
+
+
 CONV = """
 func.func @main(%x: tensor<2x3x6x7xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<2x4x4x5xf32> {
   %z = arith.constant 0.0 : f32

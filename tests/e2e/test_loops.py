@@ -199,3 +199,28 @@ def test_what_depends_on_weights_alone_is_in_the_program(monkeypatch: pytest.Mon
     expected = all_bits(numc.compile(source, ops="bf16"), [values], 1)
     monkeypatch.setenv("NUMC_DISABLE", "fold-constants")
     assert all_bits(numc.compile(source, ops="bf16"), [values], 1) == expected
+
+
+def test_a_tensor_that_is_read_in_two_ways() -> None:
+    """Its maker becomes a part of the loop that reads it once for each way of reading."""
+    text = """
+    #ij = affine_map<(i, j) -> (i, j)>
+    #ji = affine_map<(i, j) -> (j, i)>
+    func.func @main(%x: tensor<5x5xf32>) -> tensor<5x5xf32> {
+      %e = tensor.empty() : tensor<5x5xf32>
+      %y = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]}
+          ins(%x : tensor<5x5xf32>) outs(%e : tensor<5x5xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %n = arith.negf %a : f32
+        linalg.yield %n : f32
+      } -> tensor<5x5xf32>
+      %r = linalg.generic {indexing_maps = [#ij, #ji, #ij], iterator_types = ["parallel", "parallel"]}
+          ins(%y, %y : tensor<5x5xf32>, tensor<5x5xf32>) outs(%e : tensor<5x5xf32>) {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %s = arith.subf %a, %b : f32
+        linalg.yield %s : f32
+      } -> tensor<5x5xf32>
+      return %r : tensor<5x5xf32>
+    }"""
+    x = np.random.default_rng(4).standard_normal((5, 5)).astype(np.float32)
+    np.testing.assert_array_equal(numc.compile(Imported(mlir=text))(x), x.T - x)

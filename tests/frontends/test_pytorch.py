@@ -132,6 +132,7 @@ def test_contiguous_tensors_are_not_copied() -> None:
     assert np.shares_memory(to_array("x", X), X.numpy())
 
 
+@pytest.mark.all
 def test_exported_programs_and_graph_modules(small: nn.Module, program: numc.Program, tmp_path: Path) -> None:
     exported = torch.export.export(small, feeds(2))
     want = program(*feeds(2))["logits"]
@@ -173,7 +174,7 @@ def test_the_second_compilation_comes_from_the_cache(monkeypatch: pytest.MonkeyP
         numc.compile(module, X)
 
 
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("kind", [nn.LSTM, pytest.param(nn.GRU, marks=pytest.mark.all)])
 def test_recurrent_networks(kind: Any) -> None:
     torch.manual_seed(0)
     module, x = kind(8, 8, 2, bidirectional=True, batch_first=True).eval(), torch.randn(2, 5, 8)

@@ -10,13 +10,14 @@ import arithmetic_vectorised as reference
 from math_harness import V3_ONLY, V4, Compiled, apply
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
 from numc.passes.kernels.datapaths.guarded import cheap_step
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import emit_parts
 from numc.runtime.library import cpu_features
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from numc.passes.kernels.builder import Function, Value
+from numc.passes.kernels.builder import Function
+from numc.passes.kernels.ssa import Value
 
 DECLARATIONS = """
 func.func private @numc_ftz_begin() -> i32

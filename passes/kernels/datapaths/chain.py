@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import Drawn, Parts
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import F64, Noise, emit_round
 
 
@@ -59,11 +60,12 @@ def emit_product(code: Code, a: Parts, b: Parts, fma: Fma, noise: Noise) -> Valu
     Every product of two parts is exact there, and so is any sum of them: all are multiples of ulp(a) * ulp(b) and below
     2^51 of those.
     """
+    wide_a, wide_b = ([code.cast("extf", part, "f64") for part in parts] for parts in (a, b))
     # Most significant first: an infinity meets the fewest zeros either way.
     (i, j), *rest = reversed(fma.terms)
-    product = code.binary("mulf", code.cast("extf", a[i], "f64"), code.cast("extf", b[j], "f64"))
+    product = code.binary("mulf", wide_a[i], wide_b[j])
     for i, j in rest:
-        product = code.fma(code.cast("extf", a[i], "f64"), code.cast("extf", b[j], "f64"), product)
+        product = code.fma(wide_a[i], wide_b[j], product)
     return product if fma.product is None else emit_round(code, product, fma.product, F64, noise)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Micro, Segment, Setting
 from numc.passes.kernels.datapaths.stochastic import ARGUMENTS, draws_at, words_of
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_round
 
 
@@ -51,7 +52,7 @@ def enter(m: Micro, segment: Segment) -> Accumulators:
     goes_on = f.compare("slt", segment.begin, f.number(0))
     with f.choose(goes_on, *[code.ty("f32")] * len(m.places)) as choice:
         with choice.then():
-            partial = [code.load(code.address(f["tile"], m.setting.accumulators + place)) for place in m.places]
+            partial = [code.load(code.at(f["tile"], m.setting.accumulators + place)) for place in m.places]
             choice.next = partial if m.scale == 1 else [code.binary("mulf", x, code.f32(m.scale)) for x in partial]
         with choice.otherwise():
             choice.next = [zero] * len(m.places)
@@ -68,12 +69,12 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
     with f.choose(f.compare("sle", segment.whole, f["kc"])) as choice:
         with choice.then():
             for place, value in zip(m.places, values, strict=True):
-                at = code.address(tile, place)
+                at = code.at(tile, place)
                 before = code.load(at)
                 code.store(code.binary("addf", before, back(value)), at)
         with choice.otherwise():
             for place, value in zip(m.places, values, strict=True):
-                code.store(back(value), code.address(tile, m.setting.accumulators + place))
+                code.store(back(value), code.at(tile, m.setting.accumulators + place))
 
 
 def finish(s: Setting, name: str) -> str:
@@ -88,15 +89,15 @@ def finish(s: Setting, name: str) -> str:
     noise = _total_noise(f, s) if draws and s.fma.acc.noise else None
     with f.loop(0, s.accumulators, width) as i:
         code = f.lanes(width)
-        total = code.address(f["tile"], i)
-        partial = code.address(f["tile"], f.i64("addi", i, s.accumulators))
+        total = code.at(f["tile"], i)
+        partial = code.at(f["tile"], f.i64("addi", i, s.accumulators))
         before = code.load(total)
         with f.choose(f["short"], code.ty("f32")) as choice:
             with choice.then():
                 choice.next = [code.binary("addf", before, code.load(partial))]
             with choice.otherwise():
                 choice.next = [before]
-        drawn = None if noise is None else code.load(code.address(noise, i), element="i32")
+        drawn = None if noise is None else code.load(code.at(noise, i), element="i32")
         code.store(emit_round(code, choice.results[0], s.fma.acc, noise=drawn), total)
     return f.function()
 

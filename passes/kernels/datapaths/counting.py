@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.abi import HIGH_PLANES, LOW_PLANES
-from numc.passes.kernels.builder import PTR, Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.datapath import (
     Accumulators,
     Datapath,
@@ -33,6 +33,7 @@ from numc.passes.kernels.datapaths.datapath import (
     scaled,
 )
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.ssa import PTR, Value
 
 # The arguments of a counting micro-kernel: where the task counts, and which steps are sampled.
 ARGUMENTS: Mapping[str, str] = {"counts": PTR, "stride": "i64", "offset": "i64"}
@@ -102,7 +103,7 @@ class Planes:
 
 def _counts(m: Micro, place: int) -> Value:
     """The address of vector number `place` of what a task counts in."""
-    return m.code.address(m.f["counts"], place * m.setting.tile.width)
+    return m.code.at(m.f["counts"], place * m.setting.tile.width)
 
 
 def _make_room(m: Micro) -> None:
@@ -207,9 +208,9 @@ def products_are_exact(fma: Fma, limits: Guard) -> bool:
 def _keep(f: Function, s: Setting, words: Sequence[Value], counts: Value, waiting: Value) -> Value:
     """Store carries behind those that wait; how many there are then."""
     code, width = f.lanes(s.tile.width), s.tile.width
-    base = code.address(counts, f.i64("muli", waiting, width))
+    base = code.at(counts, f.i64("muli", waiting, width))
     for n, word in enumerate(words):
-        code.store(word, code.address(base, (LOW + PLANES + 1 + n) * width))
+        code.store(word, code.at(base, (LOW + PLANES + 1 + n) * width))
     return f.i64("addi", waiting, len(words))
 
 
@@ -218,14 +219,14 @@ def count_sums(f: Function, s: Setting, sums: Sequence[tuple[Value, Value]]) -> 
     width, counts = s.tile.width, f["counts"]
     code = f.lanes(width)
     with f.when(f.compare("slt", f["stride"], f.number(NEVER))):
-        places = [code.address(counts, n * width) for n in range(LOW)]
+        places = [code.at(counts, n * width) for n in range(LOW)]
         planes = Planes(code, s.instructions, [code.load(place, element="i32") for place in places])
         for p, c in sums:
             planes.add(s.instructions.distance_bit(code, p, c))
         planes.finish()
         for value, place in zip(planes.values, places, strict=True):
             code.store(value, place)
-        waiting_at = code.address(counts, (LOW + PLANES) * width)
+        waiting_at = code.at(counts, (LOW + PLANES) * width)
         after = _keep(f, s, planes.carries, counts, f.fetch(waiting_at, 0))
         f.store(after, waiting_at, alignment=8)
 
@@ -235,22 +236,22 @@ def merge_text(s: Setting, name: str) -> str:
     width, isa = s.tile.width, s.instructions
     f = Function(name, {"counts": PTR})
     code, counts = f.lanes(width), f["counts"]
-    waiting_at = code.address(counts, (LOW + PLANES) * width)
+    waiting_at = code.at(counts, (LOW + PLANES) * width)
     waiting = f.fetch(waiting_at, 0)
     f.store(f.number(0), waiting_at, alignment=8)
-    first = code.address(counts, (LOW + PLANES + 1) * width)
+    first = code.at(counts, (LOW + PLANES + 1) * width)
     size, none = _MERGED.bit_length(), code.int(0)
     with f.loop(0, waiting, _MERGED) as start:
-        words = code.address(first, f.i64("muli", start, width))
+        words = code.at(first, f.i64("muli", start, width))
         low = Planes(code, isa, [none] * size)
         for n in range(_MERGED):
-            at = code.address(words, n * width)
+            at = code.at(words, n * width)
             low.add(code.load(at, element="i32"))
             code.store(none, at)
         low.finish()
         carry = none
         for n in range(PLANES):
-            at = code.address(counts, (LOW + n) * width)
+            at = code.at(counts, (LOW + n) * width)
             plane = code.load(at, element="i32")
             total, carry = isa.full_adder(code, plane, low.values[n] if n < size else none, carry)
             code.store(total, at)

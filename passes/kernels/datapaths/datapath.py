@@ -16,9 +16,10 @@ from typing import Any
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.isa.portable import PORTABLE
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import Noise
 
 Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose sum it is
@@ -181,7 +182,7 @@ def load_tile(m: Micro, segment: Segment) -> Accumulators:
     """The accumulators from memory, scaled."""
     code, found = m.code, []
     for place in m.places:
-        value = code.load(code.address(m.f["tile"], place))
+        value = code.load(code.at(m.f["tile"], place))
         found.append(value if m.scale == 1 else code.binary("mulf", value, code.f32(m.scale)))
     return found
 
@@ -191,7 +192,7 @@ def store_tile(m: Micro, segment: Segment, values: Accumulators) -> None:
     code = m.code
     for place, value in zip(m.places, values, strict=True):
         back = value if m.scale == 1 else code.binary("mulf", value, code.f32(1 / m.scale))
-        code.store(back, code.address(m.f["tile"], place))
+        code.store(back, code.at(m.f["tile"], place))
 
 
 def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
@@ -230,16 +231,16 @@ def row_places(m: Micro, k: Value) -> list[list[Value]]:
     within = scalar.binary("andi", k, scalar.int(t.width - 1, "i64"))
     chunk = scalar.binary("subi", k, within)
     at = scalar.binary("addi", scalar.binary("muli", chunk, scalar.int(t.rows * parts, "i64")), within)
-    base = code.address(m.f["rows"], at)
-    return [[code.address(base, (r * parts + p) * t.width) for p in range(parts)] for r in range(m.rows)]
+    base = code.at(m.f["rows"], at)
+    return [[code.at(base, (r * parts + p) * t.width) for p in range(parts)] for r in range(m.rows)]
 
 
 def lane_values(m: Micro, k: Value) -> list[list[Value]]:
     """The values of the lanes at step `k`: [vector][part]."""
     t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
     at = scalar.binary("muli", k, scalar.int(t.lanes * parts, "i64"))
-    base = code.address(m.f["lanes"], at)
-    return [[code.load(code.address(base, (v * parts + p) * t.width)) for p in range(parts)] for v in range(m.vectors)]
+    base = code.at(m.f["lanes"], at)
+    return [[code.load(code.at(base, (v * parts + p) * t.width)) for p in range(parts)] for v in range(m.vectors)]
 
 
 def panels(m: Micro, k: Value) -> tuple[list[list[Value]], list[list[Value]]]:

@@ -17,11 +17,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.chain import fp32_step
 from numc.passes.kernels.datapaths.counting import count_sums
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment, Setting, panels
 from numc.passes.kernels.datapaths.groups import Groups
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.kinds import code_of
 
 _F32_BITS = 24  # of a significand
@@ -100,7 +101,7 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
     else:
         added = []
         for place, value in zip(m.places, values, strict=True):
-            at = code.address(m.f["tile"], place)
+            at = code.at(m.f["tile"], place)
             total = code.cast("truncf", value, "f32") if _is_wide(m) else value
             before = code.load(at)
             added.append((total, before))
@@ -112,7 +113,7 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
 def _add_integer(m: Micro, total: Value, place: int) -> None:
     """Add a sum over a block to the 64-bit integers of a tile."""
     code = m.code
-    at = code.address(m.f["tile"], m.setting.accumulators + 2 * place)
+    at = code.at(m.f["tile"], m.setting.accumulators + 2 * place)
     if total.type.element == "f32":
         total = code.cast("fptosi", total, "i32")
     number = code.cast("fptosi" if total.type.is_float else "extsi", total, "i64")
@@ -162,7 +163,7 @@ def _add_pairs(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[V
     for r in range(m.rows):
         row_unit = code.splat(f.at(row, r * t.width + t.width // 2))
         for v in range(m.vectors):
-            at = code.address(f["tile"], r * t.lanes + v * t.width)
+            at = code.at(f["tile"], r * t.lanes + v * t.width)
             total, before = values[r * m.vectors + v], code.load(at)
             if groups.counts:
                 nothing = code.f32(-0.0)
@@ -204,8 +205,8 @@ def finish(s: Setting, name: str) -> str:
             (lane_scale,) = code_of(lanes).scaling(code, lane, None).up
             factor = code.binary("mulf", code.broadcast(row_scale), lane_scale)
             i = f.i64("addi", start, v)
-            at = code.address(f["tile"], i)
-            sums = code.address(f["tile"], f.i64("addi", f.i64("addi", i, i), s.accumulators))
+            at = code.at(f["tile"], i)
+            sums = code.at(f["tile"], f.i64("addi", f.i64("addi", i, i), s.accumulators))
             number = code.load(sums, element="i64")
             code.store(code.fma(code.cast("sitofp", number, "f32"), factor, code.load(at)), at)
     return f.function()

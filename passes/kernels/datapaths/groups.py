@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import Guard
+from numc.passes.kernels.ssa import Value
 
 _F32_BITS, _F32_LARGEST, _F32_LEAST = 24, 127, -149
 

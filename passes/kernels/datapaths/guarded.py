@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.chain import (
     emit_sum,
     emit_to_odd,
@@ -46,6 +46,7 @@ from numc.passes.kernels.datapaths.chain import (
 )
 from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.ssa import Value
 
 
 def limits(s: Setting) -> Guard | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from numc.compiler.arithmetic.formats import Noise
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference.random import field_bits
-from numc.passes.kernels.builder import Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.chain import emit_sum
 from numc.passes.kernels.datapaths.datapath import (
     Accumulators,
@@ -31,6 +31,7 @@ from numc.passes.kernels.datapaths.datapath import (
     scaled,
 )
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.random_bits import emit_draw, emit_element, emit_group, emit_mix, run_of
 
 # What a micro-kernel is told: the stream, the index of the batch in it, and those of the rows and of the lanes.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths import guarded
 from numc.passes.kernels.datapaths.chunked import chunked
 from numc.passes.kernels.datapaths.counting import counting
@@ -14,6 +14,7 @@ from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn, Par
 from numc.passes.kernels.datapaths.group_sums import GROUPS
 from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
 from numc.passes.kernels.datapaths.stochastic import stochastic
+from numc.passes.kernels.ssa import Value
 
 DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
     "fp32": guarded.FP32,

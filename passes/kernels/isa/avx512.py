@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.instruction_set import Tile
+from numc.passes.kernels.ssa import Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
 _DIRECTIONS = {"down": 9, "up": 10, "zero": 11}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.passes.kernels.builder import Code, Type, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx512 import AVX512
+from numc.passes.kernels.ssa import Type, Value
 
 
 def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.ssa import Value
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.portable import PORTABLE
+from numc.passes.kernels.ssa import Value
 
 
 def prefetch(code: Code, address: Value) -> None:

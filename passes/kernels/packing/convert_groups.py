@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from numc.passes.kernels.builder import PTR, CarryingLoop, Code, Function, Value
+from numc.passes.kernels.builder import CarryingLoop, Code, Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import Layout, layout
 from numc.passes.kernels.packing.panel_draws import DRAWN, PanelDraws
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.group_values import GroupCode, Scaling
 from numc.passes.kernels.values.kinds import code_of
 

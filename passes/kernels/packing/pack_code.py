@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numc.passes.kernels.builder import PTR, Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 
 _NUMBERS = ("count", "size", "vectors")

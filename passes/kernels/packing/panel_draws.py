@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from numc.compiler.arithmetic.formats import Noise
-from numc.passes.kernels.builder import PTR, Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.packing.layout import Layout
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.random_bits import emit_draw, emit_element, emit_group, emit_mix, run_of
 
 # Arguments of a conversion that draws, behind its others: the stream of the operation, where its block of k begins, and

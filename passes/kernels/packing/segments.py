@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from numc.passes.kernels.abi import EVERY_OTHER, MOST_STRIDED_SEGMENTS
-from numc.passes.kernels.builder import Function, Type, Value
+from numc.passes.kernels.builder import Function
+from numc.passes.kernels.ssa import Type, Value
 
 # The arguments of a function that reads by segments: the first segment of each vector, offset and mask of each segment.
 ARGUMENTS = ("first", "segment", "masks")

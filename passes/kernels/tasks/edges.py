@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from numc.passes.kernels.builder import PTR, Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.packing.segments import lanes_below
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import OUTPUT, SELF, Stream, Task, context, load, run_from, stream_base
 
 PROLOGUE, EPILOGUE = f"{SELF}_prologue", f"{SELF}_epilogue"
@@ -32,7 +33,7 @@ def _prologue_text(task: Task) -> str:
 
     def body(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
         values = [load(code, s, a, mask) for s, a in zip(task.prologue_streams, addresses, strict=False)]
-        code.store(task.prologue(code, values), addresses[-1], mask or "")
+        code.store(task.prologue(code, values), addresses[-1], mask)
 
     if not task.prologue_streams:
         return ""
@@ -46,7 +47,7 @@ def _epilogue_text(task: Task) -> str:
     def body(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
         values = [load(code, s, a, mask) for s, a in zip(task.epilogue_streams, addresses, strict=False)]
         accumulators = load(code, OUTPUT, addresses[-1], mask)
-        code.store(task.epilogue(code, [accumulators, *values]), addresses[-2], mask or "")
+        code.store(task.epilogue(code, [accumulators, *values]), addresses[-2], mask)
 
     return _Edge(EPILOGUE, task, streams, body).text()
 

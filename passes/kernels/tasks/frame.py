@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from numc.passes.kernels.builder import Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths import counting
 from numc.passes.kernels.packing.layout import layout
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import Task, context
 from numc.passes.kernels.tasks.panels import packed_panel_words
 

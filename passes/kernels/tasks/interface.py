@@ -9,15 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from numc.passes.kernels.abi import STREAM, TASK_CONTEXT
-from numc.passes.kernels.builder import PTR, Code, Function, Type, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.ssa import PTR, Type, Value
 from numc.passes.kernels.tasks.plane import Plane
 
 #: The name of the task function in its text.
 SELF = "SELF"
-
-#: The words of the context that a task reads; runtime/src/contract.cpp fills them in.
-CONTEXT = TASK_CONTEXT.names
 
 #: What appends straight-line code, given the lanes of its inputs, and returns its result.
 Emit = Callable[[Code, Sequence[Value]], Value]
@@ -95,7 +93,7 @@ def stream_places(f: Function, task: Task, lane: Value, row: Value) -> list[Valu
 
 def load(code: Code, stream: Stream, address: Value, mask: Value | None = None) -> Value:
     """Append the lanes of one vector of a stream, those where the mask is true."""
-    return code.load(address, mask or "") if stream.along else code.splat(address)
+    return code.load(address, mask) if stream.along else code.splat(address)
 
 
 def run_from(f: Function, lane_run: Value, lane: Value) -> Value:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from numc.passes.kernels.abi import SCATTERED
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import layout
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import Task, context
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import lanes_below
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_round
 
 IntArray = npt.NDArray[np.int64]
@@ -79,10 +80,10 @@ def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
 
         def vector(place: Value | int, limits: Sequence[Value], mask: Value | None) -> Sequence[Value]:
             at, to = f.at(source, place), f.at(target, place)
-            value = emit_round(code, code.load(at, mask or ""), kernel.conversion("lanes"))
+            value = emit_round(code, code.load(at, mask), kernel.conversion("lanes"))
             if kernel.limits is not None:
                 limits = magnitude_range(code, code.cast("bitcast", value, "i32"), limits[0], limits[1])
-            code.store(value, to, mask or "")
+            code.store(value, to, mask)
             return limits
 
         found: Sequence[Value] = row.values

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numc.passes.kernels.builder import PTR, Function
+from numc.passes.kernels.builder import Function
+from numc.passes.kernels.ssa import PTR
 
 PROBE = "numc_probe"
 

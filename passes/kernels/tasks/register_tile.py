@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.datapath import Micro, one_step
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task, load, stream_places
 
 REGISTER_TILE = f"{SELF}_register_tile"

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from numc.passes.kernels.builder import PTR, Function, Value
+from numc.passes.kernels.builder import Function
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, run_from

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numc.passes.kernels.builder import Function, Value
+from numc.passes.kernels.builder import Function
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.edges import EPILOGUE, PROLOGUE
 from numc.passes.kernels.tasks.frame import Block, Frame
 from numc.passes.kernels.tasks.interface import Task, context

@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from numc.passes.kernels.builder import PTR, Code, Function, Value
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import Read, by_segments, lanes_below
+from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task, context, load, stream_places
 from numc.passes.kernels.tasks.plane import offset_of
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
@@ -159,14 +160,14 @@ class _Edge:
             with f.when(self.watched):
                 (tile,) = context(f, "lane_block")
                 for value, at in ((before, f.at(f["seen"], lane)), (after, f.at(f.at(f["seen"], tile), lane))):
-                    code.store(value, at, self.mask or "")
+                    code.store(value, at, self.mask)
             places = self.places[len(task.prologue_streams) :]
             inputs = [load(code, *x, self.mask) for x in zip(task.epilogue_streams, places, strict=False)]
             result = task.epilogue(code, [after, *inputs])
             # Masked stores are slow on some processors.
             for condition, mask in ((full, None), (f.negated(full), self.mask)):
                 with f.when(condition):
-                    code.store(result, self.places[-1], mask or "")
+                    code.store(result, self.places[-1], mask)
 
 
 def _step(code: Code, kernel: Kernel, lanes: Value, rows: Sequence[Value], acc: Value, *, fast: bool) -> Value:

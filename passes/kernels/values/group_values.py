@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from numc.compiler.arithmetic.formats import Noise
 from numc.compiler.arithmetic.groups import GroupConversion
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.ssa import Value
 
 INFINITY = 0x7F800000
 NAN = 0x7FC00000

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.math_tables import POLYNOMIALS, TWO_OVER_PI, TWO_OVER_PI_WIDE
 
 INF, NAN = math.inf, math.nan

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from numc.compiler.arithmetic.formats import Noise
 from numc.compiler.arithmetic.reference.random import PRODUCT, RUN, field_bits
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.ssa import Value
 
 _BULK = 8  # steps of the shift register at once: its taps leave room for ten
 

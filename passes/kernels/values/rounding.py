@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.compiler.arithmetic.formats import Conversion, Format
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.ssa import Value
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.compiler.arithmetic.kinds.bfp import CHUNK, Bfp
-from numc.passes.kernels.builder import Code, Value
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import (
     GroupCode,
     Scaling,

@@ -1,0 +1,305 @@
+"""Straight-line emitted code over one lane shape: constants, arithmetic and memory, on values that know their types.
+
+Arithmetic is written once and used at any width: as a scalar inside a linalg body, as ``vector<16xf32>`` in a
+micro-kernel. An operation whose operands do not fit raises `TypeError` where it is written. The result is MLIR text:
+parsing a module is several times faster than creating its operations one by one from Python.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from numc.passes.kernels.ssa import PTR, Type, Value, f32_bits, listed
+
+Number = int  # inside of `Straight`, `int` is a method
+Index = Value | int
+
+
+@dataclass
+class Text:
+    """What the views of one piece of code write to: lines, and the constants that are visible where it stands.
+
+    top: of a function, the lines of its constants. scopes: the constants of the blocks around, the outermost first.
+    """
+
+    prefix: str = ""
+    lines: list[str] = field(default_factory=list)
+    top: list[str] | None = None
+    scopes: list[dict[tuple[str, str], Value]] = field(default_factory=lambda: [{}])
+    depth: int = 0
+    count: int = 0
+
+
+class Straight:
+    """Straight-line code; every method appends an operation and returns its result."""
+
+    def __init__(self, width: Number = 0, text: Text | None = None) -> None:
+        """`width` is the number of lanes, 0 for scalars."""
+        self.width = width
+        self._text = text or Text()
+
+    def lanes(self, width: Number) -> Straight:
+        """The same code seen with another number of lanes: what it appends stands in the same place."""
+        return Straight(width, self._text)
+
+    @property
+    def scalar(self) -> Straight:
+        """The same code seen with scalars."""
+        return self.lanes(0)
+
+    @property
+    def lines(self) -> list[str]:
+        """The text so far, one operation a line."""
+        return self._text.lines
+
+    def ty(self, element: str) -> Type:
+        """Return the lane type with this element type."""
+        return Type(element, self.width)
+
+    def line(self, text: str) -> None:
+        """Append an operation without a result."""
+        self._text.lines.append("  " * self._text.depth + text)
+
+    def op(self, text: str, type_: Type | str) -> Value:
+        """Append ``%new = text``, and return the result, of this type."""
+        return self.several(text, type_)[0]
+
+    def several(self, text: str, *types: Type | str) -> list[Value]:
+        """Append ``%new:count = text``; returns the results, given their types."""
+        kinds = [Type.of(t) if isinstance(t, str) else t for t in types]
+        name = self.fresh("", PTR).name
+        self.line(f"{name}{f':{len(kinds)}' if len(kinds) > 1 else ''} = {text}")
+        return [Value(name if len(kinds) == 1 else f"{name}#{n}", kind) for n, kind in enumerate(kinds)]
+
+    def fresh(self, stem: str, type_: Type | str) -> Value:
+        """A value of a name that is not used yet."""
+        name = f"%{stem}{self._text.prefix}{self._text.count}"
+        self._text.count += 1
+        return Value(name, Type.of(type_) if isinstance(type_, str) else type_)
+
+    def _same(self, operation: str, *operands: Value, kinds: str = "fi") -> Type:
+        """The one type of the operands. Raises TypeError if there are several, or one of another kind."""
+        found = operands[0].type
+        if any(x.type != found for x in operands):
+            seen = ", ".join(f"{x}: {x.type}" for x in operands)
+            raise TypeError(f"{operation} {seen}: operands of one type wanted")
+        if not (("f" in kinds and found.is_float) or ("i" in kinds and found.is_int)):
+            raise TypeError(f"{operation}: operands are {found}, {'floats' if kinds == 'f' else 'integers'} wanted")
+        return found
+
+    # Constants
+
+    def _constant(self, kind: Type, literal: str, text: str = "") -> Value:
+        """A constant of the innermost block where it can be seen, or of the function's top."""
+        key, state = (str(kind), text + literal), self._text
+        for scope in state.scopes:
+            if key in scope:
+                return scope[key]
+        written = text or f"arith.constant {f'dense<{literal}>' if kind.lanes else literal} : {kind}"
+        if state.top is None:
+            made = state.scopes[-1][key] = self.op(written, kind)
+            return made
+        lines, depth = state.lines, state.depth
+        state.lines, state.depth = state.top, 1
+        made = state.scopes[0][key] = self.op(written, kind)
+        state.lines, state.depth = lines, depth
+        return made
+
+    def f32(self, value: float) -> Value:
+        """A binary32 constant, written as its bits so that no decimal is ever rounded."""
+        return self._constant(self.ty("f32"), f"0x{f32_bits(value):08X}")
+
+    def f64(self, value: float) -> Value:
+        """A binary64 constant, written as its bits."""
+        return self._constant(self.ty("f64"), f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
+
+    def int(self, value: Number, element: str = "i32") -> Value:
+        """An integer constant; values above the signed range wrap."""
+        kind = self.ty(element)
+        if kind.bits > 1 and value >= 1 << (kind.bits - 1):
+            value -= 1 << kind.bits
+        return self._constant(kind, str(value))
+
+    def number(self, value: Index) -> Value:
+        """An i64 scalar: a constant, or the value that it is already."""
+        return value if isinstance(value, Value) else self.scalar.int(value, "i64")
+
+    def immediate(self, value: Number, element: str = "i32") -> Value:
+        """A scalar that the operand of an intrinsic must have as an immediate."""
+        return self._constant(Type(element), "", f"llvm.mlir.constant({value} : {element}) : {element}")
+
+    # Arithmetic
+
+    def binary(self, name: str, a: Value, b: Value) -> Value:
+        """``arith.name a, b``: both of one type, floats or integers as the operation wants."""
+        kind = self._same(f"arith.{name}", a, b, kinds="f" if name.endswith("f") else "i")
+        return self.op(f"arith.{name} {a}, {b} : {kind}", kind)
+
+    def unary(self, name: str, a: Value) -> Value:
+        """``name a``: an operation of arith or math with one float, named with its dialect."""
+        kind = self._same(name, a, kinds="f")
+        return self.op(f"{name} {a} : {kind}", kind)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """One correctly rounded ``a * b + c``."""
+        kind = self._same("math.fma", a, b, c, kinds="f")
+        return self.op(f"math.fma {a}, {b}, {c} : {kind}", kind)
+
+    def compare(self, predicate: str, a: Value, b: Value) -> Value:
+        """``arith.cmpi`` or ``arith.cmpf``, by the type of the operands."""
+        kind = self._same("arith.cmp", a, b)
+        name = "cmpf" if kind.is_float else "cmpi"
+        return self.op(f"arith.{name} {predicate}, {a}, {b} : {kind}", Type("i1", kind.lanes))
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """``condition ? a : b``, lane by lane where there are lanes."""
+        kind, choice = a.type, condition.type
+        if b.type != kind:
+            raise TypeError(f"arith.select {a}: {kind}, {b}: {b.type}: operands of one type wanted")
+        if choice.element != "i1" or choice.lanes not in (0, kind.lanes):
+            raise TypeError(f"arith.select: the condition is {choice}, it chooses between values of {kind}")
+        head = f"{choice}, " if choice.lanes else ""
+        return self.op(f"arith.select {condition}, {a}, {b} : {head}{kind}", kind)
+
+    def cast(self, name: str, a: Value, element: str) -> Value:
+        """``arith.name a`` (bitcast, extf, truncf, sitofp, ...) to another element."""
+        source, kind = a.type, Type(element, a.type.lanes)
+        if name == "bitcast" and source.bits != kind.bits:
+            raise TypeError(f"arith.bitcast {a}: {source} and {kind} differ in size")
+        grows = kind.bits - source.bits
+        if (name.startswith("ext") and grows <= 0) or (name.startswith("trunc") and grows >= 0):
+            raise TypeError(f"arith.{name} {a}: from {source} to {kind}")
+        return self.op(f"arith.{name} {a} : {source} to {kind}", kind)
+
+    def i64(self, name: str, a: Index, b: Index) -> Value:
+        """``arith.name a, b`` on i64 scalars."""
+        return self.binary(name, self.number(a), self.number(b))
+
+    def negated(self, condition: Value) -> Value:
+        """Whether the i1 `condition` does not hold."""
+        return self.binary("xori", condition, self.scalar.int(-1, "i1"))
+
+    def magnitude(self, a: Value) -> Value:
+        """The absolute value of signed integers; the smallest one stays as it is."""
+        kind = self._same("llvm.intr.abs", a, kinds="i")
+        return self.op(f'"llvm.intr.abs"({a}) <{{is_int_min_poison = false}}> : ({kind}) -> {kind}', kind)
+
+    def intrinsic(self, name: str, *arguments: Value, result: Type | str) -> Value:
+        """Call an LLVM intrinsic by its full name."""
+        types = listed([a.type for a in arguments])
+        return self.op(f'llvm.call_intrinsic "{name}"({listed(arguments)}) : ({types}) -> {result}', result)
+
+    def effect(self, operation: str, *operands: Value, attributes: str) -> None:
+        """An operation in the generic syntax that has no result, with these properties."""
+        types = listed([a.type for a in operands])
+        self.line(f'"{operation}"({listed(operands)}) <{{{attributes}}}> : ({types}) -> ()')
+
+    def assembly(self, text: str, constraints: str, *values: Value) -> list[Value]:
+        """Inline assembler with side effects, which gives one result for each of `values`, of its type."""
+        types = [v.type for v in values]
+        struct = f"!llvm.struct<({listed(types)})>"
+        head = f'llvm.inline_asm has_side_effects asm_dialect = att "{text}", "{constraints}"'
+        found = self.op(f"{head} {listed(values)} : ({listed(types)}) -> {struct}", struct)
+        return [self.op(f"llvm.extractvalue {found}[{n}] : {struct}", kind) for n, kind in enumerate(types)]
+
+    # Lanes
+
+    def broadcast(self, a: Value) -> Value:
+        """A scalar in every lane; the scalar itself where there are no lanes."""
+        if a.type.lanes:
+            raise TypeError(f"vector.broadcast {a}: a scalar wanted, found {a.type}")
+        if not self.width:
+            return a
+        kind = self.ty(a.type.element)
+        return self.op(f"vector.broadcast {a} : {a.type} to {kind}", kind)
+
+    def reduce(self, kind: str, a: Value) -> Value:
+        """``vector.reduction <kind>`` of a vector, to a scalar."""
+        element = _vector("vector.reduction", a).element
+        return self.op(f"vector.reduction <{kind}>, {a} : {a.type} into {element}", element)
+
+    def shuffle(self, a: Value, lanes: Sequence[Number]) -> Value:
+        """A vector of these lanes of `a`."""
+        kind = _vector("llvm.shufflevector", a)
+        return self.op(f"llvm.shufflevector {a}, {a} [{listed(lanes)}] : {kind}", Type(kind.element, len(lanes)))
+
+    def reinterpret(self, a: Value, type_: Type | str) -> Value:
+        """The same bits as another type of equal size (``llvm.bitcast``: other numbers of lanes are allowed)."""
+        to, source = Type.of(str(type_)), a.type
+        if to.bits * max(to.lanes, 1) != source.bits * max(source.lanes, 1):
+            raise TypeError(f"llvm.bitcast {a}: {source} and {to} differ in size")
+        return self.op(f"llvm.bitcast {a} : {source} to {to}", to)
+
+    # Memory
+
+    def at(self, base: Value, index: Index, element: str = "f32") -> Value:
+        """The address of element `index` (a constant or an i64) from the pointer `base`."""
+        _is(base, PTR, "the base of an address")
+        if isinstance(index, Value):
+            _is(index, "i64", "an index")
+        types = f"{PTR}, i64" if isinstance(index, Value) else PTR
+        return self.op(f"llvm.getelementptr {base}[{index}] : ({types}) -> {PTR}, {element}", PTR)
+
+    def load(
+        self,
+        address: Value,
+        mask: Value | None = None,
+        element: str = "f32",
+        otherwise: Value | None = None,
+        alignment: Number = 4,
+    ) -> Value:
+        """Load lanes; with a mask, `otherwise` (by default +0) where it is false, and nothing is read there.
+
+        alignment: what the address is a multiple of, in bytes.
+        """
+        _is(address, PTR, "an address")
+        kind = self.ty(element)
+        if mask is None:
+            return self.op(f"llvm.load {address} {{alignment = {alignment} : i64}} : {PTR} -> {kind}", kind)
+        types = f"({PTR}, {mask.type}, {kind}) -> {kind}"
+        other = otherwise or self.f32(0.0)
+        return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {{alignment = 4 : i32}} : {types}", kind)
+
+    def store(self, value: Value, address: Value, mask: Value | None = None, alignment: Number = 4) -> None:
+        """Store lanes, those where the mask is true. alignment: what the address is a multiple of, in bytes."""
+        _is(address, PTR, "an address")
+        if mask is None:
+            self.line(f"llvm.store {value}, {address} {{alignment = {alignment} : i64}} : {value.type}, {PTR}")
+        else:
+            types = f"{value.type}, {mask.type} into {PTR}"
+            self.line(f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = 4 : i32}} : {types}")
+
+    def splat(self, address: Value, element: str = "f32") -> Value:
+        """One element from memory in every lane."""
+        return self.broadcast(self.scalar.load(address, element=element))
+
+    def fetch(self, base: Value, index: Index, kind: str = "i64") -> Value:
+        """Load word `index` of `base`, an i64, i32 or pointer (i32 words are 4 bytes apart, the others 8)."""
+        where = self.at(base, index, "i32" if kind == "i32" else "i64")
+        return self.op(f"llvm.load {where} : {PTR} -> {kind}", kind)
+
+    def alloca(self, count: Index, element: str) -> Value:
+        """Room for `count` elements on the stack."""
+        return self.op(f"llvm.alloca {self.number(count)} x {element} : (i64) -> {PTR}", PTR)
+
+    def is_given(self, pointer: Value) -> Value:
+        """Whether a pointer is not null."""
+        address = self.op(f"llvm.ptrtoint {pointer} : {PTR} to i64", "i64")
+        return self.compare("ne", address, self.number(0))
+
+    def null(self) -> Value:
+        """The null pointer."""
+        return self.op(f"llvm.mlir.zero : {PTR}", PTR)
+
+
+def _vector(operation: str, a: Value) -> Type:
+    if not a.type.lanes:
+        raise TypeError(f"{operation} {a}: a vector wanted, found {a.type}")
+    return a.type
+
+
+def _is(a: Value, wanted: str, what: str) -> None:
+    if str(a.type) != wanted:
+        raise TypeError(f"{what} is {wanted}, found {a}: {a.type}")
