@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,6 +71,14 @@ class Found:
     rows: Operand
     lanes: Operand
     out: Operand
+
+    @functools.cached_property
+    def sizes(self) -> dict[int, int]:
+        """The sizes of the dimensions that are known now."""
+        sizes: dict[int, int] = {}
+        for operand in (self.rows, self.lanes, self.out):
+            sizes |= static_sizes(operand, ir.MemRefType(operand.value.type))
+        return sizes
 
 
 def find(generic: ir.Operation) -> Found | None:
@@ -139,16 +148,8 @@ def _images(places: Sequence[Linear], lanes: list[int], k: list[int]) -> list[in
 
 def size_of(found: Found, dims: list[int]) -> int | None:
     """The number of index combinations of `dims`, if it is known now."""
-    sizes = sizes_of(found)
+    sizes = found.sizes
     return math.prod(sizes[d] for d in dims) if all(d in sizes for d in dims) else None
-
-
-def sizes_of(found: Found) -> dict[int, int]:
-    """The sizes of the contraction's dimensions that are known now."""
-    sizes: dict[int, int] = {}
-    for operand in (found.rows, found.lanes, found.out):
-        sizes |= static_sizes(operand, ir.MemRefType(operand.value.type))
-    return sizes
 
 
 def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
@@ -184,7 +185,7 @@ class Contraction:
 
 def described(found: Found, id_: int, layer: str, role: str, *, phases: bool) -> Contraction:
     """The description of a contraction that was found in the IR."""
-    shape, sizes = found.shape, sizes_of(found)
+    shape, sizes = found.shape, found.sizes
     every = tuple(sizes.get(d, -1) for d in range(len(shape.order)))
     groups = tuple(shape.batch), tuple(shape.rows), tuple(shape.lanes), tuple(shape.k)
     return Contraction(id_, layer, str(found.fma), role, found.swap, *groups, every, phases)

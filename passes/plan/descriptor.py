@@ -15,7 +15,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task
 from numc.passes.kernels.tasks.plane import Plane
-from numc.passes.plan.contraction import Found, Operand, sizes_of
+from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.weights import Packing, packed_batch
 
 Word = int | Value
@@ -50,44 +50,40 @@ def call_text(
     f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in enumerate(operands)} | numbers)
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
-    groups = (found.shape.batch, found.shape.rows, found.shape.lanes, found.shape.k)
-    ranges = packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0
-    t = task.kernel.tile
-    words: list[Word] = DESCRIPTOR.in_order(
-        {
-            "width": t.width,
-            "tile_rows": t.rows,
-            "tile_lanes": t.lanes,
-            "flags": flags,
-            "ranges": ranges,
-            "streams": len(operands),
-            "largest": [0, 0],
-            "random": f["stream"] if draws else 0,
-            "dims": [len(group) for group in groups],
-        }
-    )
-    largest = DESCRIPTOR.word("largest")
+    t, shape = task.kernel.tile, found.shape
     packed = {"": -1, "rows": 0, "lanes": 1}[task.packed]
     described = [None if n == packed else _describe(f, n, o) for n, o in enumerate(operands)]
     if task.plane is not None:
         described[1] = _in_plane(described[1], task.plane, found)
-    known = sizes_of(found)
-    extents = {d: _extent(d, operands, described, known) for d in order}
-    words += extents.values()
+    extents = {d: _extent(d, operands, described, found.sizes) for d in order}
+    largest: list[Word] = [0, 0]
+    words: list[Word] = [*extents.values()]
     for n, (operand, memory) in enumerate(zip(operands, described, strict=True)):
         if memory is None:
             assert packing is not None
             address = _address(f, f[f"x{n}"], operand)
-            words[largest + n] = _packed_largest(f, address, packing)
-            words += [address, 0, *(_packed_stride(d, found, operand, packing, known) for d in order)]
+            largest[n] = _packed_largest(f, address, packing)
+            words += [address, 0, *(_packed_stride(d, found, operand, packing) for d in order)]
             continue
         if n < 2:
             side = ("rows", "lanes")[n]
-            words[largest + n] = _largest(f, task.kernel, side, memory, None if calibrated is None else calibrated[n])
+            largest[n] = _largest(f, task.kernel, side, memory, None if calibrated is None else calibrated[n])
         words += _stream(f, operand, memory, order)
     if draws:
         words += _element_strides(f, found, extents)
-    _start(f, name, words)
+    fixed: dict[str, Word | list[Word]] = {
+        "width": t.width,
+        "tile_rows": t.rows,
+        "tile_lanes": t.lanes,
+        "flags": flags,
+        "ranges": packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0,
+        "streams": len(operands),
+        "largest": largest,
+        "random": f["stream"] if draws else 0,
+        "dims": [len(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k)],
+    }
+    head: list[Word] = DESCRIPTOR.in_order(fixed)
+    _start(f, name, [*head, *words])
     return f.function()
 
 
@@ -196,10 +192,10 @@ def _extent(d: int, operands: Sequence[Operand], described: Sequence[_Memory | N
     return known[d]  # only the packed weight has it: its sizes are static
 
 
-def _packed_stride(d: int, found: Found, operand: Operand, packing: Packing, known: Mapping[int, int]) -> int:
+def _packed_stride(d: int, found: Found, operand: Operand, packing: Packing) -> int:
     """The distance of two batches of a packed weight along one dimension."""
     batch = packed_batch(found, operand)
     if d not in batch:
         return 0
     inner = batch[batch.index(d) + 1 :]
-    return math.prod(known[b] for b in inner) * packing.layout.batch_words(*packing.shape[1:])
+    return math.prod(found.sizes[b] for b in inner) * packing.layout.batch_words(*packing.shape[1:])

@@ -26,7 +26,7 @@ from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.kernels.tasks.probe import probe_text
 from numc.passes.kernels.tasks.task import task_text
 from numc.passes.plan import records
-from numc.passes.plan.contraction import Found, Operand, places_of, size_of, sizes_of
+from numc.passes.plan.contraction import Found, Operand, places_of, size_of
 from numc.passes.plan.descriptor import call_text
 from numc.passes.plan.functions import Functions
 from numc.passes.plan.fusion import VIEWS, Elementwise, epilogue_of, prologue_of, root
@@ -179,7 +179,7 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
 def _operands(region: Region) -> list[Operand]:
     """Rows, lanes, the streams of prologue and epilogue, and the output, by the contraction's dimensions."""
     found, first, last, padding = region.found, region.first, region.last, region.padding
-    units = {d for d, size in sizes_of(found).items() if size == 1}
+    units = {d for d, size in found.sizes.items() if size == 1}
     edges = [_of_contraction(o, e, found).without(units) for e in (first, last) if e is not None for o in e.operands]
     before = [found.out] if first is None else []
     out = found.out if last is None else _of_contraction(last.output, last, found)

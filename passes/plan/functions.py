@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from torch_mlir import ir
 
-from numc.passes import linalg
 from numc.passes.kernels.tasks.interface import SELF
 
 # Names of functions that later passes make begin so.
@@ -21,7 +20,8 @@ class Functions:
         self._module = module
         block = module.regions[0].blocks[0]
         names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
-        self._taken = {ir.StringAttr(name).value for name in names}
+        self._declared = {ir.StringAttr(name).value for name in names}
+        self._taken = set(self._declared)
         self._named: dict[str, str] = {}
         self._texts: dict[str, list[tuple[str, ir.Location]]] = {}
         self._shared: list[tuple[str, ir.Location]] = []
@@ -51,7 +51,7 @@ class Functions:
 
     def _free_name(self, name: str) -> str:
         found, n = name, 1
-        while found in self._taken:
+        while found in self._taken or any(other.startswith(f"{found}_") for other in self._declared):
             n += 1
             found = f"{name}_{n}"
         self._taken.add(found)
@@ -76,5 +76,8 @@ def _locations(texts: Iterable[tuple[str, ir.Location]]) -> dict[str, ir.Locatio
 
 
 def _locate(function: ir.Operation, location: ir.Location) -> None:
-    for op in linalg.operations(function):
+    def visit(op: ir.Operation) -> ir.WalkResult:
         op.location = location
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.kernels.tasks.plane import Plane
-from numc.passes.plan.contraction import Found, Operand, size_of, sizes_of
+from numc.passes.plan.contraction import Found, Operand, size_of
 from numc.passes.plan.fusion import before, root, written
 
 # A plane stays in the cache of its core; with fewer planes than these, threads want parts of one.
@@ -144,7 +144,7 @@ def _plane(found: Found, kind: ir.MemRefType, view: ir.Operation, strides: list[
     sizes = tuple(kind.shape)
     if any(n != 1 for n in steps) or dynamic in (*low, *inner, *strides):
         return None
-    batch, known = set(found.shape.batch), sizes_of(found)
+    batch, known = set(found.shape.batch), found.sizes
     of_batch = [n for n, (coefficients, _) in enumerate(found.lanes.places) if set(coefficients) & batch]
     if any(sizes[n] != inner[n] or set(found.lanes.places[n][0]) - batch for n in of_batch):
         return None

@@ -6,9 +6,10 @@ and says in one line what is wrong.
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -39,7 +40,7 @@ def of_data(kind: type[Record], data: Any, where: str) -> Record:
     """
     if not isinstance(data, dict):
         raise NumcError(f"{where} = {_text(data)}: want a dictionary {{...}}")
-    hints = _hints(kind)
+    hints = _hints(typing.cast("Hashable", kind))
     for name in data:
         if name not in hints:
             raise NumcError(f"{where}: unknown entry {name!r}{did_you_mean(name, hints)}: {_listed(hints)}")
@@ -85,7 +86,8 @@ def _value(kind: Any, data: Any, where: str) -> Any:
     return tuple(_value(kinds[0], each, f"{where}[{n}]") for n, each in enumerate(data))
 
 
-def _hints(kind: Any) -> dict[str, Any]:
+@functools.cache
+def _hints(kind: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 

@@ -19,7 +19,7 @@ import numc
 from numc.compiler.arithmetic import reference
 from numc.compiler.arithmetic.formats import ROUNDINGS
 from numc.compiler.arithmetic.kinds import GROUP_FORMATS, Mx
-from tiers import by_default
+from tiers import by_default, pairs
 
 F32 = npt.NDArray[np.float32]
 
@@ -262,9 +262,8 @@ def fmt_largest(name: str) -> float:
     return float(fmt.largest)
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("name", MX)
-def test_every_element_of_mx_and_half_way_between_them(name: str, rounding: str) -> None:
+@pytest.mark.parametrize(("rounding", "name"), pairs(ROUNDINGS, MX))
+def test_every_element_of_mx_and_half_way_between_them(rounding: str, name: str) -> None:
     """A block whose largest value fixes the scale, and in it every boundary between two elements."""
     fmt = GROUP_FORMATS[name]
     assert isinstance(fmt, Mx)

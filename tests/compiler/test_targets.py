@@ -67,3 +67,10 @@ def test_the_same_program_on_every_target() -> None:
     portable, old, new = (np.asarray(program(a, b, c)).view(np.uint32) for program in programs)
     assert np.array_equal(portable, new)
     assert np.array_equal(old, new)
+
+
+@pytest.mark.parametrize("fma", ["fp32", "bf16_2_2{3}", "fma(a=bf16,acc=e4m3fn:sr8)", "amx_bf16", "int8", "mxfp8"])
+def test_portable_uses_no_intrinsic(fma: str) -> None:
+    text = str(numc.lower(Imported(mlir=MODEL), to="vector", fma=fma, target="portable"))
+    assert "vector.load" in text or "llvm.load" in text
+    assert not re.search(r"call_intrinsic|inline_asm|prefetch", text)

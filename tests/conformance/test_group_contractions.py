@@ -196,7 +196,7 @@ def test_every_pair_of_elements(name: str) -> None:
     zero, largest = np.zeros_like(values), np.full_like(values, float(numc.group_formats[name].largest))
     a, b = np.stack([values, largest, zero], axis=1), np.stack([values, zero, largest])
     want = np.outer(values.astype(np.float64), values).astype(np.float32) + np.float32(0)  # no -0
-    for target, fast in variants(name):
+    for target, fast in some_variants(name, ELEMENTS.index(name)):
         same(matmul(a, b, fma=name, target=target, fast=fast), want, f"{target}, fast={fast}")
     some = np.random.default_rng(0).integers(0, len(values), 8)
     same(reference.matmul(a[some], b, fma=name), want[some])

@@ -145,8 +145,7 @@ def test_no_bit_depends_on_a_switch(source: Path, switch: str, monkeypatch: pyte
     assert all_bits(numc.compile(source, ops="bf16"), inputs, 2) == expected
 
 
-@pytest.mark.parametrize(("switch", "name"), pairs(SWITCHES, ["digits/cnn", "models/transformer", "models/lstm"]))
-def test_no_bit_of_a_model_depends_on_a_switch(switch: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_model(name: str, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_file(ROOT / f"{name}.onnx")
     monkeypatch.delenv("NUMC_DISABLE", raising=False)
     program = numc.compile(model, fma="bf16_1_2", ops="bf16")
@@ -156,6 +155,17 @@ def test_no_bit_of_a_model_depends_on_a_switch(switch: str, name: str, monkeypat
     assert all_bits(program, inputs, 3) == expected
     monkeypatch.setenv("NUMC_DISABLE", switch)
     assert all_bits(numc.compile(model, fma="bf16_1_2", ops="bf16"), inputs, 2) == expected
+
+
+@pytest.mark.parametrize(("switch", "name"), pairs(SWITCHES, ["digits/cnn", "models/lstm"]))
+def test_no_bit_of_a_model_depends_on_a_switch(switch: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_model(name, switch, monkeypatch)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_no_bit_of_a_transformer_depends_on_a_switch(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_model("models/transformer", switch, monkeypatch)
 
 
 NORMALIZATION = """

@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from numc.compiler import pipeline
 from numc.compiler.build import build
+from numc.compiler.lower import lower
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
@@ -162,6 +163,7 @@ def test_another_tile_of_other_operators(fma: str) -> None:
     ("fma", "edit"),
     [
         ("fp32", changed(way="panels")),
+        ("fp32", changed(rows=5, vectors=3, partial=[4], narrow=False)),
         ("bf16_1_1", changed(guarded=False)),
         ("bf16_1_1", changed(narrow=False)),
         ("bf16_1_1", changed(partial=[1, 2, 5])),
@@ -174,8 +176,9 @@ def test_another_way_gives_the_same_bits(fma: str, edit: Edit) -> None:
 def test_lanes_are_read_in_place_from_a_plane_or_packed() -> None:
     in_place = changed(lanes="in place", tasks="blocks of rows and lanes")
     panels = changed(lanes="panels", tasks="blocks of rows and lanes", way="panels")
-    more = changed(rows=3, vectors=2, k_block=32)
-    check(DEPTHWISE, Options("bf16_1_1"), in_place, panels, lambda text: more(panels(text)))
+    more, wide = changed(rows=3, vectors=2, k_block=32), changed(vectors=4, narrow=True)
+    edits = in_place, panels, lambda text: more(panels(text)), lambda text: wide(in_place(text))
+    check(DEPTHWISE, Options("bf16_1_1"), *edits)
 
 
 @pytest.mark.parametrize("fma", ["bf16_1_1", "highbfp"])
@@ -356,6 +359,17 @@ def test_what_targets_and_operators_cannot_do(fma: str, target: str, edit: Edit,
     with pytest.raises(NumcError) as error:
         built(PRODUCT, Options(fma, target=target), edit)
     assert text in str(error.value)
+
+
+def test_functions_are_called_by_their_layers() -> None:
+    """Also where the model has functions of such names."""
+    text = str(lower(imported(CNN), to="vector", fma="mp", target="x86-64-v3"))
+    assert "@node_conv2d_task_body(" in text
+    assert "call @node_linear_contraction(" in text
+    taken = PRODUCT + "func.func private @product_task_body() { return }"
+    names = str(lower(Imported(mlir=imported(taken).mlir), to="vector", fma="mp", target="x86-64-v3"))
+    assert "@product_task_2_body(" in names
+    assert "call @product_contraction(" in names
 
 
 def test_two_contractions_of_one_number() -> None:

@@ -46,7 +46,7 @@ def training_step() -> tuple[list[Imported], Options]:
     imported = [region.imported for region in backend.regions]
     assert {role for each in imported for role in each.roles.values()} >= {"wgrad", "update"}
     assert any(each.updates for each in imported)
-    return imported, backend.arithmetic.options()
+    return imported, Options(policy=backend.arithmetic.policy())
 
 
 def example(name: str, options: Options) -> Callable[[], tuple[list[Imported], Options]]:

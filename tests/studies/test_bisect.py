@@ -87,6 +87,7 @@ def test_batches_do_not_matter() -> None:
     assert cut.start == pytest.approx(whole.start)
 
 
+@pytest.mark.all
 def test_every_batch_draws_on() -> None:
     """Two batches of equal samples get noise of their own, the second one that of the next seed."""
     given = {**data(4), "arg0": np.ones((4, 4), np.float32)}

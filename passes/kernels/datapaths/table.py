@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from numc.compiler.arithmetic.operators import Fma
@@ -25,6 +26,7 @@ DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
 })  # fmt: skip
 
 
+@cache
 def datapath_of(fma: Fma, *, statistics: bool = False) -> Datapath:
     """The datapath of an operator; with `statistics`, one that counts its additions if it has any to count."""
     if fma.groups:

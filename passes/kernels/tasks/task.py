@@ -23,17 +23,12 @@ from numc.passes.kernels.tasks.unpacked_row import UNPACKED_ROW, unpacked_row_te
 
 _BODY, _FILL_PLANE = f"{SELF}_body", f"{SELF}_fill_plane"
 
-# The runtime takes the address of a task, which only an llvm.func has at this stage.
-_ENTRY_TEXT = f"""
-llvm.func @{SELF}(%context: !llvm.ptr, %begin: i64, %end: i64) {{
-  func.call @{_BODY}(%context, %begin, %end) : (!llvm.ptr, i64, i64) -> ()
-  llvm.return
-}}"""
+_ARGUMENTS = {"context": PTR, "begin": "i64", "end": "i64"}
 
 
 def task_text(task: Task) -> str:
     """The task function ``@SELF(context, begin, end)`` and the functions that only it calls."""
-    parts = [*edges_text(task), _body_text(task), _ENTRY_TEXT]
+    parts = [*edges_text(task), _body_text(task), _entry_text()]
     if task.unpacked_steps:
         parts.append(unpacked_row_text(task))
     if task.in_registers:
@@ -43,8 +38,15 @@ def task_text(task: Task) -> str:
     return "\n".join(parts)
 
 
+def _entry_text() -> str:
+    """The function that the runtime gets the address of, which only an llvm.func has at this stage."""
+    f = Function(SELF, _ARGUMENTS, attributes="", dialect="llvm")
+    f.call(_BODY, *f.arguments.values())
+    return f.function()
+
+
 def _body_text(task: Task) -> str:
-    f = Function(_BODY, {"context": PTR, "begin": "i64", "end": "i64"})
+    f = Function(_BODY, _ARGUMENTS)
     frame = enter(f, task)
     with f.loop(f["begin"], f["end"]) as number:
         _task(frame, number)
