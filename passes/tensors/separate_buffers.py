@@ -30,6 +30,8 @@ def _is_fresh(op: ir.Operation) -> bool:
         return True
     if op.name != "linalg.generic" or len(op.results) != 1 or any(map(draws, linalg.operations(op))):
         return False
+    if any(use.owner.operation.block != op.block for use in op.results[0].uses):
+        return False  # read element by element in a body: there it would be made anew for each of them
     return all(not isinstance(v.type, ir.RankedTensorType) for v in list(op.operands)[: linalg.input_count(op)]) and (
         linalg.is_unused(linalg.body(op).arguments[linalg.input_count(op)])
     )
