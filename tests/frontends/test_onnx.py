@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import numc
 from numc.compiler.support.errors import NumcError
 from numc.frontends import mlir as mlir_frontend
 from numc.frontends.imported import Argument, Imported
@@ -236,15 +237,16 @@ def test_all_unknown_operators_are_listed(save: Maker) -> None:
 
 def test_all_operators_that_do_not_lower_are_listed(save: Maker) -> None:
     nodes = [
-        helper.make_node("Det", ["x"], ["d"], name="determinant"),
+        helper.make_node("RoiAlign", ["x", "b", "i"], ["d"], name="regions", output_height=2, output_width=2),
         helper.make_node("Relu", ["v"], ["r"], name="fine"),
         helper.make_node("Unique", ["r"], ["u"], name="once"),
         helper.make_node("Unique", ["r"], ["u2"], name="twice"),
     ]
-    file = save(nodes, [value("x", [3, 4, 4]), value("v", [8])],
-                [value("d", [3]), value("u", ["k"]), value("u2", ["k"])])  # fmt: skip
+    inputs = [value("x", [1, 1, 6, 6]), value("b", [1, 4]), value("i", [1], TensorProto.INT64), value("v", [8])]
+    file = save(nodes, inputs,
+                [value("d", [1, 1, 2, 2]), value("u", ["k"]), value("u2", ["k"])])  # fmt: skip
     text = error(file)
-    assert text.startswith("3 nodes cannot be compiled: node 'determinant' (Det, opset 18): ")
+    assert text.startswith("3 nodes cannot be compiled: node 'regions' (RoiAlign, opset 18): ")
     assert "; nodes 'once', 'twice' (Unique, opset 18): " in text
     assert "fine" not in text
 
@@ -349,15 +351,17 @@ def test_near_names(save: Maker) -> None:
     )
 
 
-def test_checks_at_run_time_are_refused(save: Maker) -> None:
-    # Two sizes of different names may differ, or one may be 1: that would be checked while running.
+def test_free_sizes_are_checked_when_the_program_runs(save: Maker) -> None:
+    # Two sizes of different names may differ.
     file = save([helper.make_node("Add", ["a", "b"], ["y"], name="sum")], [value("a", ["n"]), value("b", ["m"])],
                 [value("y", ["k"])])  # fmt: skip
-    text = error(file)
-    assert text == (
-        "1 node cannot be compiled: node 'sum' (Add, opset 18): needs a check at run time (mismatched size for "
-        "broadcast), which is not available; fixed sizes (shapes={...}) may avoid it"
-    )
+    program = numc.compile(file)
+    three, four = np.arange(3, dtype=np.float32), np.arange(4, dtype=np.float32)
+    assert np.array_equal(program(three, three), three + three)
+    with pytest.raises(NumcError) as caught:
+        program(three, four)
+    text = "sizes do not fit: two operands differ in a dimension in which neither has size 1 (in 'sum')"
+    assert str(caught.value) == text
     assert frontend.load(file, shapes={"a": (4,), "b": (1,)}).outputs[0].shape == (4,)
 
 

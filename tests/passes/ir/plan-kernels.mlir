@@ -1,17 +1,21 @@
-// A contraction becomes a call of a function that describes it to the runtime, with what stood around it: here a bias that
-// starts the accumulators and a maximum with zero on the way out. Neither is a loop of its own any more.
+// A contraction moves into a region with what its kernel computes besides: here a bias that starts the accumulators, and a
+// maximum with zero on the way out. The attributes of the region say what is computed, and how.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     linalg.generic
-// CHECK:         %[[ID:.*]] = arith.constant 0 : i64
-// CHECK:         call @contraction_0(%arg0, %arg1, %arg2, %arg3, %[[ID]])
-// CHECK:       func.func private @task_0_first
-// CHECK:       func.func private @task_0_last
-// CHECK:         arith.maximumf
-// CHECK:       func.func private @task_0_body
-// CHECK:         call @numc_bf16_1_1_[[TILE:[0-9x]+]]
-// CHECK:       func.func private @contraction_0
-// CHECK:         llvm.call @numc_contract
-// CHECK:       func.func private @numc_bf16_1_1_{{.*}}_exact
+// CHECK:         scf.execute_region
+// CHECK:           memref.alloc
+// CHECK:           linalg.generic
+// CHECK:             linalg.yield
+// CHECK:           linalg.generic
+// CHECK:             numc.fma
+// CHECK:           linalg.generic
+// CHECK:             arith.maximumf
+// CHECK:         numc.contraction = {
+// CHECK-SAME:      operator = "bf16_1_1"
+// CHECK-SAME:    numc.plan = {
+// CHECK-SAME:      epilogue = "arith.maximumf"
+// CHECK-SAME:      k_block = 256
+// CHECK-NOT:     linalg.generic
 func.func @main(%a: memref<4x8xf32>, %b: memref<8x4xf32>, %bias: memref<4xf32>, %out: memref<4x4xf32>) {
   %zero = arith.constant 0.0 : f32
   %c = memref.alloc() : memref<4x4xf32>
