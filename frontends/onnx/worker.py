@@ -34,8 +34,8 @@ def main() -> int:
         answer = {"error": " ".join(str(error).split())}
     except MemoryError:
         answer = {
-            "error": f"importing the model takes more than {limit / 2**30:.0f} GiB of memory: a size in it may be wrong; "
-            f"{MEMORY}=N allows N GiB"
+            "error": f"importing the model takes more than {limit / 2**30:.0f} GiB of memory: "
+            f"a size in it may be wrong; {MEMORY}=N allows N GiB"
         }
     # Written under another name first, so that there is no incomplete answer.
     (folder / "answer.part").write_text(json.dumps(answer), encoding="utf-8")

@@ -1,10 +1,10 @@
-"""run-time-checks: what sizes and indices must satisfy is checked when the program runs, wherever types do not prove it.
+"""run-time-checks: sizes and indices are checked when the program runs, wherever types do not prove that they fit.
 
 A model's free sizes meet only at run time: two operands of an addition, the rows of a weight and the columns of an
 input, the window of a convolution and its image. Lowered to loops, a mismatch would read or write outside of a tensor.
-Here every operation whose operands could disagree gets a ``cf.assert`` before it, named for its layer; a failed one ends
-the run with an error (checks_to_failures.py). Fixed sizes cost nothing: MLIR has verified them. A comparison is left out
-where both sizes are the same value.
+Here every operation whose operands could disagree gets a ``cf.assert`` before it, named for its layer; a failed one
+ends the run with an error (checks_to_failures.py). Fixed sizes cost nothing: MLIR has verified them. A comparison is
+left out where both sizes are the same value.
 
 Integer divisions are checked for a divisor of zero, and have the defined result where the smallest number is divided by
 -1 (it wraps: the quotient is the dividend, the remainder 0). Shifts by the width or more shift every bit out, as in
@@ -105,7 +105,7 @@ class _Writer:
             cf.AssertOp(condition, message)
 
     def equal(self, a: Size, b: Size, message: str) -> None:
-        """Two sizes are equal; nothing is written where that is known. Fixed ones that differ are left to the verifier."""
+        """Two sizes are equal. Nothing is written where that is known; the verifier refuses fixed ones that differ."""
         if a == b or (isinstance(a, int) and isinstance(b, int)):
             return
         self.require(self.compare(arith.CmpIPredicate.eq, a, b), message)

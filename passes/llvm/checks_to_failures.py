@@ -17,7 +17,8 @@ _MESSAGES = {
     "mismatched size for broadcast": "sizes do not fit: two operands differ in a dimension in which neither has size 1",
     "mismatching contracting dimension for torch.aten.mm": "sizes do not fit: the left operand of a matrix product has "
     "not as many columns as the right one has rows",
-    "mismatching contracting dimension": "sizes do not fit: the operands of a product differ in the dimension they share",
+    "mismatching contracting dimension": "sizes do not fit: "
+    "the operands of a product differ in the dimension they share",
     "negative values not allowed in new dimensions": "a size would be negative",
     "must have at most one inferred (negative) dimension": "a reshape has more than one negative size: one may be -1",
     "index must be smaller than dim size": "an index is out of range",
