@@ -138,7 +138,6 @@ def entry(
     return Entry(place / f"{hashed.hexdigest()}.numc")
 
 
-@functools.cache
 def through(found: Entry | None, make: Callable[[], Contents]) -> tuple[Contents, bool]:
     """Return what the cache has under an entry, and True; else what `make` makes, which is stored, and False.
 
@@ -152,6 +151,7 @@ def through(found: Entry | None, make: Callable[[], Contents]) -> tuple[Contents
     return made, False
 
 
+@functools.cache
 def own_sources() -> str:
     """Return a hash of numc's own Python files and grammars, so that a changed compiler does not use old programs."""
     hashed = hashlib.sha256()

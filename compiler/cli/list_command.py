@@ -115,7 +115,7 @@ def _targets() -> Rows:
     except NumcError:
         host = ""
     return [
-        {"target": name, "float32 lanes": t.isa.width, "host": name == host, "features": " ".join(t.features)}
+        {"target": name, "float32 lanes": t.isa.width, "host": name == host, "features": " ".join(t.features) or "sse2"}
         for name, t in TARGETS.items()
     ]
 

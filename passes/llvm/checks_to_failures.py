@@ -23,8 +23,8 @@ _MESSAGES = {
     "must have at most one inferred (negative) dimension": "a reshape has more than one negative size: one may be -1",
     "index must be smaller than dim size": "an index is out of range",
     "index must be larger or equal to 0": "an index is out of range",
-    "onnx.Expand input has a dim that is not statically 1; expected this dim >= dim provided shape.": "sizes do not fit: "
-    "a tensor cannot be expanded to a size unless it has that size, or 1",
+    "onnx.Expand input has a dim that is not statically 1; expected this dim >= dim provided shape.": "sizes do not "
+    "fit: a tensor cannot be expanded to a size unless it has that size, or 1",
 }
 
 

@@ -18,6 +18,7 @@ from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.straight import Text
 from numc.passes.kernels.values.rounding import emit_parts
 from numc.runtime.library import cpu_features
 
@@ -69,7 +70,7 @@ def limits_of(fma: Fma, isa: InstructionSet) -> Guard | None:
 
 
 def compiled(fma: Fma, width: int) -> Compiled:
-    code = Code(width, "s")
+    code = Code(width, Text("s"))
     x, y, z = (Value(name, code.ty("f32")) for name in ("%x", "%y", "%z"))
     a, b = (emit_parts(code, v, to.format.parts) for v, to in ((x, fma.a), (y, fma.b)))
     result = cheap_step(code, fma, SETS[width], a, b, z, NOTHING)
@@ -83,7 +84,7 @@ func.func @main(%a: {kind}, %b: {kind}, %c: {kind}, %out: {kind}) attributes {{l
   %n = memref.dim %out, %zero : {kind}
   scf.for %i = %zero to %n step %step {{
 {loads}
-{code.text()}
+{chr(10).join("    " + line for line in code.lines)}
     vector.store {result}, %out[%i] : {kind}, {lanes}
   }}
   return

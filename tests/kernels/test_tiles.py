@@ -41,7 +41,9 @@ def test_tiles(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     want = reference.matmul(a, b, c, fma)
     v3 = TARGETS["x86-64-v3"]
     for tile in TILES[:: 5 if fma != "bf16_1_1" else 1]:
-        monkeypatch.setattr(targets, "TARGETS", {"x86-64-v3": replace(v3, isa=replace(v3.isa, tile=tile))})
+        monkeypatch.setattr(
+            targets, "TARGETS", {"x86-64-v3": replace(v3, isa=replace(v3.isa.at(tile.width), tile=tile))}
+        )
         got = compile(Imported(mlir=matmul()), fma=fma, target="x86-64-v3")(a, b, c)
         assert (found := reference.first_mismatch(got, want)) is None, f"{tile}: {found}"
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from torch_mlir import ir
+from typing import TYPE_CHECKING
 
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""x86-64: what makes LLVM generate a function for one of its targets."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from numc.passes.kernels.backend import Target
+from numc.passes.kernels.backend.objects import compiled
+
+
+def object_code(module: ir.Module, target: Target, entry: str) -> bytes:
+    """Return an llvm-dialect module as position independent x86-64 code for the runtime's loader.
+
+    The code is an ELF relocatable object, or an ``ar`` archive of several that refer to each other.
+    """
+    with module.context, ir.Location.unknown():
+        attributes = ir.DictAttr(ir.Attribute.parse(_function_attributes(target)))
+        for op in module.body.operations:
+            if op.operation.name == "llvm.func" and op.operation.regions[0].blocks:
+                _for_target(op.operation, attributes)
+    return compiled(module, entry)
+
+
+def _function_attributes(target: Target) -> str:
+    """The attributes that make LLVM generate one function for this target, whatever the host is."""
+    # Every processor with SSE4.2 has CMPXCHG16B; SSE2 is what x86-64 begins with.
+    least = ("sse4.2", "cx16") if target.features else ("sse2",)
+    listed = ", ".join(f'"+{f.replace("_", "")}"' for f in (*least, *target.features))
+    width = f'["prefer-vector-width", "{32 * target.isa.width}"]'
+    return (
+        f'{{target_cpu = "{target.cpu}", target_features = #llvm.target_features<[{listed}]>, passthrough = [{width}]}}'
+    )
+
+
+def _for_target(function: ir.Operation, attributes: ir.DictAttr) -> None:
+    for named in attributes:
+        if named.name == "passthrough" and "passthrough" in function.attributes:
+            existing = list(ir.ArrayAttr(function.attributes["passthrough"]))
+            function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, *ir.ArrayAttr(named.attr)])
+        else:
+            function.attributes[named.name] = named.attr
