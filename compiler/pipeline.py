@@ -17,7 +17,6 @@ from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.switches import disabled, switched_off
-from numc.compiler.targets import resolve
 from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
@@ -42,35 +41,22 @@ from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
 from numc.passes.tensors.skip_zeros import skip_zeros
 from numc.passes.tensors.update_in_place import return_updated, update_in_place
-from numc.runtime.library import cpu_features
 
 
 @dataclass(frozen=True)
 class State:
-    """What the user asked for, as far as a pass needs it. All else that a pass needs is in the IR (passes/facts.py).
-
-    fold: whether this machine can run what it compiles, so that constants can be computed when a program is built.
-    """
+    """What the user asked for, as far as a pass needs it. All else that a pass needs is in the IR (passes/facts.py)."""
 
     policy: Policy
     target: Target
     fast: bool = True
     statistics: bool = False
-    fold: bool = True
 
     @staticmethod
     def of(options: Options) -> State:
         """What `options` ask for on this machine. Raises NumcError for unknown names."""
         policy, target = options.resolved()
-        return State(policy, target, options.fast, options.statistics, _runs_here())
-
-
-def _runs_here() -> bool:
-    """Whether this processor can run programs for one of the targets."""
-    try:
-        return bool(resolve("host", cpu_features()))
-    except NumcError:
-        return False
+        return State(policy, target, options.fast, options.statistics)
 
 
 @dataclass(frozen=True)
@@ -182,7 +168,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             merge_products, switch="merge-products"
         ),  # after fusion: transposed slices are read in place
         # After fusion: what became an index map needs no constant.
-        "fold-constants": ours(fold_constants, "fold", switch="fold-constants"),
+        "fold-constants": ours(fold_constants, switch="fold-constants"),
         "read-only-arguments": ours(read_only_arguments),
         "separate-buffers": ours(separate_buffers),  # no cse from here to bufferize: it would merge them again
         "update-in-place": ours(update_in_place),

@@ -19,16 +19,15 @@ _COMPUTING = ("linalg.generic", "tensor.insert_slice", "tensor.concat")
 _HELPERS = ("arith.constant", "tensor.empty")
 
 
-def fold_constants(module: ir.Operation, fold: bool) -> None:
+def fold_constants(module: ir.Operation) -> None:
     """Move operations that depend on weights alone to the time when a program is written.
 
-    fold: whether to do it, as a program that computes them has to run here.
     The module's `numc.constants` are the text of a module that computes them, its lines, and the numbers of the
     arguments of the model's @main that its @main takes. Its results are new arguments of the model's @main: weights,
     whose `numc.folded` is the number of the result.
     """
     weights = facts.of_arguments(module, "numc.weight")
-    if not fold or not weights:
+    if not weights:
         return
     main = linalg.main(module)
     block = main.regions[0].blocks[0]
