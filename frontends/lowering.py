@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, cf
-from torch_mlir.dialects import tensor as tensor_dialect
 from torch_mlir.passmanager import PassManager
 
 TO_LINALG = "torch-backend-to-linalg-on-tensors-backend-pipeline"
@@ -72,18 +70,3 @@ def erase_checks(module: ir.Module, idle: Collection[str]) -> list[str]:
             else:
                 found[message] = None
     return list(found)
-
-
-def check_indices(module: ir.Module) -> None:
-    """Insert a cf.assert before every read of a tensor at an index that was computed from data."""
-    for op in operations(module):
-        if op.name != "tensor.extract":
-            continue
-        with ir.InsertionPoint(op), op.location:
-            tensor, *indices = op.operands
-            for n, index in enumerate(indices):
-                if not isinstance(index.owner, ir.Block) and index.owner.name == "arith.index_cast":
-                    size = tensor_dialect.DimOp(tensor, arith.ConstantOp(ir.IndexType.get(), n)).result
-                    # The comparison is unsigned: a negative index counts as a very large one.
-                    inside = arith.CmpIOp(arith.CmpIPredicate.ult, index, size).result
-                    cf.AssertOp(inside, "an index is out of range")

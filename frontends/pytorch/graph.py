@@ -23,7 +23,6 @@ from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.frontends.lowering import (
     TO_LINALG,
     ConversionError,
-    check_indices,
     conversion_errors,
     erase_checks,
     operations,
@@ -60,7 +59,7 @@ CONTRACTIONS = frozenset(
 _IDLE_CHECKS = (
     "unimplemented: tensor with zero element",
     "Expected dim size > 0.",
-    # check_indices inserts these for every operation.
+    # the pass run-time-checks inserts these for every operation.
     "index must be larger or equal to 0",
     "index must be smaller than dim size",
 )
@@ -167,7 +166,6 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
         function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
         run_pipelines(importer.module, PIPELINES)
     erase_checks(importer.module, _IDLE_CHECKS)
-    check_indices(importer.module)
     to_loops(importer.module)
     if left := sorted({op.name for op in operations(importer.module) if op.name.startswith("tm_tensor.")}):
         raise ConversionError(f"becomes {', '.join(left)}, which is not available")

@@ -5,26 +5,19 @@ input, the window of a convolution and its image. Lowered to loops, a mismatch w
 Here every operation whose operands could disagree gets a ``cf.assert`` before it, named for its layer; a failed one
 ends the run with an error (checks_to_failures.py). Fixed sizes cost nothing: MLIR has verified them. A comparison is
 left out where both sizes are the same value.
-
-Integer divisions are checked for a divisor of zero, and have the defined result where the smallest number is divided by
--1 (it wraps: the quotient is the dividend, the remainder 0). Shifts by the width or more shift every bit out, as in
-numpy and PyTorch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, scf
 from torch_mlir.dialects import tensor as tensor_dialect
 
 from numc.passes import linalg
-
-# The size of a dimension: a number, an index value, or the size of dimension n of a tensor.
-Size: TypeAlias = "int | ir.Value | tuple[ir.Value, int]"
+from numc.passes.explicit.integers import DIVISIONS, SHIFTS, check_division, define_shift
+from numc.passes.explicit.sizes import Size, Sizes, size_of, traced
 
 MISMATCH = "sizes do not fit: {}"
 OUT_OF_RANGE = "an index is out of range"
@@ -33,10 +26,6 @@ WINDOW = "an input is smaller than the window that slides over it"
 SLICE = "a slice reaches beyond its tensor"
 RESHAPE = "a reshape does not keep the number of elements"
 PADDING = "padding would be negative"
-DIVISION = "an integer is divided by zero"
-
-_DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi")
-_SHIFTS = ("arith.shli", "arith.shrui", "arith.shrsi")
 
 
 def run_time_checks(module: ir.Operation) -> None:
@@ -49,118 +38,9 @@ def run_time_checks(module: ir.Operation) -> None:
                     check(op)
 
 
-@dataclass
-class _Writer:
-    """Writes index arithmetic before an operation."""
-
-    at: ir.InsertionPoint
-    known: dict[int, ir.Value] = field(default_factory=dict)
-
-    @staticmethod
-    def before(op: ir.Operation) -> _Writer:
-        return _Writer(ir.InsertionPoint(op))
-
-    def value(self, size: Size) -> ir.Value:
-        """The size as an index value."""
-        with self.at:
-            if isinstance(size, int):
-                if size not in self.known:
-                    self.known[size] = arith.ConstantOp(ir.IndexType.get(), size).result
-                return self.known[size]
-            if isinstance(size, tuple):
-                return tensor_dialect.DimOp(size[0], self.value(size[1])).result
-            return size
-
-    def compare(self, predicate: arith.CmpIPredicate, a: Size, b: Size) -> ir.Value:
-        left, right = self.value(a), self.value(b)
-        with self.at:
-            return arith.CmpIOp(predicate, left, right).result
-
-    def add(self, a: Size, b: Size) -> Size:
-        if isinstance(a, int) and isinstance(b, int):
-            return a + b
-        left, right = self.value(a), self.value(b)
-        with self.at:
-            return arith.AddIOp(left, right).result
-
-    def multiply(self, a: Size, b: Size) -> Size:
-        if isinstance(a, int) and isinstance(b, int):
-            return a * b
-        if 1 in (a, b):
-            return b if a == 1 else a
-        left, right = self.value(a), self.value(b)
-        with self.at:
-            return arith.MulIOp(left, right).result
-
-    def at_least_one(self, size: Size) -> Size:
-        """The size, or 1 if it is 0: an output without elements does not make a window fit."""
-        if isinstance(size, int):
-            return max(size, 1)
-        value, one = self.value(size), self.value(1)
-        with self.at:
-            return arith.MaxSIOp(value, one).result
-
-    def require(self, condition: ir.Value, message: str) -> None:
-        with self.at:
-            cf.AssertOp(condition, message)
-
-    def equal(self, a: Size, b: Size, message: str) -> None:
-        """Two sizes are equal. Nothing is written where that is known; the verifier refuses fixed ones that differ."""
-        if a == b or (isinstance(a, int) and isinstance(b, int)):
-            return
-        self.require(self.compare(arith.CmpIPredicate.eq, a, b), message)
-
-    def at_least(self, a: Size, least: int, message: str) -> None:
-        if not isinstance(a, int):
-            self.require(self.compare(arith.CmpIPredicate.sge, a, least), message)
-
-    def below(self, a: Size, b: Size, message: str) -> None:
-        """a < b as signed numbers."""
-        if not (isinstance(a, int) and isinstance(b, int)):
-            self.require(self.compare(arith.CmpIPredicate.slt, a, b), message)
-
-
-def size_of(tensor: ir.Value, n: int) -> Size:
-    """The size of dimension `n` of a tensor, traced to where it comes from."""
-    kind = ir.RankedTensorType(tensor.type)
-    if not kind.is_dynamic_dim(n):
-        return int(kind.get_dim_size(n))
-    maker = linalg.maker(tensor)
-    if maker is not None:
-        if maker.name == "tensor.empty":
-            dynamic = [d for d in range(kind.rank) if kind.is_dynamic_dim(d)]
-            return traced(maker.operands[dynamic.index(n)])
-        if maker.name == "linalg.generic":
-            number = ir.OpResult(tensor).result_number
-            return size_of(maker.operands[linalg.input_count(maker) + number], n)
-        if maker.name in ("tensor.insert_slice", "tensor.insert"):
-            return size_of(maker.operands[1], n)
-        if maker.name == "tensor.cast" and isinstance(maker.operands[0].type, ir.RankedTensorType):
-            return size_of(maker.operands[0], n)
-    return tensor, n
-
-
-def traced(value: ir.Value) -> Size:
-    """An index value, traced to a constant or to the size of a tensor."""
-    maker = linalg.maker(value)
-    if maker is None:
-        return value
-    if maker.name == "arith.constant":
-        return int(ir.IntegerAttr(maker.attributes["value"]).value)
-    if maker.name == "tensor.dim":
-        place = traced(maker.operands[1])
-        if isinstance(place, int):
-            return size_of(maker.operands[0], place)
-    if maker.name == "arith.index_cast":
-        inner = linalg.maker(maker.operands[0])
-        if inner is not None and inner.name == "arith.index_cast":  # there and back
-            return traced(inner.operands[0])
-    return value
-
-
 def _check_generic(op: ir.Operation) -> None:
     """The sizes of all operands agree, and no window reaches beyond its operand."""
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     maps = linalg.indexing_maps(op)
     operands = list(zip(op.operands, maps, strict=True))
     sizes: dict[int, Size] = {}
@@ -199,14 +79,14 @@ def _check_extract(op: ir.Operation, generic: ir.Operation | None = None, sizes:
         if generic is not None and sizes is not None and maker is not None and maker.name == "linalg.index":
             count = sizes.get(ir.IntegerAttr(maker.attributes["dim"]).value)
             if count is not None and count != size and not (isinstance(count, int) and isinstance(size, int)):
-                before = _Writer.before(generic)
+                before = Sizes.before(generic)
                 fits = before.compare(arith.CmpIPredicate.sle, count, size)
                 before.require(fits, MISMATCH.format("a tensor is smaller than the indices into it"))
             continue
         where = traced(index)
         if isinstance(where, int) and isinstance(size, int):
             continue
-        writer = _Writer.before(op)
+        writer = Sizes.before(op)
         # Compared without sign: a negative index is a huge one.
         writer.require(writer.compare(arith.CmpIPredicate.ult, where, size), OUT_OF_RANGE)
 
@@ -220,7 +100,7 @@ def _check_lone_extract(op: ir.Operation) -> None:
 
 
 def _check_empty(op: ir.Operation) -> None:
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     for operand in op.operands:
         size = traced(operand)
         if not isinstance(size, tuple):  # the size of a tensor is none
@@ -231,7 +111,7 @@ def _check_cast(op: ir.Operation) -> None:
     source, target = op.operands[0].type, op.results[0].type
     if not isinstance(source, ir.RankedTensorType) or not isinstance(target, ir.RankedTensorType):
         return
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     for n in range(target.rank):
         if source.is_dynamic_dim(n) and not target.is_dynamic_dim(n):
             size = target.get_dim_size(n)
@@ -250,7 +130,7 @@ def _slices(op: ir.Operation, first: int) -> Iterator[tuple[Size, Size, Size]]:
 
 def _check_slice(op: ir.Operation, tensor: ir.Value, first: int) -> list[Size]:
     """A slice is inside of a tensor; returns its sizes."""
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     found = []
     for n, (offset, size, stride) in enumerate(_slices(op, first)):
         found.append(size)
@@ -276,7 +156,7 @@ def _check_insert_slice(op: ir.Operation) -> None:
     kind = ir.RankedTensorType(source.type)
     if kind.rank != len(sizes):  # a slice of lower rank: its unit dimensions are dropped
         return
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     for n, size in enumerate(sizes):
         writer.equal(size_of(source, n), size, MISMATCH.format("what is written into a slice differs from it in size"))
 
@@ -285,7 +165,7 @@ def _check_concat(op: ir.Operation) -> None:
     """All parts have the sizes of the first in every dimension but the one along which they are joined."""
     along = ir.IntegerAttr(op.attributes["dim"]).value
     first, *others = op.operands
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     for other in others:
         for n in range(ir.RankedTensorType(first.type).rank):
             if n != along:
@@ -294,14 +174,14 @@ def _check_concat(op: ir.Operation) -> None:
 
 def _check_pad(op: ir.Operation) -> None:
     """Padding is not negative: that would be a slice."""
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     for operand in list(op.operands)[1:]:
         if isinstance(operand.type, ir.IndexType):
             writer.at_least(traced(operand), 0, PADDING)
 
 
 def _check_expand_shape(op: ir.Operation) -> None:
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     source, result = op.operands[0], ir.RankedTensorType(op.results[0].type)
     dynamic = iter(list(op.operands)[1:])
     sizes = [traced(next(dynamic)) if result.is_dynamic_dim(n) else result.get_dim_size(n) for n in range(result.rank)]
@@ -315,7 +195,7 @@ def _check_expand_shape(op: ir.Operation) -> None:
 def _check_reshape(op: ir.Operation) -> None:
     """A reshape to sizes known at run time keeps the number of elements, and no size is negative."""
     source, shape = op.operands
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     kind = ir.RankedTensorType(source.type)
     have: Size = 1
     for n in range(kind.rank):
@@ -336,7 +216,7 @@ def _check_scatter(op: ir.Operation) -> None:
     """Every row of indices of a tm_tensor.scatter is inside of the tensor that is written."""
     updates, indices, original = op.operands[:3]
     places = [int(d) for d in ir.DenseI64ArrayAttr(op.attributes["dimension_map"])]
-    writer = _Writer.before(op)
+    writer = Sizes.before(op)
     writer.equal(size_of(updates, 0), size_of(indices, 0), MISMATCH.format("updates and indices differ in number"))
     bounds = [writer.value(size_of(original, d)) for d in places]
     columns = [writer.value(n) for n in range(len(places))]
@@ -351,55 +231,6 @@ def _check_scatter(op: ir.Operation) -> None:
         scf.YieldOp([])
 
 
-def _constant(value: ir.Value) -> int | None:
-    maker = linalg.maker(value)
-    if maker is None or maker.name != "arith.constant" or not isinstance(maker.attributes["value"], ir.IntegerAttr):
-        return None
-    return int(ir.IntegerAttr(maker.attributes["value"]).value)
-
-
-def _check_division(op: ir.Operation) -> None:
-    dividend, divisor = op.operands
-    known = _constant(divisor)
-    if not isinstance(divisor.type, (ir.IntegerType, ir.IndexType)) or (known is not None and known not in (0, -1)):
-        return
-    kind = divisor.type
-    with ir.InsertionPoint(op):
-        if known != -1:
-            zero = arith.ConstantOp(kind, 0).result
-            cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ne, divisor, zero).result, DIVISION)
-        if op.name in ("arith.divui", "arith.remui"):
-            return
-        width = 64 if isinstance(kind, ir.IndexType) else ir.IntegerType(kind).width
-        least, minus = arith.ConstantOp(kind, -(1 << (width - 1))).result, arith.ConstantOp(kind, -1).result
-        wraps = arith.AndIOp(
-            arith.CmpIOp(arith.CmpIPredicate.eq, dividend, least).result,
-            arith.CmpIOp(arith.CmpIPredicate.eq, divisor, minus).result,
-        ).result
-        # By 1 the quotient is the dividend, and the remainder 0.
-        op.operands[1] = arith.SelectOp(wraps, arith.ConstantOp(kind, 1).result, divisor).result
-
-
-def _define_shift(op: ir.Operation) -> None:
-    value, count = op.operands
-    if not isinstance(count.type, ir.IntegerType) or _constant(count) is not None:
-        return
-    kind = ir.IntegerType(count.type)
-    with ir.InsertionPoint(op):
-        width = arith.ConstantOp(kind, kind.width).result
-        # Compared without sign: a negative count is a huge one.
-        inside = arith.CmpIOp(arith.CmpIPredicate.ult, count, width).result
-        last = arith.ConstantOp(kind, kind.width - 1).result
-        op.operands[1] = arith.SelectOp(inside, count, last).result
-    if op.name != "arith.shrsi":
-        ops = list(op.block.operations)
-        place = next(n for n, other in enumerate(ops) if other.operation == op)
-        with ir.InsertionPoint(ops[place + 1]):
-            zero = arith.ConstantOp(value.type, 0).result
-            defined = arith.SelectOp(inside, op.results[0], zero).result
-        op.results[0].replace_all_uses_except(defined, defined.owner.operation)
-
-
 _CHECKS = {
     "linalg.generic": _check_generic,
     "tensor.extract": _check_lone_extract,
@@ -412,11 +243,6 @@ _CHECKS = {
     "tensor.expand_shape": _check_expand_shape,
     "tensor.reshape": _check_reshape,
     "tm_tensor.scatter": _check_scatter,
-    **dict.fromkeys(_DIVISIONS, _check_division),
-    **dict.fromkeys(_SHIFTS, _define_shift),
+    **dict.fromkeys(DIVISIONS, check_division),
+    **dict.fromkeys(SHIFTS, define_shift),
 }
-
-
-def checked_operations() -> Iterable[str]:
-    """The names of the operations that get checks."""
-    return _CHECKS.keys()

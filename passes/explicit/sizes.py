@@ -1,0 +1,130 @@
+"""Sizes of tensors: numbers, index values, or dimensions; traced to where they come from, compared, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, cf
+from torch_mlir.dialects import tensor as tensor_dialect
+
+from numc.passes import linalg
+
+# The size of a dimension: a number, an index value, or the size of dimension n of a tensor.
+Size: TypeAlias = "int | ir.Value | tuple[ir.Value, int]"
+
+
+@dataclass
+class Sizes:
+    """Writes index arithmetic before an operation."""
+
+    at: ir.InsertionPoint
+    known: dict[int, ir.Value] = field(default_factory=dict)
+
+    @staticmethod
+    def before(op: ir.Operation) -> Sizes:
+        """Checks that stand before an operation."""
+        return Sizes(ir.InsertionPoint(op))
+
+    def value(self, size: Size) -> ir.Value:
+        """The size as an index value."""
+        with self.at:
+            if isinstance(size, int):
+                if size not in self.known:
+                    self.known[size] = arith.ConstantOp(ir.IndexType.get(), size).result
+                return self.known[size]
+            if isinstance(size, tuple):
+                return tensor_dialect.DimOp(size[0], self.value(size[1])).result
+            return size
+
+    def compare(self, predicate: arith.CmpIPredicate, a: Size, b: Size) -> ir.Value:
+        """The i1 that tells whether two sizes compare so."""
+        left, right = self.value(a), self.value(b)
+        with self.at:
+            return arith.CmpIOp(predicate, left, right).result
+
+    def add(self, a: Size, b: Size) -> Size:
+        """The sum of two sizes."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        left, right = self.value(a), self.value(b)
+        with self.at:
+            return arith.AddIOp(left, right).result
+
+    def multiply(self, a: Size, b: Size) -> Size:
+        """The product of two sizes."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if 1 in (a, b):
+            return b if a == 1 else a
+        left, right = self.value(a), self.value(b)
+        with self.at:
+            return arith.MulIOp(left, right).result
+
+    def at_least_one(self, size: Size) -> Size:
+        """The size, or 1 if it is 0: an output without elements does not make a window fit."""
+        if isinstance(size, int):
+            return max(size, 1)
+        value, one = self.value(size), self.value(1)
+        with self.at:
+            return arith.MaxSIOp(value, one).result
+
+    def require(self, condition: ir.Value, message: str) -> None:
+        """End the run with `message` unless the condition holds."""
+        with self.at:
+            cf.AssertOp(condition, message)
+
+    def equal(self, a: Size, b: Size, message: str) -> None:
+        """Two sizes are equal. Nothing is written where that is known; the verifier refuses fixed ones that differ."""
+        if a == b or (isinstance(a, int) and isinstance(b, int)):
+            return
+        self.require(self.compare(arith.CmpIPredicate.eq, a, b), message)
+
+    def at_least(self, a: Size, least: int, message: str) -> None:
+        """a >= least, as signed numbers."""
+        if not isinstance(a, int):
+            self.require(self.compare(arith.CmpIPredicate.sge, a, least), message)
+
+    def below(self, a: Size, b: Size, message: str) -> None:
+        """a < b as signed numbers."""
+        if not (isinstance(a, int) and isinstance(b, int)):
+            self.require(self.compare(arith.CmpIPredicate.slt, a, b), message)
+
+
+def size_of(tensor: ir.Value, n: int) -> Size:
+    """The size of dimension `n` of a tensor, traced to where it comes from."""
+    kind = ir.RankedTensorType(tensor.type)
+    if not kind.is_dynamic_dim(n):
+        return int(kind.get_dim_size(n))
+    maker = linalg.maker(tensor)
+    if maker is not None:
+        if maker.name == "tensor.empty":
+            dynamic = [d for d in range(kind.rank) if kind.is_dynamic_dim(d)]
+            return traced(maker.operands[dynamic.index(n)])
+        if maker.name == "linalg.generic":
+            number = ir.OpResult(tensor).result_number
+            return size_of(maker.operands[linalg.input_count(maker) + number], n)
+        if maker.name in ("tensor.insert_slice", "tensor.insert"):
+            return size_of(maker.operands[1], n)
+        if maker.name == "tensor.cast" and isinstance(maker.operands[0].type, ir.RankedTensorType):
+            return size_of(maker.operands[0], n)
+    return tensor, n
+
+
+def traced(value: ir.Value) -> Size:
+    """An index value, traced to a constant or to the size of a tensor."""
+    maker = linalg.maker(value)
+    if maker is None:
+        return value
+    if maker.name == "arith.constant":
+        return int(ir.IntegerAttr(maker.attributes["value"]).value)
+    if maker.name == "tensor.dim":
+        place = traced(maker.operands[1])
+        if isinstance(place, int):
+            return size_of(maker.operands[0], place)
+    if maker.name == "arith.index_cast":
+        inner = linalg.maker(maker.operands[0])
+        if inner is not None and inner.name == "arith.index_cast":  # there and back
+            return traced(inner.operands[0])
+    return value
