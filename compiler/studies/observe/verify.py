@@ -1,6 +1,6 @@
 """Verification: sampled outputs of the contractions of a run are recomputed by the exact reference.
 
-Every contraction runs through the thread pool with a table of its operands (passes/plan/contractions.py). What is
+Every contraction runs through the thread pool with a table of its operands (passes/plan/descriptor.py). What is
 verified is therefore the machine code of the program file with its own weights, not another build of the model. A
 contraction that is computed by phases when nobody observes it (passes/tensors/skip_zeros.py) is verified by a second
 run that is not observed and has to give the same results.
