@@ -20,6 +20,7 @@ from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
+from tiers import by_default
 
 CNN = "examples/digits/cnn.onnx"
 Edit = Callable[[str], str]
@@ -146,7 +147,7 @@ TILES = {
 
 
 @pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1"])
+@pytest.mark.parametrize("fma", by_default(["fp32", "bf16_1_1"], ["bf16_1_1"]))
 def test_another_tile_gives_the_same_bits(fma: str, tile: str) -> None:
     way = [changed(way="panels")] if fma == "fp32" else []
     check(PRODUCT, Options(fma), lambda text: TILES[tile](way[0](text) if way else text))
@@ -181,7 +182,7 @@ def test_lanes_are_read_in_place_from_a_plane_or_packed() -> None:
     check(DEPTHWISE, Options("bf16_1_1"), *edits)
 
 
-@pytest.mark.parametrize("fma", ["bf16_1_1", "highbfp"])
+@pytest.mark.parametrize("fma", by_default(["bf16_1_1", "highbfp"], ["highbfp"]))
 def test_weights_are_packed_when_the_program_is_built_or_runs(fma: str) -> None:
     def unpacked(text: str) -> str:
         return re.sub(r'(numc\.plan = .*)"at compile time"', r'\1"panels"', text)

@@ -23,6 +23,7 @@ from numc.compiler.pipeline import STAGES, Pass, State
 from numc.compiler.support.errors import CompilerBug
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
+from tiers import by_default
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PASSES = [name for passes in STAGES.values() for name in passes]
@@ -62,7 +63,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", by_default(MODELS, ["cnn", "groups"]))
 def test_every_pass_does_the_same_to_a_dumped_file(name: str) -> None:
     models, options = MODELS[name]()
     state = State.of(options)
