@@ -204,7 +204,7 @@ def test_any_operator(fma: str) -> None:
     check_variants(fma, some_variants(fma, OPERATORS.index(fma)))
 
 
-@pytest.mark.all
+@pytest.mark.slow
 @pytest.mark.parametrize("fma", OPERATORS)
 def test_any_operator_on_every_target(fma: str) -> None:
     check_variants(fma, variants(fma))

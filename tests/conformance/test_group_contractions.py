@@ -20,6 +20,7 @@ from numc.compiler.arrays import matmul
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
 from targets_here import HERE, some_variants, variants
+from tiers import by_default, pairs
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = (
@@ -35,6 +36,12 @@ OPERATORS = (
 FMAC2 = (
     *("fma(a=bfp(16,3,4),acc=fp32,datapath=fmac2)", "fma(a=bfp(7,3,5),b=bfp(7,3,2):rup,acc=fp32,datapath=fmac2)"),
     *("fma(a=bfp(8,8,20),acc=fp32,datapath=fmac2)", "fma(a=bfp(4,8,1),acc=fp32,datapath=fmac2)"),
+)
+# The default tier takes these: each kind of group, and each datapath.
+USUAL = (
+    *("lowbfp", "highbfp", "bfp(48,4,6)", "fma(a=bfp(16,8,23),b=bfp(16,5,20),acc=fp32)"),
+    *("mxfp8_e4m3", "mxfp8_e5m2", "mxfp4", "mxint8", "fma(a=mxint8:rdn,b=mxfp8_e5m2:rna,acc=fp32)"),
+    *("int8", "int16", "fma(a=int8:channel,acc=fp32)", "fma(a=int12,b=int8:rtz:channel,acc=fp32)", FMAC2[1]),
 )
 CHANNELS = "fma(a=int8:channel,b=int12:channel,acc=fp32)"
 KINDS = ("plain", "wide", "special", "one huge value", "tiny", "subnormal", "huge", "minus zero")
@@ -242,9 +249,9 @@ VALUES = st.one_of(
         ["bfp(1,2,3)", "bfp(3,1,4)", "bfp(16,3,4)", "bfp(64,8,2):rne", "mxfp4", "mxfp8_e5m2", "int8", "int16"]
     ),
 )
-def test_any_values(pairs: list[tuple[float, float]], c: float, text: str) -> None:
+def test_any_values(terms: list[tuple[float, float]], c: float, text: str) -> None:
     fma = f"fma(a={text},acc=fp32)"
-    both([x for x, _ in pairs], [y for _, y in pairs], c, fma)
+    both([x for x, _ in terms], [y for _, y in terms], c, fma)
 
 
 def check_variants(fma: str, kind: str, chosen: list[tuple[str, bool]]) -> None:
@@ -256,20 +263,22 @@ def check_variants(fma: str, kind: str, chosen: list[tuple[str, bool]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fma", OPERATORS + FMAC2)
+@pytest.mark.parametrize("fma", by_default(OPERATORS + FMAC2, USUAL))
 def test_any_operator(fma: str, kind: str) -> None:
     check_variants(fma, kind, some_variants(fma, (OPERATORS + FMAC2).index(fma)))
 
 
-@pytest.mark.all
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fma", OPERATORS + FMAC2)
 def test_any_operator_on_every_target(fma: str, kind: str) -> None:
     check_variants(fma, kind, variants(fma))
 
 
-@pytest.mark.parametrize("depth", [0, 1, 15, 16, 17, 255, 256, 257, 530])
-@pytest.mark.parametrize("fma", ["lowbfp", "bfp(7,3,5)", "bfp(300,3,4)", "mxfp8", "int8", "int16"])
+@pytest.mark.parametrize(
+    ("fma", "depth"),
+    pairs(["lowbfp", "bfp(7,3,5)", "bfp(300,3,4)", "mxfp8", "int8", "int16"], [0, 1, 15, 16, 17, 255, 256, 257, 530]),
+)
 def test_any_depth(fma: str, depth: int) -> None:
     """Blocks of k are about 256."""
     for kind in ("plain", "special"):
@@ -280,8 +289,13 @@ def test_any_depth(fma: str, depth: int) -> None:
                 same(matmul(a, b, c, fma=fma, fast=fast, threads=threads), want, f"{kind}, fast={fast}")
 
 
-@pytest.mark.parametrize("shape", [(1, 40, 70), (1, 600, 5), (3, 600, 1), (70, 520, 90), (0, 5, 3), (2, 5, 0)])
-@pytest.mark.parametrize("fma", ["highbfp", "mxfp4", "int8", CHANNELS])
+@pytest.mark.parametrize(
+    ("fma", "shape"),
+    pairs(
+        ["highbfp", "mxfp4", "int8", CHANNELS],
+        [(1, 40, 70), (1, 600, 5), (3, 600, 1), (70, 520, 90), (0, 5, 3), (2, 5, 0)],
+    ),
+)
 def test_any_shape(fma: str, shape: tuple[int, int, int]) -> None:
     a, b, c = operands("plain", *shape)
     for threads in (1, 3):

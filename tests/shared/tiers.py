@@ -1,4 +1,4 @@
-"""Choices of which test cases the default tier runs; the marker `all` leaves the others to `make test-all`."""
+"""Choices of which test cases the default tier runs; the others are left to `make test-all` or `make exhaustive`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def by_default(values: Iterable[Any], chosen: Iterable[Any]) -> list[Any]:
 def pairs(first: Sequence[Any], second: Sequence[Any], *always: Callable[[Any, Any], bool]) -> list[Any]:
     """Return the product of two lists as parameters of a test; the default tier runs a part in which all of both occur.
 
+    Only `make exhaustive` runs the others.
+
     Value number i of `first` meets the values of `second` whose number is i modulo the length of the shorter list,
     and those for which one of `always` is true.
     """
@@ -25,5 +27,5 @@ def pairs(first: Sequence[Any], second: Sequence[Any], *always: Callable[[Any, A
     for i, x in enumerate(first):
         for j, y in enumerate(second):
             default = i % step == j % step or any(condition(x, y) for condition in always)
-            cases.append((x, y) if default else pytest.param(x, y, marks=pytest.mark.all))
+            cases.append((x, y) if default else pytest.param(x, y, marks=pytest.mark.slow))
     return cases
