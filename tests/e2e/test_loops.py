@@ -162,7 +162,7 @@ def test_no_bit_of_a_model_depends_on_a_switch(switch: str, name: str, monkeypat
     check_model(name, switch, monkeypatch)
 
 
-@pytest.mark.all
+@pytest.mark.slow
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_no_bit_of_a_transformer_depends_on_a_switch(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_model("models/transformer", switch, monkeypatch)

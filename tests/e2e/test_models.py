@@ -65,7 +65,11 @@ def test_every_operator_verifies(fma: str, name: str) -> None:
     assert all(row.checked > 0 for row in report.rows)
 
 
-@pytest.mark.parametrize("name", by_default(LIGHT, ()))
+LARGE = ("bvlc_alexnet", "densenet121", "inception_v2", "vgg19", "zfnet512")
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in LIGHT])
 def test_light_models(name: str) -> None:
     path, inputs, expected = light_models.models()[name]
     program = numc.compile(imported(path))

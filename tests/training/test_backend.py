@@ -70,7 +70,10 @@ def test_one_training_step_in_other_arithmetics(name: str) -> None:
     assert len({losses["fp32"], losses["mp"], losses["bf16_1_1"]}) == 3
 
 
-@pytest.mark.parametrize("name", SMALL)
+LARGE = ("resnet50", "unet", "mobilenet_v2", "generator3d")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in SMALL])
 def test_one_training_step_agrees_with_eager(name: str) -> None:
     case = SMALL[name]
     torch.manual_seed(0)
