@@ -15,7 +15,6 @@ from numc.compiler.support.errors import NumcError
 
 SOFTWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.stepwise)
 HARDWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.only)
-GROUP_DATAPATHS = ("fp32", "fmac2")  # fmac2: FAST's fMAC, which multiplies two magnitude bits by two at a time
 
 MAX_CHUNK = 2**31 - 1
 MAX_GROUP = 4096

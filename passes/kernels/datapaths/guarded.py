@@ -22,13 +22,6 @@ The error of a sum.
 A power of two (P <= 22).
     With M = 1.5 * 2^(24-P) times the power of two at or below abs(x), ``(x + M) - M`` is RN_P(x): M keeps the sum in
     one binade, whose quantum is that of P bits. A power of two that stops at 2^emin rounds subnormals as well.
-
-Noise and a mask (stochastic rounding).
-    The noise goes below the kept bits of the encoding, and what is below them is cut off; the carry of the integer
-    addition is that of the magnitude. Scaled by 2^(-126 - emin), the format's subnormals are those of binary32, so they
-    are rounded alike. Scaling by a power of two commutes with RN unless a result is tiny and inexact: the underflow
-    flag tells, and the tile is computed again. A sum cut to 24 bits serves the exact datapath if the noise is within
-    them, as only the bits down to the noise decide.
 """
 
 from __future__ import annotations
