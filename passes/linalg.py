@@ -245,6 +245,14 @@ def _name(location: ir.Location) -> str:
     return ""
 
 
+def integer(value: ir.Value) -> int | None:
+    """The number that an integer constant is; None if it is anything else."""
+    op = maker(value)
+    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.IntegerAttr):
+        return None
+    return int(ir.IntegerAttr(op.attributes["value"]).value)
+
+
 def splat(value: ir.Value) -> ir.Attribute | None:
     """The number that every element of a constant tensor is; None if it is anything else."""
     if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":

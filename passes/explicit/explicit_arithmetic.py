@@ -174,10 +174,7 @@ def _round_around(op: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> 
             for n, operand in enumerate(op.operands):
                 if linalg.is_f32(operand) and not _is_rounded(operand, ops):
                     op.operands[n] = _round(operand, ops, next(numbers))
-        block = op.block
-        following = list(block.operations)
-        position = next(n for n, other in enumerate(following) if other.operation == op)
-        with ir.InsertionPoint(following[position + 1]):
+        with ir.InsertionPoint.after(op):
             rounded = RoundOp(ir.F32Type.get(), op.results[0], to=ir.StringAttr.get(str(ops)))
             _number(rounded.operation, next(numbers))
         op.results[0].replace_all_uses_except(rounded.result, rounded.operation)

@@ -16,17 +16,10 @@ SHIFTS = ("arith.shli", "arith.shrui", "arith.shrsi")
 DIVISION = "an integer is divided by zero"
 
 
-def _constant(value: ir.Value) -> int | None:
-    maker = linalg.maker(value)
-    if maker is None or maker.name != "arith.constant" or not isinstance(maker.attributes["value"], ir.IntegerAttr):
-        return None
-    return int(ir.IntegerAttr(maker.attributes["value"]).value)
-
-
 def check_division(op: ir.Operation) -> None:
     """Check that a divisor is not zero, and let the smallest number divided by -1 wrap."""
     dividend, divisor = op.operands
-    known = _constant(divisor)
+    known = linalg.integer(divisor)
     if not isinstance(divisor.type, (ir.IntegerType, ir.IndexType)) or (known is not None and known not in (0, -1)):
         return
     kind = divisor.type
@@ -49,9 +42,12 @@ def check_division(op: ir.Operation) -> None:
 def define_shift(op: ir.Operation) -> None:
     """Give a shift by the width of its type or more its result."""
     value, count = op.operands
-    if not isinstance(count.type, ir.IntegerType) or _constant(count) is not None:
+    if not isinstance(count.type, ir.IntegerType):
         return
     kind = ir.IntegerType(count.type)
+    known = linalg.integer(count)
+    if known is not None and 0 <= known < kind.width:
+        return
     with ir.InsertionPoint(op):
         width = arith.ConstantOp(kind, kind.width).result
         # Compared without sign: a negative count is a huge one.
@@ -59,9 +55,7 @@ def define_shift(op: ir.Operation) -> None:
         last = arith.ConstantOp(kind, kind.width - 1).result
         op.operands[1] = arith.SelectOp(inside, count, last).result
     if op.name != "arith.shrsi":
-        ops = list(op.block.operations)
-        place = next(n for n, other in enumerate(ops) if other.operation == op)
-        with ir.InsertionPoint(ops[place + 1]):
+        with ir.InsertionPoint.after(op):
             zero = arith.ConstantOp(value.type, 0).result
             defined = arith.SelectOp(inside, op.results[0], zero).result
         op.results[0].replace_all_uses_except(defined, defined.owner.operation)

@@ -114,11 +114,12 @@ def size_of(tensor: ir.Value, n: int) -> Size:
 
 def traced(value: ir.Value) -> Size:
     """An index value, traced to a constant or to the size of a tensor."""
+    number = linalg.integer(value)
+    if number is not None:
+        return number
     maker = linalg.maker(value)
     if maker is None:
         return value
-    if maker.name == "arith.constant":
-        return int(ir.IntegerAttr(maker.attributes["value"]).value)
     if maker.name == "tensor.dim":
         place = traced(maker.operands[1])
         if isinstance(place, int):
