@@ -73,5 +73,5 @@ def assemble(
         "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
         "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
     }
-    code = state.target.backend.object_code(module, state.target, ENTRY)
+    code = state.target.backend.generator().object_code(module, state.target, ENTRY)
     return Contents(abi, code, tuple(w for _, w in weights), manifest, numc_ir)

@@ -80,6 +80,6 @@ def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[
     policy, target = replace(options, target="host").resolved()
     pipeline.run(module, pipeline.State(policy, target, options.fast), after="numc")
     abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
-    program = Program(Contents(abi, target.backend.object_code(module, target, ENTRY), (), {}))
+    program = Program(Contents(abi, target.backend.generator().object_code(module, target, ENTRY), (), {}))
     named = dict(zip((spec.name for spec in described), inputs, strict=True))
     return list(program.by_name(named, threads=1).values())

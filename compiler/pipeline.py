@@ -196,7 +196,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     },
     # Contractions become calls of kernels, everything else loops over memory, in functions of their own.
     "vector": {
-        "emit-kernels": ours(emit_kernels, "target.isa"),
+        "emit-kernels": ours(emit_kernels, "target"),
         "lower-numc": ours(lower_numc),  # what is left of numc is in the bodies of elementwise operations
         "lower-math": ours(lower_math),  # before loops: bodies are still easy to find
         "inline": upstream(

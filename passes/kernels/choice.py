@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numc.passes.kernels.backend.environment import underflowed, watch_underflow
 from numc.passes.kernels.builder import Function
+from numc.passes.kernels.environment import underflowed, watch_underflow
 from numc.passes.kernels.guard import RANGES
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import PTR, Value

@@ -14,17 +14,11 @@ from torch_mlir import ir
 from numc.compiler.support.errors import NumcError
 from numc.passes import facts, linalg
 from numc.passes.buffers.lower_numc import stream
-from numc.passes.kernels.backend.environment import DECLARATIONS
-from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.kernels.micro_kernel import kernel_text
-from numc.passes.kernels.packing.convert_groups import quantize_text
 from numc.passes.kernels.packing.layout import Layout, layout
-from numc.passes.kernels.packing.pack_code import pack_dense_text, pack_text
 from numc.passes.kernels.tasks.interface import Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
-from numc.passes.kernels.tasks.probe import probe_text
-from numc.passes.kernels.tasks.task import task_text
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, places_of, size_of
 from numc.passes.plan.descriptor import call_text
@@ -60,14 +54,14 @@ class ContractionRow:
     phases: bool = False
 
 
-def emit_kernels(module: ir.Operation, isa: InstructionSet) -> None:
-    """Make every planned contraction a call of its kernel, and emit the functions for that.
+def emit_kernels(module: ir.Operation, target: Target) -> None:
+    """Make every planned contraction a call of its kernel; the target's backend writes the functions for that.
 
     Raises NumcError for a plan that no kernel can follow.
     """
     with module.context, ir.Location.unknown():
-        emitter = _Emitter(module)
-        for region in regions_of(module, isa):
+        emitter = _Emitter(module, target.backend.generator())
+        for region in regions_of(module, target.isa):
             emitter.emit(region)
         emitter.finish()
 
@@ -81,8 +75,9 @@ def contractions_of(module: ir.Operation) -> list[ContractionRow]:
 class _Emitter:
     """The functions and packed weights that were added to a module so far."""
 
-    def __init__(self, module: ir.Operation) -> None:
+    def __init__(self, module: ir.Operation, code: CodeGenerator) -> None:
         self.module = module
+        self._code = code
         self._weights = weights_of(module)
         self._packed = PackedWeights(module)
         self._functions = Functions(module)
@@ -101,7 +96,7 @@ class _Emitter:
         task = _task(region, packing, operands)
         layer, location = region.contraction.layer, region.op.location
         self._define_kernel(region.kernel, location)
-        name = self._functions.define(task_text(task), layer, "task", location)
+        name = self._functions.define(self._code.task_function(task), layer, "task", location)
         text = call_text(name, task, region.found, operands, packing, region.calibrated)
         callee = self._functions.define(text, layer, "contraction", location)
         self._call(callee, region, operands)
@@ -130,10 +125,7 @@ class _Emitter:
             assert self._kernels[kernel.name] == kernel
             return
         self._kernels[kernel.name] = kernel
-        texts = [kernel_text(kernel), pack_text(kernel, "rows"), pack_text(kernel, "lanes"), pack_dense_text(kernel)]
-        if kernel.groups is not None:
-            texts += [quantize_text(kernel, side) for side in ("rows", "lanes")]
-        self._functions.add_shared(texts, location)
+        self._functions.add_shared(self._code.kernel_functions(kernel), location)
 
     def _call(self, callee: str, region: Region, operands: list[Operand]) -> None:
         found, place = region.found, region.op
@@ -152,7 +144,7 @@ class _Emitter:
         """Add the functions to the module, and what was learnt about its contractions."""
         self._packed.finish()
         _empty_unused(self.module, self._weights)
-        self._functions.finish([_EXTERNALS, DECLARATIONS, probe_text()] if self._kernels else [])
+        self._functions.finish([_EXTERNALS, *self._code.shared_functions()] if self._kernels else [])
         rows = sorted((row for row in self._rows if row.id >= 0), key=lambda row: row.id)
         facts.put(self.module, CONTRACTIONS, records.data_of(tuple(rows)))
 

@@ -11,17 +11,32 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet
 if TYPE_CHECKING:
     from torch_mlir import ir
 
+    from numc.passes.kernels.kernel import Kernel
+    from numc.passes.kernels.tasks.interface import Task
+
+
+@dataclass(frozen=True)
+class CodeGenerator:
+    """From planned contractions to machine code, in four functions.
+
+    kernel_functions(kernel): the functions that all contractions with one kernel share, as MLIR text, as those of the
+    next two. task_function(task): the function that computes a part of one contraction with them. shared_functions():
+    what all kernels of a module share. object_code(module, target, entry): the object code of a module in the llvm
+    dialect, of which the function `entry` is visible, as the runtime loads it.
+    """
+
+    kernel_functions: Callable[[Kernel], list[str]]
+    task_function: Callable[[Task], str]
+    shared_functions: Callable[[], list[str]]
+    object_code: Callable[[ir.Module, Target, str], bytes]
+
 
 @dataclass(frozen=True)
 class Backend:
-    """A family of processors.
-
-    object_code(module, target, entry): the object code of a module in the llvm dialect, of which the function `entry`
-    is visible, as the runtime loads it.
-    """
+    """A family of processors. generator(): imports what generates their code, which takes time and needs MLIR."""
 
     name: str
-    object_code: Callable[[ir.Module, Target, str], bytes]
+    generator: Callable[[], CodeGenerator]
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from numc.passes.kernels.backend import Backend, Target
+from numc.passes.kernels.backend import Backend, CodeGenerator, Target
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.avx512_vnni import AVX512_VNNI
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.isa.sse42 import SSE42
 
-if TYPE_CHECKING:
-    from torch_mlir import ir
+
+def _generator() -> CodeGenerator:
+    from numc.passes.kernels.backend.x86_code import GENERATOR
+
+    return GENERATOR
 
 
-def _object_code(module: ir.Module, target: Target, entry: str) -> bytes:
-    from numc.passes.kernels.backend.x86_code import object_code  # MLIR is not needed to name a target
-
-    return object_code(module, target, entry)
-
-
-X86 = Backend("x86-64", _object_code)
+X86 = Backend("x86-64", _generator)
 
 _V2 = ("popcnt", "sse4.1", "sse4.2")
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.passes.kernels.backend import Target
+from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.backend.objects import compiled
+from numc.passes.kernels.backend.vectors import kernel_functions, shared_functions
+from numc.passes.kernels.tasks.task import task_text
 
 
 def object_code(module: ir.Module, target: Target, entry: str) -> bytes:
@@ -39,3 +41,6 @@ def _for_target(function: ir.Operation, attributes: ir.DictAttr) -> None:
             function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, *ir.ArrayAttr(named.attr)])
         else:
             function.attributes[named.name] = named.attr
+
+
+GENERATOR = CodeGenerator(kernel_functions, task_text, shared_functions, object_code)

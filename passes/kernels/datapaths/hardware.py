@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.backend.environment import subnormals_flushed
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Drawn, Micro, Parts, fetch_ahead, panels
+from numc.passes.kernels.environment import subnormals_flushed
 from numc.passes.kernels.ssa import Value
 
 _ROW = 32  # elements of a row of TDPBF16PS
