@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-TO_LINALG = "torch-backend-to-linalg-on-tensors-backend-pipeline"
+from numc.frontends.reshapes import lower_reshapes
 
 
 class ConversionError(Exception):
@@ -34,11 +34,16 @@ def conversion_errors() -> Iterator[None]:
         raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
 
 
-def run_pipelines(module: ir.Module, pipelines: Iterable[str]) -> None:
-    """Run pipelines of passes on `module` in place. Raises MLIRError if a pass fails."""
+def lower(module: ir.Module, to_backend_contract: str) -> None:
+    """Lower `module` to linalg in place, by this pipeline and torch-mlir's own. Raises MLIRError if a pass fails."""
     with module.context:
-        for pipeline in pipelines:
-            PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+        _run(to_backend_contract, module)
+        lower_reshapes(module)
+        _run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
+
+
+def _run(pipeline: str, module: ir.Module) -> None:
+    PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -7,10 +7,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
-from numc.frontends.lowering import TO_LINALG, conversion_errors, erase_checks, run_pipelines
+from numc.frontends.lowering import conversion_errors, erase_checks, lower
 from numc.frontends.onnx.prepare import DATA_SHAPES
-
-PIPELINES = ("torch-onnx-to-torch-backend-pipeline", TO_LINALG)
 
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
@@ -43,7 +41,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         if no_broadcast:
             main = module.body.operations[0]
             main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
-        run_pipelines(module, PIPELINES)
+        lower(module, "torch-onnx-to-torch-backend-pipeline")
     _name_locations(module)
     erase_checks(module, () if data_shapes else _SIZES_START_AT_ONE)
     return str(module.operation.get_asm(enable_debug_info=True))

@@ -21,19 +21,17 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.frontends.lowering import (
-    TO_LINALG,
     ConversionError,
     conversion_errors,
     erase_checks,
+    lower,
     operations,
-    run_pipelines,
 )
 from numc.frontends.pytorch.scatters import to_loops
 
 aten = torch.ops.aten
-PIPELINES = (
-    "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}",
-    TO_LINALG,
+TO_BACKEND_CONTRACT = (
+    "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"
 )
 DTYPES: Mapping[torch.dtype, str] = {
     torch.float32: "float32",
@@ -164,7 +162,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
         function = importer.import_stateless_graph(graph, func_name="main")
         # Sizes that have to fit together are equal: torch has checked it when it traced the graph.
         function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
-        run_pipelines(importer.module, PIPELINES)
+        lower(importer.module, TO_BACKEND_CONTRACT)
     erase_checks(importer.module, _IDLE_CHECKS)
     to_loops(importer.module)
     if left := sorted({op.name for op in operations(importer.module) if op.name.startswith("tm_tensor.")}):

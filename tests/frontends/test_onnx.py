@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -363,6 +364,55 @@ def test_free_sizes_are_checked_when_the_program_runs(save: Maker) -> None:
     text = "sizes do not fit: two operands differ in a dimension in which neither has size 1 (in 'sum')"
     assert str(caught.value) == text
     assert frontend.load(file, shapes={"a": (4,), "b": (1,)}).outputs[0].shape == (4,)
+
+
+RESHAPES = [
+    (["a", "b", 4, 8], [-1, 32]),
+    (["a", "b", 4, 8], [0, 0, 32]),
+    (["a", 2, "b", 2], [-1, 0, 2]),
+    (["a", 3, 6, "b"], [1, -1, 0, 1]),
+    ([1, "a", "b", 6], [0, 3, -1]),
+    (["a", "b", 4], [-1, 2]),
+    (["b", 6, "a"], [-1, 0]),
+    (["a", "b"], [1, -1, 1]),
+    (["a", "b", 32], [0, 0, 4, 8]),
+]
+
+
+def test_reshapes_with_free_sizes(save: Maker) -> None:
+    nodes, inputs, outputs, shapes = [], [], [], []
+    for n, (shape, to) in enumerate(RESHAPES):
+        nodes.append(helper.make_node("Reshape", [f"x{n}", f"s{n}"], [f"y{n}"]))
+        inputs.append(value(f"x{n}", shape))  # type: ignore[arg-type]
+        outputs.append(value(f"y{n}", [None] * len(to)))  # type: ignore[list-item]
+        shapes.append(numpy_helper.from_array(np.array(to, np.int64), f"s{n}"))
+    path = save(nodes, inputs, outputs, shapes)
+    program, session = numc.compile(path), onnxruntime.InferenceSession(path)
+    for a, b in ((1, 1), (1, 3), (2, 1), (5, 3)):
+        sizes = {"a": a, "b": b}
+        feeds = {
+            f"x{n}": np.random.default_rng(n).random([sizes.get(d, d) for d in shape], np.float32)  # type: ignore[call-overload]
+            for n, (shape, _) in enumerate(RESHAPES)
+        }
+        for mine, theirs in zip(program(feeds).values(), session.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_sizes_of_a_reshape_that_come_with_the_run(save: Maker) -> None:
+    inputs = [value("x", ["n", 4]), value("shape", [2], TensorProto.INT64)]
+    path = save([helper.make_node("Reshape", ["x", "shape"], ["y"])], inputs, [value("y", ["p", "q"])])
+    program = numc.compile(path)
+    x = np.arange(24, dtype=np.float32).reshape(6, 4)
+    np.testing.assert_array_equal(program(x, np.array([-1, 8])), x.reshape(-1, 8))
+    np.testing.assert_array_equal(program(x, np.array([0, 4])), x)
+    for shape, found in (
+        ([-1, -1], "a size of a reshape is below -1, or more than one is -1 (in 'y')"),
+        ([-2, 8], "a size of a reshape is below -1, or more than one is -1 (in 'y')"),
+        ([5, -1], "a reshape does not keep the number of elements (in 'y')"),
+    ):
+        with pytest.raises(NumcError) as caught:
+            program(x, np.array(shape))
+        assert str(caught.value) == found
 
 
 def test_time_limit() -> None:

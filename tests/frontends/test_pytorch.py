@@ -187,6 +187,11 @@ def test_transformer_layers() -> None:
     program = numc.compile(module, x)
     torch.testing.assert_close(program(x), module(x))
     assert {c["name"].split("/")[0] for c in program.manifest["contractions"]} == {"self_attn", "linear1", "linear2"}
+    free = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("length", max=64)}
+    program = numc.compile(module, (x,), dynamic_shapes=(free,))
+    for batch, length in ((1, 1), (1, 7), (3, 1), (3, 4)):
+        x = torch.randn(batch, length, 16)
+        torch.testing.assert_close(program(x), module(x))
 
 
 def test_division_by_zero_is_an_infinity() -> None:

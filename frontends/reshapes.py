@@ -1,0 +1,118 @@
+"""Reshapes of tensors with free sizes, lowered to tensor.reshape.
+
+torch-mlir's own lowering of aten.view matches dimensions by their sizes, and takes a free one for 1 where the fixed
+ones beside it fit: of [?, ?, 4, 8] as [-1, 32] it kept only the first of the second dimension.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, cf, tensor
+from torch_mlir.passmanager import PassManager
+
+from numc.passes import linalg
+
+TOO_MANY = "a size of a reshape is below -1, or more than one is -1"
+
+_TENSOR = re.compile(r"!torch\.vtensor<\[([^\]]*)\],([a-z]+)(\d+)>")
+_INTEGERS = {"si": "i", "ui": "i", "i": "i"}
+
+
+def lower_reshapes(module: ir.Module) -> None:
+    """Replace every aten.view in which a size is free; of the sizes, one may be -1, for what the others leave."""
+    _load_conversions(module.context)
+    for op in linalg.operations(module.operation, "torch.aten.view"):
+        if op.operands[1].owner.name == "torch.prim.ListConstruct":
+            source, result = (_builtin(value.type) for value in (op.operands[0], op.results[0]))
+            if source is not None and result is not None and not (source.has_static_shape and result.has_static_shape):
+                with ir.InsertionPoint(op), op.location:
+                    _lower(op, source, result)
+
+
+def _load_conversions(context: ir.Context) -> None:
+    """Load the dialect torch_c, which Python cannot name: a pass that needs it does so, even on an empty module."""
+    with context, ir.Location.unknown():
+        PassManager.parse("builtin.module(torch-func-backend-type-conversion)").run(ir.Module.create().operation)
+
+
+def _builtin(type_: ir.Type) -> ir.RankedTensorType | None:
+    match = _TENSOR.fullmatch(str(type_))
+    if match is None:
+        return None
+    sizes = [size.replace("?", "-1") for size in match[1].split(",") if size]
+    element = ir.Type.parse(f"{_INTEGERS.get(match[2], match[2])}{match[3]}", type_.context)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    with ir.Location.unknown(type_.context):
+        return ir.RankedTensorType.get([dynamic if size == "-1" else int(size) for size in sizes], element)
+
+
+def _lower(op: ir.Operation, source: ir.RankedTensorType, result: ir.RankedTensorType) -> None:
+    value = _create("torch_c.to_builtin_tensor", source, op.operands[0])
+    sizes = _sizes(value, op.operands[1].owner.operands)
+    shape = tensor.FromElementsOp(ir.RankedTensorType.get([len(sizes)], _i64()), sizes).result
+    reshaped = tensor.ReshapeOp(result, value, shape).result
+    op.results[0].replace_all_uses_with(_create("torch_c.from_builtin_tensor", op.results[0].type, reshaped))
+    op.erase()
+
+
+def _create(name: str, result: ir.Type, operand: ir.Value) -> ir.Value:
+    return ir.Operation.create(name, results=[result], operands=[operand]).results[0]
+
+
+def _i64() -> ir.Type:
+    return ir.IntegerType.get_signless(64)
+
+
+def _sizes(value: ir.Value, listed: Sequence[ir.Value]) -> list[ir.Value]:
+    """The sizes of a reshape of `value` as numbers, with the one that is -1, if there is one, filled in."""
+    sizes = [_create("torch_c.to_i64", _i64(), size) for size in listed]
+    unknown = [n for n, size in enumerate(listed) if not _is_size(size)]
+    if not unknown:
+        return sizes
+    zero, one = (arith.ConstantOp(_i64(), n).result for n in (0, 1))
+    absent = {n: arith.CmpIOp(arith.CmpIPredicate.slt, sizes[n], zero).result for n in unknown}
+    if len(unknown) > 1 or not _is_constant(listed[unknown[0]]):
+        _check_one_is_absent([sizes[n] for n in unknown], [absent[n] for n in unknown])
+    known = one
+    for n, size in enumerate(sizes):
+        known = arith.MulIOp(known, arith.SelectOp(absent[n], one, size).result if n in absent else size).result
+    # Without elements there is nothing to divide by, and the reshape is checked as any other.
+    empty = arith.CmpIOp(arith.CmpIPredicate.eq, known, zero).result
+    inferred = arith.DivSIOp(_elements(value), arith.SelectOp(empty, one, known).result).result
+    for n in unknown:
+        sizes[n] = arith.SelectOp(absent[n], inferred, sizes[n]).result
+    return sizes
+
+
+def _check_one_is_absent(sizes: Sequence[ir.Value], absent: Sequence[ir.Value]) -> None:
+    total, minus = (arith.ConstantOp(_i64(), n).result for n in (0, -1))
+    for size, is_absent in zip(sizes, absent, strict=True):
+        total = arith.SelectOp(is_absent, arith.AddIOp(total, size).result, total).result
+    cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.sge, total, minus).result, TOO_MANY)
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "torch.constant.int"
+
+
+def _is_size(value: ir.Value) -> bool:
+    """Whether an integer cannot be negative, as far as can be seen."""
+    maker = value.owner
+    if isinstance(maker, ir.Block):
+        return False
+    if _is_constant(value):
+        return bool(ir.IntegerAttr(maker.attributes["value"]).value >= 0)
+    if maker.name in ("torch.aten.mul.int", "torch.aten.add.int"):
+        return all(map(_is_size, maker.operands))
+    return str(maker.name) in ("torch.aten.size.int", "torch.aten.sym_size.int", "torch.aten.numel")
+
+
+def _elements(value: ir.Value) -> ir.Value:
+    count = arith.ConstantOp(_i64(), 1).result
+    for n in range(ir.RankedTensorType(value.type).rank):
+        size = tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), n).result).result
+        count = arith.MulIOp(count, arith.IndexCastOp(_i64(), size).result).result
+    return count
