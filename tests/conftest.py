@@ -9,9 +9,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent
+# A busy machine is no failure.
+hypothesis.settings.register_profile("numc", deadline=None)
+hypothesis.settings.load_profile("numc")
 FOLDERS_OF_ALL = ("docs", "examples", "training")  # every test in these folders is in the tier `all`
 
 

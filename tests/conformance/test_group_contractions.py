@@ -241,7 +241,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(VALUES, VALUES), max_size=40),
     VALUES,

@@ -11,6 +11,7 @@ import numc
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.frontends.imported import Imported
 from targets_here import variants
+from tiers import pairs
 
 F32Array = npt.NDArray[np.float32]
 CHANNELS = 17
@@ -91,8 +92,7 @@ CASES = {  # size, kernel, stride, dilation, padding before and after
 }
 
 
-@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "fma"), pairs(list(CASES), ["fp32", "bf16_1_1"]))
 def test_depthwise(name: str, fma: str) -> None:
     check(name, fma, "usual")
 

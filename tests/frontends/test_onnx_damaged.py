@@ -27,7 +27,7 @@ def damage(edits: list[tuple[int, int]], length: int) -> bytes:
     return bytes(data[:length])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=EDITS, length=st.one_of(st.just(len(MLP)), st.integers(0, len(MLP))))
 def test_reading_raises_numc_errors_only(tmp_path: Path, edits: list[tuple[int, int]], length: int) -> None:
     file = tmp_path / "m.onnx"

@@ -93,7 +93,7 @@ def test_same_program_same_bytes(tmp_path, contents, whole):
     assert (tmp_path / "p.numc").read_bytes() == whole
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(data=st.data())
 def test_a_changed_byte_is_found_or_harmless(whole, folder, data):
     at = data.draw(st.integers(0, len(whole) - 1))
@@ -118,7 +118,7 @@ def _inside(whole: bytes, at: int, names: tuple[bytes, ...]) -> bool:
     return any(at in sections[name] for name in names)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_a_damaged_abi_with_a_right_checksum_never_crashes(whole, folder, data):
     """Checksums set right again: what is left is the bounds checks of the parser itself."""

@@ -227,7 +227,7 @@ def code() -> bytes:
     return programs.Quiet(programs.add().code)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(data=st.data())
 def test_damaged_objects_never_crash(code, data):
     """The loader itself is safe on any bytes (whether code that loads is worth running, only its checksum can say)."""

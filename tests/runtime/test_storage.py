@@ -86,7 +86,7 @@ def special(rng: np.random.Generator, shape: tuple[int, ...], to: str) -> np.nda
 
 @pytest.mark.parametrize("to", ["bf16", "bf16x2", "bf16x3", "e4m5", "e6m9n", "e4m3fn", "fp16", "e8m22"])
 @pytest.mark.parametrize("side", ["", "rows", "lanes"])
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_values_and_panels(to: str, side: str, data: st.DataObject) -> None:
     """The kernel's operand, guard's data included, comes out as passes/kernels/packing/layout.py makes it."""
@@ -152,7 +152,7 @@ GROUPS = [
 
 @pytest.mark.parametrize("to", GROUPS)
 @pytest.mark.parametrize("side", ["", "rows", "lanes"])
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_groups(to: str, side: str, data: st.DataObject) -> None:
     """Values that were converted in groups along k are stored as numc.pack stores them."""

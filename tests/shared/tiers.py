@@ -14,6 +14,21 @@ def by_default(values: Iterable[Any], chosen: Iterable[Any]) -> list[Any]:
     return [value if value in chosen else pytest.param(value, marks=pytest.mark.all) for value in values]
 
 
+def one_in(n: int, cases: Iterable[Any], *always: Any) -> list[Any]:
+    """Return cases as parameters of a test; only `make exhaustive` runs more than each n-th and those of `always`.
+
+    Cases that have a mark already, such as those of `pairs`, keep it and do not count.
+    """
+    found, unmarked = [], 0
+    for case in cases:
+        if not getattr(case, "marks", ()):
+            if unmarked % n and case not in always:
+                case = pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.slow)
+            unmarked += 1
+        found.append(case)
+    return found
+
+
 def pairs(first: Sequence[Any], second: Sequence[Any], *always: Callable[[Any, Any], bool]) -> list[Any]:
     """Return the product of two lists as parameters of a test; the default tier runs a part in which all of both occur.
 

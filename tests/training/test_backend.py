@@ -45,7 +45,7 @@ def step(model: nn.Module, case: Case, inputs: Any, backend: Any = None, seed: i
     return float(loss)
 
 
-QUICK = ("gcn", "ngcf")
+QUICK = ("gcn",)
 OTHERS = ("mp", "bf16_1_1", "bf16_2_2{4}", "1/6/9", "bfp")
 
 
@@ -70,7 +70,7 @@ def test_one_training_step_in_other_arithmetics(name: str) -> None:
     assert len({losses["fp32"], losses["mp"], losses["bf16_1_1"]}) == 3
 
 
-LARGE = ("resnet50", "unet", "mobilenet_v2", "generator3d")
+LARGE = ("resnet50", "unet", "mobilenet_v2", "generator3d", "lstm")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in SMALL])
