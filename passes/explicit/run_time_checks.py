@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith, cf, scf
 from torch_mlir.dialects import tensor as tensor_dialect
 
 from numc.passes import linalg
-from numc.passes.explicit.integers import DIVISIONS, SHIFTS, check_division, define_shift
+from numc.passes.explicit.integers import CASTS, DIVISIONS, SHIFTS, check_division, define_cast, define_shift
 from numc.passes.explicit.sizes import Size, Sizes, size_of, traced
 
 MISMATCH = "sizes do not fit: {}"
@@ -245,4 +245,5 @@ _CHECKS = {
     "tm_tensor.scatter": _check_scatter,
     **dict.fromkeys(DIVISIONS, check_division),
     **dict.fromkeys(SHIFTS, define_shift),
+    **dict.fromkeys(CASTS, define_cast),
 }
