@@ -19,6 +19,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.fold import fold
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
+from numc.frontends.onnx.rewrite import rewrite
 
 HOISTED_ELEMENTS = 64
 """Float constants with at least this many elements become function arguments."""
@@ -54,6 +55,7 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     """Return the prepared model; `model` is changed in place. Raises NumcError if it cannot be imported."""
     graph = model.graph
     graph.name = "main"
+    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     _check_names(graph)
     _name_nodes(graph)
     constants = _take_constants(graph)
@@ -72,6 +74,9 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     _prune(model.graph)
     model = _infer_shapes(_with_constants(model, constants))
     _name_nodes(model.graph)
+    if rewrite(model.graph, constants, max(opset, OPSET)):
+        _forget_shapes(model.graph)
+        model = _infer_shapes(_with_constants(model, constants))
     _check_sizes(model.graph)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
     return Prepared(
@@ -236,8 +241,20 @@ def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
         with contextlib.suppress(Exception):
             converted = version_converter.convert_version(model, OPSET)
             if len(converted.graph.input) == len(model.graph.input):
+                if version < 11:
+                    _say_coordinates(converted.graph)
                 return converted
     return model
+
+
+def _say_coordinates(graph: onnx.GraphProto) -> None:
+    """Write down which coordinates a Resize has that is older than the attributes for them; the converter forgets."""
+    for node in graph.node:
+        if node.op_type == "Resize":
+            known = {attribute.name for attribute in node.attribute}
+            for name, value in (("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", "floor")):
+                if name not in known:
+                    node.attribute.append(onnx.helper.make_attribute(name, value))
 
 
 def _infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
