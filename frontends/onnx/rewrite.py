@@ -226,6 +226,49 @@ def _sign(node: _Node) -> list[onnx.NodeProto] | None:
     ]
 
 
+def _split(node: _Node) -> list[onnx.NodeProto] | None:
+    """A free dimension has the size that its parts add up to; torch-mlir would leave the rest over."""
+    shape, parts = node.shape(node.input(0)), node.constants.get(node.input(1))
+    if shape is None or parts is None:
+        return None
+    axis = node.attribute("axis", 0) % len(shape)
+    if shape[axis] is not None:
+        return None
+    whole = node.fresh("whole")
+    copy = node.with_attributes()
+    copy.input[0] = whole
+    return [_sized(node, node.input(0), whole, axis, int(parts.sum()), len(shape)), copy]
+
+
+def _top_k(node: _Node) -> list[onnx.NodeProto] | None:
+    """A free dimension has k elements or more; torch-mlir would give those that there are."""
+    shape, count = node.shape(node.input(0)), node.constants.get(node.input(1))
+    if shape is None or count is None or count.size != 1 or int(count.item()) < 2:
+        return None
+    k, axis = int(count.item()), node.attribute("axis", -1) % len(shape)
+    if shape[axis] is not None:
+        return None
+    bounds = {word: node.constant(word, [n], np.int64) for word, n in (("0", 0), ("k", k), ("end", 2**63 - 1))}
+    along = node.constant("axis", [axis], np.int64)
+    words = ("first", "sized", "rest", "whole")
+    first, sized, rest, whole = (node.fresh(word) for word in words)
+    copy = node.with_attributes()
+    copy.input[0] = whole
+    return [
+        node.make("Slice", [node.input(0), bounds["0"], bounds["k"], along], first),
+        _sized(node, first, sized, axis, k, len(shape)),
+        node.make("Slice", [node.input(0), bounds["k"], bounds["end"], along], rest),
+        node.make("Concat", [sized, rest], whole, axis=axis),
+        copy,
+    ]
+
+
+def _sized(node: _Node, value: str, to: str, axis: int, size: int, rank: int) -> onnx.NodeProto:
+    """A node that fixes a size, and fails the run if it is another one."""
+    shape = node.constant(f"{to}/shape", [size if d == axis else 0 for d in range(rank)], np.int64)
+    return node.make("Reshape", [value, shape], to)
+
+
 def _grid_sample(node: _Node) -> list[onnx.NodeProto] | None:
     if node.attribute("mode", "linear") == "nearest":
         raise _Refused("its mode 'nearest' is not available: use 'linear'")
@@ -251,6 +294,8 @@ _RULES: dict[str, Rule] = {
     "MaxPool": _max_pool,
     "QLinearMatMul": _q_linear_mat_mul,
     "Sign": _sign,
+    "Split": _split,
+    "TopK": _top_k,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(
         ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), _random
