@@ -62,12 +62,12 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     constants = _take_constants(graph)
     _fix_shapes(graph, shapes)
     _forget_shapes(graph)
+    users = list(graph.input)
     budget = Budget()
     # The sizes alone first: what shape inference computes of values can take memory itself.
     _check_sizes(_infer_shapes(_with_constants(model, constants), values=False).graph, budget)
     fold(graph, constants, model.opset_import, budget)
     nodes = {node.name: node.op_type for node in graph.node}
-    users = list(graph.input)
     model = _convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))

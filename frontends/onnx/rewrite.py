@@ -85,6 +85,7 @@ class _Node:
         return name
 
 
+_ACTIVATIONS = {"Relu", "Sigmoid", "Tanh"}
 Rule = Callable[[_Node], "list[onnx.NodeProto] | None"]
 
 
@@ -113,7 +114,14 @@ def rewrite(graph: onnx.GraphProto, constants: dict[str, Array], version: int) -
 
 
 def _recurrent(node: _Node) -> list[onnx.NodeProto] | None:
-    """torch-mlir ignores the lengths of sequences: those that are the full length can be left out."""
+    """torch-mlir ignores some inputs and attributes; lengths that are the full length of sequences can be left out."""
+    if node.input(7):
+        raise _Refused("its peephole weights P are not available")
+    if node.attribute("clip", None) is not None:
+        raise _Refused("its attribute clip is not available")
+    names = [name.decode() for name in node.attribute("activations", [])]
+    if others := sorted(set(names) - _ACTIVATIONS):
+        raise _Refused(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")
     lengths = node.input(4)
     if not lengths:
         return None
