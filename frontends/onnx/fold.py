@@ -14,6 +14,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from numc.compiler.support.errors import NumcError
+from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.read import MAX_ELEMENTS
 
 _MOVES = {
@@ -27,20 +28,25 @@ _INTEGERS = {
     "Sign", "Sub", "Where", "Xor",
 }  # fmt: skip
 _GROWING = {"Expand", "Tile", "OneHot", "EyeLike"}
+# Shape inference sees the values of constants of at most this many elements, such as shapes.
+_SHOWN = 64
 
 Array = npt.NDArray[np.generic]
 
 
-def fold(graph: onnx.GraphProto, constants: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto]) -> int:
+def fold(
+    graph: onnx.GraphProto, constants: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto], budget: Budget
+) -> int:
     """Evaluate the nodes that only move constants or compute integers; return the number of nodes removed.
 
     Their outputs are added to `constants`. The output of ConstantOfShape is a view of one element, whatever its size.
+    Raises NumcError before the constants would take more than `budget` allows.
     """
     known = {value.name: value for value in [*graph.input, *graph.value_info]}
     outputs = {value.name for value in graph.output}
     rest = []
     for node in graph.node:
-        values = None if outputs.intersection(node.output) else _evaluate(node, constants, known, opsets)
+        values = None if outputs.intersection(node.output) else _evaluate(node, constants, known, opsets, budget)
         if values is None:
             rest.append(node)
         else:
@@ -56,6 +62,7 @@ def _evaluate(
     constants: dict[str, Array],
     known: dict[str, onnx.ValueInfoProto],
     opsets: Iterable[onnx.OperatorSetIdProto],
+    budget: Budget,
 ) -> list[Array] | None:
     if node.op_type == "Shape" and node.input[0] not in constants:
         return _static_shape(node, known)
@@ -68,7 +75,7 @@ def _evaluate(
         return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
-    return _reference(node, feeds, opsets)
+    return _reference(node, feeds, opsets, budget)
 
 
 def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -> list[Array] | None:
@@ -98,7 +105,7 @@ def _splat(node: onnx.NodeProto, shape: Array) -> Array:
 
 
 def _reference(
-    node: onnx.NodeProto, feeds: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto]
+    node: onnx.NodeProto, feeds: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto], budget: Budget
 ) -> list[Array] | None:
     graph = onnx.helper.make_graph(
         [node],
@@ -107,12 +114,33 @@ def _reference(
          for n, v in feeds.items()],
         [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in node.output if name],
     )  # fmt: skip
+    model = onnx.helper.make_model(graph, opset_imports=list(opsets))
+    budget.check_constants(f"node '{node.name}' ({node.op_type})", budget.made + _size(model, feeds))
     try:
-        evaluator = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=list(opsets)))
-        values = evaluator.run(None, feeds)
+        values = ReferenceEvaluator(model).run(None, feeds)
     except Exception:
         # Not every version of an operator has a reference. The node stays for shape inference and the importer.
         return None
     if len(values) != len(node.output) or not all(isinstance(value, (np.ndarray, np.generic)) for value in values):
         return None
-    return [np.asarray(value) for value in values]
+    found = [np.asarray(value) for value in values]
+    budget.made += sum(value.nbytes for value in found)
+    return found
+
+
+def _size(model: onnx.ModelProto, feeds: dict[str, Array]) -> int:
+    """The bytes of the results of a model, as far as their shapes can be inferred from those of its inputs `feeds`."""
+    shown = onnx.ModelProto.FromString(model.SerializeToString())
+    small = {name: value for name, value in feeds.items() if value.size <= _SHOWN}
+    shown.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in small.items())
+    try:
+        inferred = onnx.shape_inference.infer_shapes(shown, data_prop=True)
+    except Exception:
+        return 0
+    total = 0
+    for value in inferred.graph.output:
+        kind = value.type.tensor_type
+        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
+            width = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
+            total += width * math.prod(dim.dim_value for dim in kind.shape.dim)
+    return total

@@ -17,8 +17,10 @@ from onnx import numpy_helper, version_converter
 
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Argument
+from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.fold import fold
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
+from numc.frontends.onnx.rewrite import rewrite
 
 HOISTED_ELEMENTS = 64
 """Float constants with at least this many elements become function arguments."""
@@ -54,26 +56,35 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     """Return the prepared model; `model` is changed in place. Raises NumcError if it cannot be imported."""
     graph = model.graph
     graph.name = "main"
+    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     _check_names(graph)
     _name_nodes(graph)
     constants = _take_constants(graph)
     _fix_shapes(graph, shapes)
     _forget_shapes(graph)
-    fold(graph, constants, model.opset_import)
-    nodes = {node.name: node.op_type for node in graph.node}
     users = list(graph.input)
+    budget = Budget()
+    # The sizes alone first: what shape inference computes of values can take memory itself.
+    _check_sizes(_infer_shapes(_with_constants(model, constants), values=False).graph, budget)
+    fold(graph, constants, model.opset_import, budget)
+    nodes = {node.name: node.op_type for node in graph.node}
     model = _convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
     for _ in range(3):
         model = _infer_shapes(_with_constants(model, constants))
-        if not fold(model.graph, constants, model.opset_import):
+        if not fold(model.graph, constants, model.opset_import, budget):
             break
     _prune(model.graph)
     model = _infer_shapes(_with_constants(model, constants))
     _name_nodes(model.graph)
-    _check_sizes(model.graph)
+    if rewrite(model.graph, constants, max(opset, OPSET)):
+        _forget_shapes(model.graph)
+        model = _infer_shapes(_with_constants(model, constants))
+    _check_sizes(model.graph, budget)
+    _check_ranks(model.graph)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
+    budget.check_constants("the model", sum(value.nbytes for value in weights.values()))
     return Prepared(
         model,
         tuple(_argument(value) for value in model.graph.input[: len(users)]),
@@ -236,13 +247,26 @@ def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
         with contextlib.suppress(Exception):
             converted = version_converter.convert_version(model, OPSET)
             if len(converted.graph.input) == len(model.graph.input):
+                if version < 11:
+                    _say_coordinates(converted.graph)
                 return converted
     return model
 
 
-def _infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+def _say_coordinates(graph: onnx.GraphProto) -> None:
+    """Write down which coordinates a Resize has that is older than the attributes for them; the converter forgets."""
+    for node in graph.node:
+        if node.op_type == "Resize":
+            known = {attribute.name for attribute in node.attribute}
+            for name, value in (("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", "floor")):
+                if name not in known:
+                    node.attribute.append(onnx.helper.make_attribute(name, value))
+
+
+def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelProto:
+    """Return the model with the shapes that follow. values: also from values that are computed of sizes."""
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return onnx.shape_inference.infer_shapes(model, data_prop=values)
     except Exception as error:
         if "bad_alloc" in str(error):
             raise MemoryError from None
@@ -265,12 +289,19 @@ def _prune(graph: onnx.GraphProto) -> None:
     graph.node.extend(reversed(kept))
 
 
-def _check_sizes(graph: onnx.GraphProto) -> None:
+def _check_sizes(graph: onnx.GraphProto, budget: Budget) -> None:
     for value in [*graph.input, *graph.output, *graph.value_info]:
+        shape = list(_shape(value))
         sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
         if any(size < 0 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
-            raise NumcError(f"'{value.name}' would have shape {list(_shape(value))}: sizes must not be negative and "
+            raise NumcError(f"'{value.name}' would have shape {shape}: sizes must not be negative and "
                             f"a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
+        if len(sizes) == len(shape) and value.type.tensor_type.elem_type:
+            width = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).itemsize
+            budget.check_tensor(value.name, shape, width * math.prod(shape))
+
+
+def _check_ranks(graph: onnx.GraphProto) -> None:
     for value in [*graph.input, *graph.output]:
         if not value.type.tensor_type.HasField("shape"):
             raise NumcError(f"'{value.name}' has no known rank; give shapes={{...}} for the inputs")

@@ -14,6 +14,7 @@ from numc.compiler.support.errors import NumcError
 MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
 
+_NO_TENSORS = ("ConcatFromSequence", "Optional", "Regex", "Sequence", "String")
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 _FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {"float"}
@@ -200,7 +201,9 @@ def _check_nodes(model: onnx.ModelProto) -> None:
             reason = "control flow is not available"
         elif version is None or not onnx.defs.has(node.op_type, version, domain):
             reason = f"opset {version} has no such operator"
-        elif "Sequence" in node.op_type or node.op_type.startswith(("Optional", "String", "Regex")):
+        elif node.op_type == "Hardmax" and version < 13:
+            reason = "its input is flattened before opset 13: export with opset 13 or newer"
+        elif "ToSequence" in node.op_type or node.op_type.startswith(_NO_TENSORS):
             reason = "only tensors of numbers are available"
         else:
             continue

@@ -218,9 +218,11 @@ def nll_loss_backward(
     axis = 0 if value.dim() < 2 else 1
     if reduction == 1:
         grad = grad / total_weight
-    target = target.unsqueeze(axis)
-    if grad.dim() > 0:
-        grad = grad.unsqueeze(axis)
+    if value.dim() < 2:  # one sample: of several targets the first counts
+        target, grad = target.reshape([-1])[:1], grad.reshape([-1])[:1]
+    else:
+        target = target.unsqueeze(axis)
+        grad = grad.unsqueeze(axis) if grad.dim() > 0 else grad
     shape = [1] * value.dim()
     shape[axis] = value.shape[axis]
     hit = (torch.arange(value.shape[axis]).reshape(shape) == target) & (target != ignore_index)

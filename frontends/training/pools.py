@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import getitem
 
 import torch
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 
 aten = torch.ops.aten
 Reach = list[tuple[torch.Tensor, torch.Tensor]]
 """For one dimension, for each element of the input: the number of a window, and whether the element is in it."""
+Pair = tuple[int, int]
+Windows = tuple[Pair, Pair, Pair, Pair, bool]
+"""Sizes, strides, padding and dilation of the windows of two dimensions, and whether their number is rounded up."""
 
 
 def max_pool2d_backward(
@@ -26,10 +31,12 @@ def max_pool2d_backward(
 
     An element gets the gradients of the windows whose maximum it is, added in order.
     """
+    windows = _windows(kernel, stride, padding, dilation, ceil_mode)
+    if not _come_from_pooling(indices, value, windows):
+        return indexed_pool_backward(grad, value, indices, 2)
     height, width = value.shape[-2:]
     out_h, out_w = grad.shape[-2:]
-    (kh, kw), (ph, pw), (dh, dw) = (_pair(x) for x in (kernel, padding, dilation))
-    sh, sw = _pair(stride) if stride else (kh, kw)
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw), _ = windows
     rows, columns = torch.arange(out_h).reshape(out_h, 1) * sh - ph, torch.arange(out_w) * sw - pw
     total: torch.Tensor | None = None
     # The extent of all windows, which is cut to that of the input at the end.
@@ -46,6 +53,28 @@ def max_pool2d_backward(
             total = part if total is None else total + part
     assert total is not None
     return padded(total, [-pw, width + pw - full_w, -ph, height + ph - full_h])
+
+
+def _come_from_pooling(indices: torch.Tensor, value: torch.Tensor, windows: Windows) -> bool:
+    """Whether indices are traced to a pooling by the same windows, so that each of them lies in its own window."""
+    mode = get_proxy_mode()
+    traced = None if mode is None else get_proxy_slot(indices, mode.tracer, None)
+    if traced is None or traced.proxy.node.target is not getitem:
+        return False
+    made = traced.proxy.node.args[0]
+    if made.target is not aten.max_pool2d_with_indices.default:
+        return False
+    return made.args[0].meta["val"].shape == value.shape and _windows(*made.args[1:], **made.kwargs) == windows
+
+
+def _windows(
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> Windows:
+    return _pair(kernel), _pair(stride or kernel), _pair(padding), _pair(dilation), ceil_mode
 
 
 def avg_pool_backward(
@@ -123,7 +152,7 @@ def padded(value: torch.Tensor, pads: Sequence[int], fill: float = 0.0) -> torch
     return aten.constant_pad_nd(value, wide, fill) if any(wide) else value
 
 
-def _pair(x: Sequence[int]) -> tuple[int, int]:
+def _pair(x: Sequence[int]) -> Pair:
     return (x[0], x[0]) if len(x) == 1 else (x[0], x[1])
 
 

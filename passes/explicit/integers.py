@@ -1,7 +1,9 @@
 """Integer arithmetic that is defined for every operand: a divisor of zero ends the run, nothing else does.
 
 The smallest number divided by -1 wraps: the quotient is the dividend, and the remainder 0. A shift by the width of its
-type or more shifts every bit out, as in numpy and PyTorch; a negative count is a huge one.
+type or more shifts every bit out, as in numpy and PyTorch; a negative count is a huge one. A float that an integer of
+32 or 64 bits cannot hold, NaN too, becomes its smallest number, as on x86; a shorter integer takes the low bits of what
+one of 32 bits gets, as C, onnxruntime and eager torch have it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from torch_mlir.dialects import arith, cf
 from numc.passes import linalg
 
 DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi")
+CASTS = ("arith.fptosi", "arith.fptoui")
 SHIFTS = ("arith.shli", "arith.shrui", "arith.shrsi")
 DIVISION = "an integer is divided by zero"
 
@@ -59,3 +62,55 @@ def define_shift(op: ir.Operation) -> None:
             zero = arith.ConstantOp(value.type, 0).result
             defined = arith.SelectOp(inside, op.results[0], zero).result
         op.results[0].replace_all_uses_except(defined, defined.owner.operation)
+
+
+def define_cast(op: ir.Operation) -> None:
+    """Give a float beyond the range of an integer its result; make a floor division by way of floats exact."""
+    if _is_floor_division(op):
+        return
+    kind, value = ir.IntegerType(op.results[0].type), op.operands[0]
+    width = 64 if kind.width > 32 else 32
+    wide = ir.IntegerType.get_signless(width)
+    with ir.InsertionPoint(op):
+        least, end, zero = (
+            arith.ConstantOp(value.type, ir.FloatAttr.get(value.type, bound)).result
+            for bound in (-(2.0 ** (width - 1)), 2.0 ** (width - 1), 0.0)
+        )
+        inside = arith.AndIOp(
+            arith.CmpFOp(arith.CmpFPredicate.OGE, value, least).result,
+            arith.CmpFOp(arith.CmpFPredicate.OLT, value, end).result,
+        ).result
+        found = arith.FPToSIOp(wide, arith.SelectOp(inside, value, zero).result).result
+        smallest = arith.ConstantOp(wide, -(1 << (width - 1))).result
+        found = arith.SelectOp(inside, found, smallest).result
+        if kind.width < width:
+            found = arith.TruncIOp(kind, found).result
+    linalg.replace(op, [found])
+
+
+def _is_floor_division(op: ir.Operation) -> bool:
+    """Make floor(a / b) of integers that torch-mlir divides as floats a division of integers; False for other casts."""
+    floor = linalg.maker(op.operands[0])
+    quotient = linalg.maker(floor.operands[0]) if floor is not None and floor.name == "math.floor" else None
+    if quotient is None or quotient.name != "arith.divf":
+        return False
+    kind = op.results[0].type
+    with ir.InsertionPoint(op):
+        operands = [_integer_of(value, kind) for value in quotient.operands]
+        if operands[0] is None or operands[1] is None:
+            return False
+        divided = arith.FloorDivSIOp(*operands)
+    check_division(divided.operation)
+    linalg.replace(op, [divided.result])
+    return True
+
+
+def _integer_of(value: ir.Value, kind: ir.Type) -> ir.Value | None:
+    """The integer that was converted to a float, or that a float constant is."""
+    maker = linalg.maker(value)
+    if maker is not None and maker.name == "arith.sitofp" and maker.operands[0].type == kind:
+        return maker.operands[0]
+    if maker is not None and maker.name == "arith.constant" and isinstance(maker.attributes["value"], ir.FloatAttr):
+        number = ir.FloatAttr(maker.attributes["value"]).value
+        return arith.ConstantOp(kind, int(number)).result if number.is_integer() else None
+    return None

@@ -89,8 +89,9 @@ NUMC_API const int64_t *numc_output_dims(const numc_program *program, int32_t in
 
 /* Runs the program on an array of numc_input_count inputs, and fills in an array of numc_output_count outputs. If
  * `threads` is 0 or less, the number of threads is that of the environment variable NUMC_NUM_THREADS, else the number
- * of processors that this process may use. Results do not depend on it. Returns NUMC_OK; otherwise the outputs are left
- * unchanged. */
+ * of processors that this process may use. Results do not depend on it. Large buffers may take the memory that the
+ * environment variable NUMC_MEMORY names, in GiB, else that of the machine. Returns NUMC_OK; otherwise the outputs are
+ * left unchanged. */
 NUMC_API int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                           char **error);
 /* The same with a seed for stochastic rounding (:srN): equal seeds give equal bits, whatever ran before. numc_run takes

@@ -1,12 +1,15 @@
-"""Buffers that were freed serve requests of other sizes, and do not pile up."""
+"""Buffers that were freed serve requests of other sizes, and do not pile up; what a run may take has a limit."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import numc
 from numc.runtime.library import library
 
 MIB = 1 << 20
@@ -51,3 +54,31 @@ def test_what_is_kept_does_not_pile_up(alloc: ctypes.CDLL) -> None:
     for size in (most, *range(8, 100, 4), 150, 40):
         alloc.numc_free(touched(alloc, size * MIB))
         assert resident() - start <= (most + 64 + most // 8 + 4) * MIB
+
+
+DOUBLE = """
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %y = linalg.add ins(%x, %x : tensor<?xf32>, tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+"""
+
+
+def test_a_run_that_needs_too_much_memory_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "double.mlir").write_text(DOUBLE)
+    program = numc.compile(tmp_path / "double.mlir")
+    small, large = np.ones(MIB, np.float32), np.ones(5 * MIB, np.float32)
+    monkeypatch.setenv("NUMC_MEMORY", str(10 / 1024))
+    assert np.array_equal(program(small), small + small)
+    with pytest.raises(numc.NumcError) as caught:
+        program(large)
+    assert str(caught.value) == "the program ran out of memory: its buffers may take 0.0 GiB, which is NUMC_MEMORY"
+    for wrong in ("lots", "0", "-1", "nan"):
+        monkeypatch.setenv("NUMC_MEMORY", wrong)
+        with pytest.raises(numc.NumcError, match=f"^NUMC_MEMORY: got '{wrong}', want a number of GiB above 0$"):
+            program(small)
+    monkeypatch.delenv("NUMC_MEMORY")
+    assert np.array_equal(program(large), large + large)

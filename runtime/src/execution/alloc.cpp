@@ -253,6 +253,7 @@ void *numc_alloc(size_t size) {
   Block *evicted = nullptr;
   {
     std::lock_guard<std::mutex> lock(cache.mutex);
+    if (current_run != nullptr && cache.used + capacity > current_run->memory) return nullptr;
     if (Block *block = cache.take(bin)) {
       block->magic = kLive;
       cache.use(block->capacity);

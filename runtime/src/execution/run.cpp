@@ -67,6 +67,17 @@ int resolve_threads(int32_t threads) {
   return static_cast<int>(value);
 }
 
+uint64_t resolve_memory() {
+  static const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const char *text = std::getenv("NUMC_MEMORY");
+  if (text == nullptr || *text == '\0') return static_cast<uint64_t>(machine);
+  char *end = nullptr;
+  const double value = std::strtod(text, &end);
+  if (*end != '\0' || !(value > 0) || value > 1 << 20)
+    throw Error("NUMC_MEMORY: got '" + std::string(text) + "', want a number of GiB above 0");
+  return static_cast<uint64_t>(value * (1 << 30));
+}
+
 }  // namespace numc
 
 extern "C" {

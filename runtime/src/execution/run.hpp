@@ -13,6 +13,7 @@ struct Block;
 
 struct Run {
   int threads = 1;
+  uint64_t memory = UINT64_MAX;  // the most bytes that the large buffers of all runs may take while this one allocates
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
   Block *blocks = nullptr;  // the large blocks that it owns (alloc.hpp)
@@ -40,6 +41,10 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run);
 // The number of threads of a run: `threads` if it is positive, else NUMC_NUM_THREADS if that is set, else the
 // processors that this process may use. Throws Error if it is too large or NUMC_NUM_THREADS is no number.
 int resolve_threads(int32_t threads);
+
+// The bytes that large buffers may take: NUMC_MEMORY, in GiB, if it is set, else the memory of the machine. Throws Error
+// if NUMC_MEMORY is no number above 0.
+uint64_t resolve_memory();
 
 // How many threads numc_parallel would use for many tasks if it were called now on this thread.
 int64_t parallel_threads();

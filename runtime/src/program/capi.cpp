@@ -1,4 +1,5 @@
 // The C functions for single objects (numc_object_...), and error texts, which the functions for programs use as well.
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -22,7 +23,13 @@ void set_error(char **error, const std::string &text) noexcept {
 }
 
 std::string describe_failure(int32_t code) {
-  if (code == NUMC_OUT_OF_MEMORY) return "the program ran out of memory";
+  if (code == NUMC_OUT_OF_MEMORY) {
+    char text[160];
+    std::snprintf(text, sizeof text, "the program ran out of memory: its buffers may take %.1f GiB, which is %s",
+                  static_cast<double>(resolve_memory()) / (1 << 30),
+                  std::getenv("NUMC_MEMORY") != nullptr ? "NUMC_MEMORY" : "the machine's memory (NUMC_MEMORY=N: N GiB)");
+    return text;
+  }
   if (code == NUMC_BAD_FREE) return "the program freed a buffer twice";
   return "the program stopped with code " + std::to_string(code);
 }
@@ -51,6 +58,7 @@ int32_t numc_object_call(const numc_object *, void *function, void **args, int32
   return numc::guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
     numc::Run run;
     run.threads = numc::resolve_threads(threads);
+    run.memory = numc::resolve_memory();
     const int32_t code = numc::call_protected(reinterpret_cast<void (*)(void **)>(function), args, run);
     // Memory that the function hands over through its arguments belongs to the caller. Only a failed call is freed
     // here.

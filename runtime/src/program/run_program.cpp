@@ -125,6 +125,7 @@ int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, int32_
                           char **error) {
   Run state;
   state.threads = resolve_threads(threads);
+  state.memory = resolve_memory();
   {
     std::lock_guard<std::mutex> lock(mutex);
     state.observer = observer;

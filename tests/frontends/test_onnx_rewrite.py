@@ -1,0 +1,142 @@
+"""Nodes that torch-mlir would lower to something else than ONNX defines: rewritten to onnxruntime's results, or refused.
+
+Many of them are one model, because each compilation takes a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import numc
+from tiers import by_default
+
+Array = np.ndarray[Any, Any]
+CEIL: dict[str, Any] = {"ceil_mode": 1}
+
+
+def model_of(tmp_path: Path, nodes: list[onnx.NodeProto], feeds: dict[str, Array], *, free: bool = False,
+             constants: dict[str, Array] | None = None, opset: int = 18) -> Path:  # fmt: skip
+    """A file with a model of which every value that no node reads is an output."""
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype),
+                                      [f"{name}{d}" if free else size for d, size in enumerate(value.shape)])
+        for name, value in feeds.items()
+    ]  # fmt: skip
+    read = {name for node in nodes for name in node.input}
+    outputs = [helper.make_empty_tensor_value_info(o) for node in nodes for o in node.output if o and o not in read]
+    stored = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def compare(path: Path, feeds: dict[str, Array]) -> None:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options)
+    wants = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))
+    got = numc.compile(path).by_name(feeds)
+    for name, want in wants.items():
+        assert got[name].shape == want.shape, name
+        np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_pools(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(shape).astype(np.float32)
+             for name, shape in {"s": (1, 2, 2, 2), "l": (1, 2, 7), "m": (2, 1, 4, 3), "o": (1, 1, 5, 6)}.items()}  # fmt: skip
+    pools = [
+        *[("MaxPool", "s", dict(kernel_shape=[3, 3], strides=[2, 2], pads=p, **c))
+          for p in ([1] * 4, [0, 0, 1, 1], [1, 1, 0, 0]) for c in ({}, CEIL)],
+        ("MaxPool", "s", dict(kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER", **CEIL)),
+        ("MaxPool", "m", dict(kernel_shape=[3, 3], strides=[3, 3], pads=[1, 0, 2, 2], **CEIL)),
+        ("MaxPool", "l", dict(kernel_shape=[2], strides=[3], dilations=[2], **CEIL)),
+        ("AveragePool", "l", dict(kernel_shape=[3], strides=[3], pads=[1, 0], count_include_pad=1, **CEIL)),
+        ("AveragePool", "l", dict(kernel_shape=[3], strides=[3], pads=[1, 0], **CEIL)),
+        ("AveragePool", "l", dict(kernel_shape=[4], strides=[2], auto_pad="VALID", count_include_pad=1, **CEIL)),
+        ("AveragePool", "s", dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, count_include_pad=1, **CEIL)),
+        ("AveragePool", "m", dict(kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_LOWER", **CEIL)),
+    ]  # fmt: skip
+    nodes = [helper.make_node(op, [x], [f"y{n}"], **how) for n, (op, x, how) in enumerate(pools)]
+    nodes.append(helper.make_node("MaxPool", ["o"], ["most", "where"], kernel_shape=[2, 3]))
+    compare(model_of(tmp_path, nodes, feeds), feeds)
+
+
+def test_free_sizes_and_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
+    x[0, 0, 0, :3] = np.nan, -0.0, -2.0
+    feeds = {"x": x, "z": rng.standard_normal((2, 3, 4)).astype(np.float32),
+             "i": np.array([-3, 0, 7]), "f": np.float32([3e9, -3e9, 1e20, np.nan, -1.5, 300.0])}  # fmt: skip
+    constants = {"scale": np.float32([1, 2, 3]), "bias": np.float32([3, 2, 1])}
+    nodes = [
+        helper.make_node("InstanceNormalization", ["x", "scale", "bias"], ["images"], epsilon=0.01),
+        helper.make_node("InstanceNormalization", ["z", "scale", "bias"], ["rows"]),
+        helper.make_node("Sign", ["x"], ["sign"]),
+        helper.make_node("Sign", ["i"], ["whole"]),
+        helper.make_node("Cast", ["f"], ["i32"], to=TensorProto.INT32),
+        helper.make_node("Cast", ["f"], ["i64"], to=TensorProto.INT64),
+    ]
+    compare(model_of(tmp_path, nodes, feeds, free=True, constants=constants), feeds)
+
+
+def test_resizing_before_it_had_attributes(tmp_path: Path) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4) ** 2
+    nodes = [
+        helper.make_node("Upsample", ["x", "s"], ["linear"], mode="linear"),
+        helper.make_node("Upsample", ["x", "s"], ["nearest"], mode="nearest"),
+    ]
+    file = model_of(tmp_path, nodes, {"x": x}, constants={"s": np.float32([1, 1, 2, 1.5])}, opset=9)
+    compare(file, {"x": x})
+
+
+def test_refused_nodes_are_all_listed(tmp_path: Path) -> None:
+    x = {name: np.ones(shape, np.float32) for name, shape in {"a": (2, 1, 4), "b": (1, 2, 2, 2)}.items()}
+    nodes = [
+        helper.make_node("MaxPool", ["a"], ["p", "q"], name="places", kernel_shape=[2]),
+        helper.make_node("MaxPool", ["a"], ["c"], name="up", kernel_shape=[2], **CEIL),
+        helper.make_node("GridSample", ["b", "b"], ["g"], name="grid", mode="nearest"),
+        helper.make_node("ArgMin", ["a"], ["l"], name="last", select_last_index=1),
+        helper.make_node("Bernoulli", ["a"], ["r"], name="coin"),
+        helper.make_node("RNN", ["a", "w", "w"], ["h"], name="bound", hidden_size=4, clip=1.0),
+        helper.make_node("RNN", ["a", "w", "w"], ["k"], name="leaky", hidden_size=4, activations=["LeakyRelu"]),
+        helper.make_node("LSTM", ["a", "v", "v", "", "", "", "", "u"], ["m"], name="peep", hidden_size=4),
+    ]
+    constants = {"w": np.ones((1, 4, 4), np.float32), "v": np.ones((1, 16, 4), np.float32),
+                 "u": np.ones((1, 12), np.float32)}  # fmt: skip
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(model_of(tmp_path, nodes, x, free=True, constants=constants))
+    reasons = {
+        "'places' (MaxPool": "its output Indices is available for one plane without padding only",
+        "'up' (MaxPool": "ceil_mode is available for images of fixed sizes only: give shapes={...} or --shape",
+        "'grid' (GridSample": "its mode 'nearest' is not available: use 'linear'",
+        "'last' (ArgMin": "select_last_index is available along dimensions of fixed size only",
+        "'coin' (Bernoulli": "draws random numbers: give them to the model as an input",
+        "'bound' (RNN": "its attribute clip is not available",
+        "'leaky' (RNN": "the activation LeakyRelu is not available, only Relu, Sigmoid, Tanh",
+        "'peep' (LSTM": "its peephole weights P are not available",
+    }
+    listed = "; ".join(f"node {node}, opset 18): {reason}" for node, reason in reasons.items())
+    assert str(caught.value).endswith(f": 8 nodes cannot be compiled: {listed}")
+
+
+@pytest.mark.parametrize("operator", by_default(["LSTM", "GRU", "RNN"], ["RNN"]))
+def test_lengths_of_sequences(tmp_path: Path, operator: str) -> None:
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((5, 2, 3)).astype(np.float32)}
+    constants = {"w": rng.standard_normal((1, 4 * gates, 3)).astype(np.float32),
+                 "r": rng.standard_normal((1, 4 * gates, 4)).astype(np.float32), "n": np.int32([5, 5])}  # fmt: skip
+    node = helper.make_node(operator, ["x", "w", "r", "", "n"], ["y"], name="cells", hidden_size=4)
+    compare(model_of(tmp_path, [node], feeds, constants=constants), feeds)
+    short = model_of(tmp_path, [node], feeds, constants={**constants, "n": np.int32([5, 3])})
+    with pytest.raises(numc.NumcError, match="sequence_lens is available only as a constant that equals the full"):
+        numc.compile(short)
