@@ -15,7 +15,7 @@ import numc
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.policy import plain
-from numc.compiler.lower import parse_module
+from numc.frontends.parse import parse_module
 from numc.compiler.support.errors import CompilerBug
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported

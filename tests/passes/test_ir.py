@@ -13,7 +13,7 @@ from filecheck.parser import Parser, pattern_for_opts
 
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.policy.policy import plain
-from numc.compiler.lower import parse_module
+from numc.frontends.parse import parse_module
 from numc.compiler.support.errors import NumcError
 from numc.compiler.targets import TARGETS
 
