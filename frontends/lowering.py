@@ -60,7 +60,7 @@ def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
     request = {"pipeline": to_backend_contract}
     try:
         answer, parts = process.ask("numc.frontends.lowering:lower_task", request, [code], size=len(code))
-    except process.WorkerDied as death:
+    except process.CrashError as death:
         raise ConversionError(f"the importer {death}") from None
     if "error" in answer:
         raise ConversionError(answer["error"])

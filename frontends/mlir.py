@@ -27,10 +27,10 @@ def load(path: str | os.PathLike[str]) -> Imported:
     data = text.encode()
     try:
         process.ask("numc.frontends.parse:parse_task", {"name": str(file)}, [data], size=len(data), stack=_STACK)
-    except process.WorkerDied as death:
+    except process.CrashError as death:
         raise NumcError(
             f"{file}: the parser of MLIR {death}: the text is nested too deeply, or damaged; write it again"
         ) from None
-    except process.Exhausted as error:
+    except process.LimitError as error:
         raise NumcError(f"{file}: {error}") from None
     return Imported(mlir=text, sources=(str(file),))

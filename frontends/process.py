@@ -37,7 +37,7 @@ _START = (
 )
 
 
-class WorkerDied(Exception):
+class CrashError(Exception):
     """A worker ended without an answer. The message says how, in a few words: ``crashed with SIGSEGV``.
 
     stage: how far it was.
@@ -48,11 +48,11 @@ class WorkerDied(Exception):
         self.stage = stage
 
 
-class Exhausted(NumcError):
+class LimitError(NumcError):
     """A worker needed more time or memory than the limits allow."""
 
 
-class _RemoteTraceback(Exception):
+class _RemoteError(Exception):
     """The traceback of an exception in a worker, shown as the cause of the error that reports it."""
 
 
@@ -68,12 +68,13 @@ def ask(
     """Let a worker do `task` (see worker.Task) for a request of JSON and of buffers of bytes; return its answer.
 
     size: bytes of the model, from which the limit of memory follows. stack: a limit of the stack in bytes. forks:
-    whether the task may start processes. Raises NumcError if the task did; Exhausted if it took more time or memory
-    than NUMC_IMPORT_TIME and NUMC_IMPORT_MEMORY allow; WorkerDied if it crashed; CompilerBug for any other exception.
+    whether the task may start processes. Raises NumcError if the task did; LimitError if it took more time or memory
+    than NUMC_IMPORT_TIME and NUMC_IMPORT_MEMORY allow; CrashError if it crashed; CompilerBug for any other exception.
     """
     limits = _Limits.of(size)
     bounds = {"seconds": limits.seconds, "memory": limits.memory, "stack": stack, "processes": None if forks else 0}
-    head = {"request": request, "parts": len(parts), "limits": bounds, "folder": _folder()}
+    variables = {name: os.environ[name] for name in (MEMORY, TIME) if name in os.environ}
+    head = {"request": request, "parts": len(parts), "limits": bounds, "folder": _folder(), "variables": variables}
     stage, answer = "start", None
     received: list[bytes] = []
     with _call(task) as (connection, end):
@@ -93,9 +94,9 @@ def ask(
     if "error" in answer:
         raise NumcError(answer["error"])
     if "memory" in answer:
-        raise Exhausted(limits.too_large)
+        raise LimitError(limits.too_large)
     text = f"the importer failed (stage: {stage}): {answer['exception']}; this is a fault of numc: please report it"
-    raise CompilerBug(text) from _RemoteTraceback(answer["traceback"])
+    raise CompilerBug(text) from _RemoteError(answer["traceback"])
 
 
 @dataclass(frozen=True)
@@ -121,18 +122,16 @@ class _Limits:
         """Raise the error for a worker that ended as `end` says (see worker.Child.ended)."""
         status, log = end.get("status"), str(end.get("log", ""))
         if status == -signal.SIGALRM:
-            raise Exhausted(
-                f"import took longer than {self.seconds:g} s (stage: {stage}); {TIME}=N allows N seconds"
-            )
+            raise LimitError(f"import took longer than {self.seconds:g} s (stage: {stage}); {TIME}=N allows N seconds")
         if "bad_alloc" in log or "out of memory" in log:
-            raise Exhausted(self.too_large)
+            raise LimitError(self.too_large)
         if status is None:
-            raise WorkerDied(f"was ended from outside{_last_line(log)}", stage)
+            raise CrashError(f"was ended from outside{_last_line(log)}", stage)
         if status == -signal.SIGKILL:
-            raise WorkerDied("was killed (is the machine short of memory?)", stage)
+            raise CrashError("was killed (is the machine short of memory?)", stage)
         if status < 0:
-            raise WorkerDied(f"crashed with {signal.Signals(-status).name}", stage)
-        raise WorkerDied(f"ended with status {status}{_last_line(log)}", stage)
+            raise CrashError(f"crashed with {signal.Signals(-status).name}", stage)
+        raise CrashError(f"ended with status {status}{_last_line(log)}", stage)
 
 
 def _last_line(log: str) -> str:
@@ -205,7 +204,7 @@ class _Server:
                     return
                 except OSError as error:
                     reason = f"{error.strerror}{_last_line(self.log())}"
-                    self._stop()
+                    self.stop()
                     if attempt == 2:
                         raise CompilerBug(f"no process can be started that imports models: {reason}") from None
 
@@ -229,14 +228,14 @@ class _Server:
                     start_new_session=True,  # Ctrl-C is for the process that asks
                 )
             except OSError as error:
-                self._stop()
+                self.stop()
                 raise CompilerBug(f"{sys.executable} cannot be started to import models: {error}") from None
 
     def log(self) -> str:
         """Return what the server wrote to standard error, which is how it failed."""
         return os.pread(self._log, 4096, 0).decode(errors="replace") if self._log >= 0 else ""
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Close the connection, which ends the server and its workers, and wait for that."""
         if self._control is not None:
             self._control.close()
@@ -257,9 +256,9 @@ class _Server:
             self._process.returncode = 0  # it is no child of this process: there is nothing to wait for
             self._process = None
         self._lock = threading.Lock()
-        self._stop()
+        self.stop()
 
 
 _server = _Server()
-os.register_at_fork(after_in_child=_server.forget)
-atexit.register(_server._stop)
+os.register_at_fork(after_in_child=lambda: _server.forget())
+atexit.register(lambda: _server.stop())

@@ -47,7 +47,7 @@ def in_worker() -> bool:
 
 @dataclass
 class Child:
-    """A worker. log: a file in memory with all that it wrote to standard output and standard error. end: see `ended`."""
+    """A worker. log: a file in memory with all that it wrote to standard output and error. end: see `ended`."""
 
     pid: int
     log: int
@@ -98,7 +98,7 @@ def _become_worker(parent: int, connection: int, log: int) -> None:
 def _answer(task: str, connection: Connection) -> NoReturn:
     """Read a request, do its task, and send an answer or what was raised."""
     head = json.loads(connection.recv_bytes())
-    parts = [connection.recv_bytes() for _ in range(head["parts"])]
+    given = [connection.recv_bytes() for _ in range(head["parts"])]
 
     def send(message: dict[str, Any], parts: Parts = ()) -> None:
         connection.send_bytes(json.dumps({**message, "parts": len(parts)}).encode())
@@ -111,10 +111,11 @@ def _answer(task: str, connection: Connection) -> NoReturn:
     try:
         with contextlib.suppress(OSError):  # a path that is relative to a folder that is gone will not be found
             os.chdir(head["folder"])
+        os.environ.update(head["variables"])  # for workers of this worker
         _limit(**head["limits"])
         module, _, function = task.partition(":")
         run: Task = getattr(importlib.import_module(module), function)
-        values, parts = run(head["request"], parts, stage)
+        values, parts = run(head["request"], given, stage)
         send({"values": values}, parts)
     except NumcError as error:
         send({"error": " ".join(str(error).split())})

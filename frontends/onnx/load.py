@@ -40,11 +40,11 @@ def load(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, ...]] 
             if "failed" not in answer:
                 return from_message(answer, parts)
             cause, stage = answer["failed"], "convert"
-        except process.WorkerDied as death:
+        except process.CrashError as death:
             cause, stage = f"the importer {death} (stage: {death.stage})", death.stage
         if stage == "convert":
             # Another worker tries every operator alone, so that the error can name the cause.
-            with contextlib.suppress(process.WorkerDied):
+            with contextlib.suppress(process.CrashError):
                 process.ask(_TASK, {**request, "diagnose": cause}, size=size, forks=True)
     except NumcError as error:
         raise NumcError(f"{file}: {error}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from numc.frontends import lowering
 from numc.frontends.imported import Imported, to_message
@@ -34,7 +34,7 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
             mlir=text,
             inputs=tuple(prepared.inputs),
             outputs=tuple(prepared.outputs),
-            weights=dict(enumerate(prepared.weights.items(), start=len(prepared.inputs))),
+            weights=cast(Any, dict(enumerate(prepared.weights.items(), start=len(prepared.inputs)))),
             sources=tuple(sources),
             nodes=prepared.nodes,
         )
