@@ -87,7 +87,7 @@ def _become_worker(parent: int, connection: int, log: int) -> None:
     if os.getppid() != parent:  # it died before prctl
         os._exit(1)
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGALRM):
+    for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGFPE):  # gmpy2 catches the last and aborts
         signal.signal(number, signal.SIG_DFL)
     os.dup2(log, 1)
     os.dup2(log, 2)
