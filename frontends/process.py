@@ -75,20 +75,20 @@ def ask(
     bounds = {"seconds": limits.seconds, "memory": limits.memory, "stack": stack, "processes": None if forks else 0}
     variables = {name: os.environ[name] for name in (MEMORY, TIME) if name in os.environ}
     head = {"request": request, "parts": len(parts), "limits": bounds, "folder": _folder(), "variables": variables}
-    stage, answer = "start", None
+    stage, end = "start", None
     received: list[bytes] = []
-    with _call(task) as (connection, end):
+    with _call(task) as (connection, wait):
         try:
             connection.send_bytes(json.dumps(head).encode())
             for part in parts:
                 connection.send_bytes(part)
-            while "stage" in (message := json.loads(connection.recv_bytes())):
-                stage = message["stage"]
-            received = [connection.recv_bytes() for _ in range(message["parts"])]
-            answer = message
+            while "stage" in (answer := json.loads(connection.recv_bytes())):
+                stage = answer["stage"]
+            received = [connection.recv_bytes() for _ in range(answer["parts"])]
         except (EOFError, OSError):  # the worker ended, whatever it was about to say
-            limits.explain(end(), stage)
-    assert answer is not None
+            end = wait()
+    if end is not None:
+        raise limits.error(end, stage)
     if "values" in answer:
         return answer["values"], received
     if "error" in answer:
@@ -118,20 +118,20 @@ class _Limits:
             f"{MEMORY}=N allows N GiB"
         )
 
-    def explain(self, end: Mapping[str, Any], stage: str) -> None:
-        """Raise the error for a worker that ended as `end` says (see worker.Child.ended)."""
+    def error(self, end: Mapping[str, Any], stage: str) -> LimitError | CrashError:
+        """Return the error for a worker that ended as `end` says (see worker.Child.ended)."""
         status, log = end.get("status"), str(end.get("log", ""))
         if status == -signal.SIGALRM:
-            raise LimitError(f"import took longer than {self.seconds:g} s (stage: {stage}); {TIME}=N allows N seconds")
+            return LimitError(f"import took longer than {self.seconds:g} s (stage: {stage}); {TIME}=N allows N seconds")
         if "bad_alloc" in log or "out of memory" in log:
-            raise LimitError(self.too_large)
+            return LimitError(self.too_large)
         if status is None:
-            raise CrashError(f"was ended from outside{_last_line(log)}", stage)
+            return CrashError(f"was ended from outside{_last_line(log)}", stage)
         if status == -signal.SIGKILL:
-            raise CrashError("was killed (is the machine short of memory?)", stage)
+            return CrashError("was killed (is the machine short of memory?)", stage)
         if status < 0:
-            raise CrashError(f"crashed with {signal.Signals(-status).name}", stage)
-        raise CrashError(f"ended with status {status}{_last_line(log)}", stage)
+            return CrashError(f"crashed with {signal.Signals(-status).name}", stage)
+        return CrashError(f"ended with status {status}{_last_line(log)}", stage)
 
 
 def _last_line(log: str) -> str:
