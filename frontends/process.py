@@ -62,16 +62,18 @@ def ask(
     parts: Parts = (),
     *,
     size: int,
+    seconds: float | None = None,
     stack: int | None = None,
     forks: bool = False,
 ) -> tuple[dict[str, Any], Parts]:
     """Let a worker do `task` (see worker.Task) for a request of JSON and of buffers of bytes; return its answer.
 
-    size: bytes of the model, from which the limit of memory follows. stack: a limit of the stack in bytes. forks:
-    whether the task may start processes. Raises NumcError if the task did; LimitError if it took more time or memory
-    than NUMC_IMPORT_TIME and NUMC_IMPORT_MEMORY allow; CrashError if it crashed; CompilerBug for any other exception.
+    size: bytes of the model, from which the limit of memory follows. seconds: a limit of time below the usual one.
+    stack: a limit of the stack in bytes. forks: whether the task may start processes. Raises NumcError if the task did;
+    LimitError if it took more time or memory than NUMC_IMPORT_TIME and NUMC_IMPORT_MEMORY allow; CrashError if it
+    crashed; CompilerBug for any other exception.
     """
-    limits = _Limits.of(size)
+    limits = _Limits.of(size, seconds)
     bounds = {"seconds": limits.seconds, "memory": limits.memory, "stack": stack, "processes": None if forks else 0}
     variables = {name: os.environ[name] for name in (MEMORY, TIME) if name in os.environ}
     head = {"request": request, "parts": len(parts), "limits": bounds, "folder": _folder(), "variables": variables}
@@ -105,11 +107,12 @@ class _Limits:
     memory: int
 
     @staticmethod
-    def of(size: int) -> _Limits:
+    def of(size: int, least: float | None) -> _Limits:
         """Return the limits for a model of `size` bytes. Raises NumcError for a variable that is no number."""
-        seconds = _number(TIME, "seconds", "more than 0", 1e-3)
+        seconds = _number(TIME, "seconds", "more than 0", 1e-3) or _SECONDS
         memory = _number(MEMORY, "GiB", "1 or more", 1)
-        return _Limits(seconds or _SECONDS, int(memory * _GIB) if memory else _MEMORY + _MEMORY_PER_BYTE * size)
+        bytes_ = int(memory * _GIB) if memory else _MEMORY + _MEMORY_PER_BYTE * size
+        return _Limits(min(seconds, least or seconds), bytes_)
 
     @property
     def too_large(self) -> str:
@@ -216,7 +219,7 @@ class _Server:
         self._log = os.memfd_create("log")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-c", _START, str(theirs.fileno()), str(os.getpid())]
+            command = [sys.executable or "python3", "-c", _START, str(theirs.fileno()), str(os.getpid())]
             try:
                 self._process = subprocess.Popen(
                     command,
@@ -229,7 +232,7 @@ class _Server:
                 )
             except OSError as error:
                 self.stop()
-                raise CompilerBug(f"{sys.executable} cannot be started to import models: {error}") from None
+                raise CompilerBug(f"{command[0]} cannot be started to import models: {error.strerror}") from None
 
     def log(self) -> str:
         """Return what the server wrote to standard error, which is how it failed."""

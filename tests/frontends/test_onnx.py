@@ -425,7 +425,7 @@ def test_a_crashing_node_is_named(save: Maker) -> None:
     text = error(
         save(nodes, [value("x", [0, 3, 4]), value("v", [4])], [value("y", [3, 4, 0]), value("w", [4])], [shape])
     )
-    assert text == "1 node cannot be compiled: node 'nothing' (Reshape, opset 18): the importer crashed (SIGFPE)"
+    assert text == "1 node cannot be compiled: node 'nothing' (Reshape, opset 18): the importer crashed with SIGFPE"
 
 
 # MLIR text.

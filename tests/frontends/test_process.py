@@ -100,6 +100,17 @@ def test_how_workers_end(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert server._process.pid != one
 
 
+def test_a_server_that_does_not_start(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    with pytest.raises(CompilerBug, match="^/no/python cannot be started to import models: No such file or directory$"):
+        ask("look")
+    start = server._start
+    monkeypatch.setattr(server, "_start", lambda: (start(), server._process.wait()))
+    monkeypatch.setattr(sys, "executable", "/bin/cat")  # which has no option -c
+    with pytest.raises(CompilerBug, match=r"^no process can be started that imports models: Broken pipe \(.*cat.*\)$"):
+        ask("look")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
