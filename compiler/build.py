@@ -15,10 +15,11 @@ from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arrays import round as round_array
 from numc.compiler.assemble import Weights, assemble
-from numc.compiler.lower import parse_module, signature_of
+from numc.compiler.lower import signature_of
 from numc.compiler.options import Options
 from numc.compiler.stored_weights import narrow
 from numc.frontends.imported import Imported
+from numc.frontends.parse import parse_module
 from numc.passes import facts
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.llvm.packed_entry import ENTRY

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torch_mlir import ir
-from torch_mlir.dialects import torch as torch_dialect
-from torch_mlir.passmanager import PassManager
 
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.policy.load import load_policy
@@ -17,7 +15,8 @@ from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
-from numc.passes import dialect, facts
+from numc.frontends.parse import parse_module
+from numc.passes import facts
 from numc.runtime.container import Input, TensorSpec
 
 DTYPES = {
@@ -29,21 +28,6 @@ DTYPES = {
     "i32": "int32",
     "i64": "int64",
 }
-
-
-def parse_module(text: str, name: str) -> ir.Module:
-    """Parse MLIR text in a fresh context. Raises NumcError with the location if it does not parse or verify."""
-    ctx = dialect.context()
-    torch_dialect.register_dialect(ctx)
-    with ctx:
-        if "tm_tensor." in text:  # nothing registers this dialect: a pass that needs it loads it, on an empty module
-            empty = ir.Module.parse("func.func private @f()")
-            PassManager.parse("builtin.module(func.func(tm-tensor-bufferize))").run(empty.operation)
-        try:
-            return ir.Module.parse(text)
-        except ir.MLIRError as error:
-            first = next((str(d) for d in error.error_diagnostics), str(error)).splitlines()[0]
-            raise NumcError(f"{name}: not valid MLIR of this version: {first}") from None
 
 
 def lower(

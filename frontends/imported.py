@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,3 +55,42 @@ class Imported:
     roles: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     updates: Mapping[int, int] = field(default_factory=dict)
+
+
+def to_message(imported: Imported) -> tuple[dict[str, Any], list[Any]]:
+    """Return a model as a value of JSON and buffers of bytes, which `from_message` takes: a worker sends it so."""
+    parts: list[Any] = [imported.mlir.encode()]
+    weights = []
+    for position, (name, value) in imported.weights.items():
+        # A view of one number, as ConstantOfShape makes it, is sent as that number.
+        splat = value.size > 1 and not any(value.strides)
+        dense = value.reshape(-1)[:1] if splat else np.ascontiguousarray(value).reshape(-1)
+        parts.append(dense.view(np.uint8))
+        weights.append({"position": position, "name": name, "dtype": str(value.dtype), "shape": value.shape})
+    fields = {name: getattr(imported, name) for name in ("sources", "nodes", "roles", "ranges")}
+    arguments = {name: [vars(a) for a in getattr(imported, name)] for name in ("inputs", "outputs")}
+    return {**fields, **arguments, "weights": weights}, parts
+
+
+def from_message(values: Mapping[str, Any], parts: Sequence[Any]) -> Imported:
+    """Return the model of `to_message`."""
+    weights = {}
+    for weight, part in zip(values["weights"], parts[1:], strict=True):
+        flat = np.frombuffer(part, dtype=weight["dtype"])
+        shape = tuple(weight["shape"])
+        value = flat.reshape(shape) if flat.size == np.prod(shape, dtype=np.int64) else np.full(shape, flat[0])
+        weights[weight["position"]] = (weight["name"], value)
+    return Imported(
+        mlir=bytes(parts[0]).decode(),
+        inputs=tuple(_argument(a) for a in values["inputs"]),
+        outputs=tuple(_argument(a) for a in values["outputs"]),
+        weights=weights,
+        sources=tuple(values["sources"]),
+        nodes=values["nodes"],
+        roles=values["roles"],
+        ranges={name: (low, high) for name, (low, high) in values["ranges"].items()},
+    )
+
+
+def _argument(fields: Mapping[str, Any]) -> Argument:
+    return Argument(fields["name"], fields["dtype"], tuple(fields["shape"]), tuple(fields["symbols"]))

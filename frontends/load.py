@@ -14,6 +14,7 @@ from numc.compiler.support.errors import NumcError
 from numc.frontends import mlir
 from numc.frontends.imported import Imported
 from numc.frontends.onnx import load as onnx
+from numc.frontends.pytorch import file as exported
 
 Shapes = Mapping[str, tuple[int, ...]] | None
 
@@ -53,8 +54,8 @@ def load_file(path: str | os.PathLike[str], shapes: Shapes = None) -> Imported:
     if suffix == ".pt2":
         if shapes:
             raise NumcError(f"{path}: shapes are part of an exported program: export it again, leave --shape out")
-        loaded: Imported = pytorch(str(path)).load_file(path)
-        return loaded
+        need_pytorch(str(path))
+        return exported.load(path)
     return onnx.load(path, shapes=shapes)
 
 
@@ -81,6 +82,11 @@ def pytorch(what: str) -> ModuleType:
 
     what: the name of the model, for the message. Raises NumcError if PyTorch is not installed.
     """
+    need_pytorch(what)
+    return import_module("numc.frontends.pytorch.load")
+
+
+def need_pytorch(what: str) -> None:
+    """Raise NumcError if PyTorch is not installed. what: the name of the model, for the message."""
     if find_spec("torch") is None:
         raise NumcError(f"{what}: PyTorch is not installed: pip install torch")
-    return import_module("numc.frontends.pytorch.load")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
+from numc.frontends import process
 from numc.frontends.reshapes import lower_reshapes
+from numc.frontends.worker import Answer, Parts, Stage
 
 
 class ConversionError(Exception):
@@ -44,6 +49,50 @@ def lower(module: ir.Module, to_backend_contract: str) -> None:
 
 def _run(pipeline: str, module: ir.Module) -> None:
     PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+
+
+def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
+    """Return `module` as `lower` makes it, in a worker: what makes torch-mlir crash takes only the worker.
+
+    Raises ConversionError if a pass fails or crashes, NumcError if the limits of time or memory do not suffice.
+    """
+    code = _bytecode(module)
+    request = {"pipeline": to_backend_contract}
+    try:
+        answer, parts = process.ask("numc.frontends.lowering:lower_task", request, [code], size=len(code))
+    except process.CrashError as death:
+        raise ConversionError(f"the importer {death}") from None
+    if "error" in answer:
+        raise ConversionError(answer["error"])
+    load_tm_tensor(module.context)
+    return ir.Module.parse(parts[0], module.context)
+
+
+def lower_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
+    """Do the worker's part of `lower_apart`."""
+    context = ir.Context()
+    context.enable_multithreading(False)  # a worker may not start threads
+    torch_dialect.register_dialect(context)
+    module = ir.Module.parse(parts[0], context)
+    try:
+        with conversion_errors():
+            lower(module, request["pipeline"])
+    except ConversionError as error:
+        return {"error": str(error)}, []
+    return {}, [_bytecode(module)]
+
+
+def _bytecode(module: ir.Module) -> bytes:
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def load_tm_tensor(context: ir.Context) -> None:
+    """Load the dialect of torch-mlir's scatters and sorts, so that a module that has them can be parsed."""
+    with context:  # nothing registers this dialect: a pass that needs it loads it, on an empty module
+        empty = ir.Module.parse("func.func private @f()")
+        PassManager.parse("builtin.module(func.func(tm-tensor-bufferize))").run(empty.operation)
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -6,13 +6,17 @@ import os
 from pathlib import Path
 
 from numc.compiler.support.errors import NumcError
+from numc.frontends import process
 from numc.frontends.imported import Imported
+
+# A quarter of what a process usually has: what a worker can parse, the passes of the process that asks can walk, too.
+_STACK = 2 << 20
 
 
 def load(path: str | os.PathLike[str]) -> Imported:
-    """Read a file of MLIR text. The compiler parses it and checks that there is one ``func.func @main`` on tensors.
+    """Read a file of MLIR text. The compiler checks that there is one ``func.func @main`` on tensors.
 
-    Raises NumcError if there is no such file or it is not UTF-8 text.
+    Raises NumcError if there is no such file, or it is not UTF-8 text that MLIR can parse.
     """
     file = Path(path)
     try:
@@ -20,4 +24,13 @@ def load(path: str | os.PathLike[str]) -> Imported:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise NumcError(f"{file}: cannot read: {reason}; expected a file of MLIR text") from None
+    data = text.encode()
+    try:
+        process.ask("numc.frontends.parse:parse_task", {"name": str(file)}, [data], size=len(data), stack=_STACK)
+    except process.CrashError as death:
+        raise NumcError(
+            f"{file}: the parser of MLIR {death}: the text is nested too deeply, or damaged; write it again"
+        ) from None
+    except process.LimitError as error:
+        raise NumcError(f"{file}: {error}") from None
     return Imported(mlir=text, sources=(str(file),))

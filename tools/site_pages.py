@@ -26,7 +26,12 @@ from numc.compiler.cli import cli
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Page of the site -> file of the repository that it is.
-MOVED = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+MOVED = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+    "changelog.md": "CHANGELOG.md",
+}
 
 #: Heading of the Python reference -> the public names below it. A name that is nowhere ends the build.
 NAMES: Mapping[str, tuple[str, ...]] = {

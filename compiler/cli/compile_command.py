@@ -55,7 +55,10 @@ def compile_command(
     no_cache: bool,
     want_json: bool,
 ) -> None:
-    """Compile an ONNX model, linalg MLIR text or a torch.export program to a program file."""
+    """Compile an ONNX model, linalg MLIR text or a torch.export program to a program file.
+
+    Compiling executes nothing that a model file holds: .onnx and .pt2 are data, .mlir is source code.
+    """
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
     if emit is not None and calibrate is not None:

@@ -84,7 +84,7 @@ def lowered(
     `name` is what errors call the text. Raises NumcError.
     """
     from numc.compiler import pipeline
-    from numc.compiler.lower import parse_module
+    from numc.frontends.parse import parse_module
 
     state = pipeline.State.of(options)
     module = parse_module(text, name)

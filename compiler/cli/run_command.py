@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 _EPILOG = """\b
-Running a program executes the machine code in it: run only files you trust.
+A program (.numc) is machine code, and .mlir is source code: run only those you trust. .onnx and .pt2 are data.
 
 \b
 Examples:

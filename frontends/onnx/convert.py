@@ -25,8 +25,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
     """
     context = ir.Context()
     data_shapes = bool(DATA_SHAPES.intersection(node.op_type for node in model.graph.node))
-    # The children that the diagnosis forks must not inherit a thread pool.
-    context.enable_multithreading(False)
+    context.enable_multithreading(False)  # a worker may not start threads
     torch_dialect.register_dialect(context)
     # None expands every operator that ONNX defines by a function, except those denied.
     config = onnx_importer.Config(function_expansion_allowlists_by_domain=None)

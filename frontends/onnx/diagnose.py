@@ -1,22 +1,22 @@
 """Diagnosis of a failed import: every distinct node is tried alone, so that one error lists all unsupported ones.
 
-Each try runs in a forked child with a time limit, because it may crash as the import did. Runs in the worker.
+Each try runs in a process of its own with a time limit, because it may crash as the import did. Runs in the worker.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import onnx
 
 from numc.compiler.support.errors import NumcError
+from numc.frontends import process
 from numc.frontends.lowering import ConversionError
 from numc.frontends.onnx.convert import to_linalg
 from numc.frontends.onnx.prepare import Prepared
 from numc.frontends.onnx.read import label, unsupported
+from numc.frontends.worker import Answer, Parts, Stage
 
 Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
 
@@ -83,24 +83,23 @@ def _renamed(proto: Proto, name: str) -> Proto:
 
 def _try(model: onnx.ModelProto, no_broadcast: bool) -> str | None:
     """Return the reason why a model cannot be imported, or None if it can."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_NODE)
-        text = ""
-        try:
-            to_linalg(model, no_broadcast=no_broadcast)
-        except ConversionError as error:
-            text = str(error)
-        os.write(write, text.encode()[:4096])
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        text = pipe.read().decode(errors="replace")
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status == -signal.SIGALRM:
-        return f"the importer took longer than {SECONDS_PER_NODE:g} s"
-    if status:
-        return f"the importer crashed ({signal.Signals(-status).name if status < 0 else status})"
-    return text or None
+    data = model.SerializeToString()
+    task = "numc.frontends.onnx.diagnose:convert_task"
+    try:
+        answer, _ = process.ask(task, {"no_broadcast": no_broadcast}, [data], size=len(data), seconds=SECONDS_PER_NODE)
+    except process.CrashError as death:
+        return f"the importer {death}"
+    except process.LimitError as error:
+        return str(error).partition(";")[0]
+    reason: str | None = answer["failed"]
+    return reason
+
+
+def convert_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
+    """Convert a model in a worker, and answer why that fails: `failed`, or None."""
+    stage("convert")
+    try:
+        to_linalg(onnx.ModelProto.FromString(bytes(parts[0])), no_broadcast=request["no_broadcast"])
+    except ConversionError as error:
+        return {"failed": str(error)}, []
+    return {"failed": None}, []

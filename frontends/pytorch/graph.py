@@ -24,7 +24,7 @@ from numc.frontends.lowering import (
     ConversionError,
     conversion_errors,
     erase_checks,
-    lower,
+    lower_apart,
     operations,
 )
 from numc.frontends.pytorch.scatters import to_loops
@@ -162,12 +162,12 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
         function = importer.import_stateless_graph(graph, func_name="main")
         # Sizes that have to fit together are equal: torch has checked it when it traced the graph.
         function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
-        lower(importer.module, TO_BACKEND_CONTRACT)
-    erase_checks(importer.module, _IDLE_CHECKS)
-    to_loops(importer.module)
-    if left := sorted({op.name for op in operations(importer.module) if op.name.startswith("tm_tensor.")}):
+    module = lower_apart(importer.module, TO_BACKEND_CONTRACT)
+    erase_checks(module, _IDLE_CHECKS)
+    to_loops(module)
+    if left := sorted({op.name for op in operations(module) if op.name.startswith("tm_tensor.")}):
         raise ConversionError(f"becomes {', '.join(left)}, which is not available")
-    return str(importer.module.operation.get_asm(enable_debug_info=True))
+    return str(module.operation.get_asm(enable_debug_info=True))
 
 
 class _Named(ContextCache):  # type: ignore[misc]

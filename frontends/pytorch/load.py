@@ -1,4 +1,4 @@
-"""The import of PyTorch modules by torch.export and torch-mlir: `load` and `load_file`.
+"""The import of PyTorch modules by torch.export and torch-mlir; of files, what a worker does (file.py).
 
 Importing this module imports torch, which numc itself does not need.
 """
@@ -19,12 +19,14 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.compiler.support.errors import NumcError
-from numc.frontends.imported import Argument, Imported
+from numc.frontends.imported import Argument, Imported, to_message
 from numc.frontends.lowering import ConversionError, one_line
+from numc.frontends.pytorch.archive import cleaned
 from numc.frontends.pytorch.graph import (
     DTYPES,
     diagnose,
@@ -35,6 +37,7 @@ from numc.frontends.pytorch.graph import (
     to_linalg,
     values_of,
 )
+from numc.frontends.worker import Answer, Parts, Stage
 
 MAX_SIZE = 2**31 - 1
 _TORCH = str(Path(torch.__file__).parent)
@@ -75,15 +78,19 @@ def load(
     return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes))
 
 
-def load_file(path: str | os.PathLike[str]) -> Imported:
-    """Import a file written by torch.export.save. Raises NumcError if it cannot be read or imported."""
+def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
+    """Import the file `path` of a request in a worker. Raises NumcError if it cannot be read or imported."""
+    path = request["path"]
+    stage("read")
+    archive = cleaned(Path(path))
     try:
         with _quiet():
-            program = torch.export.load(os.fspath(path))
+            program = load_pt2(archive).exported_programs["model"]
     except Exception as error:
-        reason = error.strerror if isinstance(error, OSError) else one_line(str(error), 120)
+        reason = one_line(f"{error}" or type(error).__name__, 120)
         raise NumcError(f"{path}: cannot read: {reason}; expected a file that torch.export.save wrote") from None
-    return _imported(program, str(path), {})
+    stage("convert")
+    return to_message(_imported(program, path, {}))
 
 
 @contextlib.contextmanager

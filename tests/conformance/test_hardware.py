@@ -7,7 +7,7 @@ import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from numc.compiler.lower import parse_module
+from numc.frontends.parse import parse_module
 from numc.runtime.library import cpu_features, request_amx
 
 LANES = 16

@@ -15,11 +15,11 @@ import numc
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.policy import plain
-from numc.compiler.lower import parse_module
 from numc.compiler.support.errors import CompilerBug
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
+from numc.frontends.parse import parse_module
 from tiers import one_in, pairs
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"

@@ -13,9 +13,9 @@ from filecheck.parser import Parser, pattern_for_opts
 
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.policy.policy import plain
-from numc.compiler.lower import parse_module
 from numc.compiler.support.errors import NumcError
 from numc.compiler.targets import TARGETS
+from numc.frontends.parse import parse_module
 
 FILES = sorted((Path(__file__).parent / "ir").glob("*.mlir"))
 
