@@ -18,7 +18,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
 from numc.passes import dialect, facts
-from numc.runtime.container import Input, TensorSpec
+from numc.runtime.abi import Input, TensorSpec
 
 DTYPES = {
     "f32": "float32",
