@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-_INDEX, _SIZE = range(1 << 63), range(1, 1 << 63)
+_INDEX = range(1 << 63)
+_FEW = range(1, 65)  # bounds a layout, as runtime/src/program/storage.cpp does
 _NUMBER = (_INDEX, None)
 _SIDES = {"rows", "lanes"}
 _LAYOUT = {
     "side": _SIDES,
-    "width": _SIZE,
-    "count": _SIZE,
-    "parts": _SIZE,
-    "k_block": _SIZE,
+    "width": _FEW,
+    "count": _FEW,
+    "parts": _FEW,
+    "k_block": range(1, 1 << 31),
     "pairs": bool,
-    "group": _INDEX,
+    "group": range(4097),
     "channel": bool,
 }
 _PLANE = {"sizes": [_INDEX], "inner": [_INDEX], "low": [_INDEX], "strides": [int], "lanes": [[int]], "taps": [int]}

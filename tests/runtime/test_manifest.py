@@ -78,7 +78,7 @@ def _contraction(**changes: object) -> bytes:
         (_contraction(layout={}), "manifest.contractions[0].layout: there is no 'channel'"),
         (
             _contraction(layout=LAYOUT | {"width": 0}),
-            "manifest.contractions[0].layout.width: got 0, want 1 to 9223372036854775807",
+            "manifest.contractions[0].layout.width: got 0, want 1 to 64",
         ),
         (
             _contraction(plane=PLANE | {"taps": [None]}),
