@@ -257,13 +257,15 @@ def read_open_program(
         sections = _sections(file)
         if verifier is not None:
             file.check_signature(verifier, sections.get("signature"))
-        described, code, manifest, ir = (_section(file, sections, name) for name in ("abi", "code", "manifest", "ir"))
         try:
+            described, code, manifest, ir = (_section(file, sections, n) for n in ("abi", "code", "manifest", "ir"))
             abi, offsets = decode_abi(described)
             weights = tuple(_weights(file, sections["weights"], abi, offsets))
             contents = Contents(abi, code, weights, decode_manifest(manifest), ir)
-        except (ValueError, IndexError, OverflowError, MemoryError, struct.error) as error:
+        except (ValueError, IndexError, OverflowError, struct.error) as error:
             raise _damaged(str(error)) from None
+        except MemoryError:
+            raise NumcError("there is not enough memory for it") from None
         if contents.manifest["code"] != hashlib.sha256(code).hexdigest():
             raise _damaged("manifest: it describes other code")
         return contents, described
@@ -281,8 +283,8 @@ def read_program_and_abi(
     verifier = None if verify_with is None else verifier_of(verify_with)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a pipe does not wait
-    except OSError as error:
-        raise NumcError(f"'{os.fspath(path)}': {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise NumcError(f"'{path!s}': {getattr(error, 'strerror', None) or error}") from None
     try:
         return read_open_program(descriptor, path, verifier=verifier, copy_weights=copy_weights)
     finally:
@@ -298,8 +300,8 @@ def read_program(
     """Read a program file without loading its code. The weights are read-only.
 
     verify_with: a PEM file with the public key by which the file has to be signed; such a file is copied into memory.
-    copy_weights: whether weights are copied into memory, and not mapped; None leaves that to the
-    environment variable NUMC_COPY_WEIGHTS. Raises NumcError (one line) when the file cannot be opened, is cut off,
-    damaged, or no program file, and when its signature does not fit.
+    copy_weights: whether weights are copied into memory, and not mapped; None leaves that to the environment variable
+    NUMC_COPY_WEIGHTS. Raises NumcError (one line) when the file cannot be opened, is cut off, damaged, or no program
+    file, and when its signature does not fit.
     """
     return read_program_and_abi(path, verify_with, copy_weights)[0]

@@ -205,7 +205,8 @@ def test_foreign_files(tmp_path, whole):
     (tmp_path / "part").write_bytes(programs.file_of({k: v for k, v in sections.items() if k != "ir"}))
     for name, text in {
         "missing": "No such file or directory",
-        ".": "not a file",
+        "no\0name": "embedded null byte",
+        "": "not a file",
         "pipe": "not a file",
         "text": "not a numc program file",
         "crlf": "damaged program file (header; was it transferred as text, or cut off?)",

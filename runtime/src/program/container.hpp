@@ -4,7 +4,7 @@
 //                      u32 crc32 of header (this field 0) and table, zeros
 //   table (48 bytes each): name[24], u64 offset, u64 size, u32 crc32, u32 1 if the crc32 is checked (weights: 0)
 //   sections: abi (what this file describes), code (ELF object), weights (page-aligned, each weight 64-byte aligned),
-//             manifest (JSON), ir (zlib) and perhaps signature (ed25519 of all bytes before it), which only Python reads
+//             manifest (JSON), ir (zlib), signature (optional: ed25519 of all bytes before it): only Python reads these
 //
 // abi: u32 2, u64 CPU features, str entry, str target, u32 arguments, u32 results, then
 //   argument: u8 kind (0 input, 1 weight, 2 weight in the bytes of its format), u8 dtype, u8 rank, u8 0, i64 dims[rank],
@@ -63,8 +63,8 @@ struct Container {
 
 // The longest header and table that there can be.
 constexpr size_t kMaxHead = 4096;
-// Where the weights begin, given the first kMaxHead bytes of a file of `size` bytes, or fewer if it is shorter. The whole
-// size for a file that is damaged, which read_container finds, and for weights that cannot be mapped.
+// Where the weights begin, given the first kMaxHead bytes of a file of `size` bytes, or fewer if it is shorter. It is
+// `size` for weights that cannot be mapped, and for a damaged file, which read_container finds.
 size_t weights_begin(Span head, size_t size);
 
 // All of these throw Error if the bytes are damaged or incomplete. The spans point into `bytes`.

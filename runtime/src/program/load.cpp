@@ -23,7 +23,8 @@ namespace {
 
 class Descriptor {
  public:
-  explicit Descriptor(const char *path) : number(open(path, O_RDONLY | O_CLOEXEC)) {
+  // O_NONBLOCK: opening a pipe does not wait.
+  explicit Descriptor(const char *path) : number(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (number < 0) throw Error(std::strerror(errno));
   }
   ~Descriptor() { close(number); }
@@ -66,6 +67,7 @@ Mapping::Mapping(const char *path) : Mapping() {
   file.read(data_, 0, head);
   const size_t copied = copies_weights() ? size : std::max(head, weights_begin({data_, head}, size));
   file.read(data_, head, copied);
+  mprotect(data_, copied, PROT_READ);
   if (copied < size && mmap(data_ + copied, size - copied, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.number,
                             static_cast<off_t>(copied)) == MAP_FAILED)
     throw Error(std::strerror(errno));

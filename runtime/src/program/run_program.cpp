@@ -47,7 +47,6 @@ void check_input(const Value &want, const numc_tensor &got) {
 // Throws Error if sizes of one name differ, or are outside of their limits. The code relies on it and does not check.
 void check_symbols(const numc_program &program, const numc_tensor *given) {
   for (const auto &symbol : program.abi.symbols) {
-    const SizeSymbol::Place first = symbol.places.empty() ? SizeSymbol::Place{} : symbol.places.front();
     for (const auto &place : symbol.places) {
       const int64_t size = given[place.input].dims[place.dimension];
       const auto text = [&] {
@@ -59,6 +58,7 @@ void check_symbols(const numc_program &program, const numc_tensor *given) {
         throw Error(text() + ", want " + (open ? "at least " : "") + std::to_string(symbol.least) +
                     (open ? "" : " to " + std::to_string(symbol.most)));
       }
+      const auto &first = symbol.places.front();
       const int64_t expected = given[first.input].dims[first.dimension];
       if (size != expected)
         throw Error(text() + ", but input '" + program.inputs[first.input]->name + "' has " +
