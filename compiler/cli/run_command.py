@@ -48,7 +48,7 @@ Examples:
 @click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
 @click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
 @click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
-@click.option("--verify-with", "key", metavar="KEY.pem", help="Run only what is signed with this public key's pair.")
+@click.option("--verify-with", "key", metavar="KEY.pem", help="Refuse a program that this public key does not verify.")
 @arithmetic_options
 @shape_option
 @click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
