@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict
@@ -19,7 +20,8 @@ from numc.frontends.imported import Imported
 from numc.passes import facts
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.emit_kernels import contractions_of
-from numc.runtime.container import Abi, Contents, Weight
+from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight
+from numc.runtime.container import Contents, pack_ir
 
 Weights = list[tuple[Weight, np.ndarray]]
 
@@ -54,6 +56,7 @@ def assemble(
         frozenset(state.target.features),
         state.target.name,
         imported.updates,
+        _symbols(imported),
     )
     fma, ops = state.policy.default
     conversions = facts.of_arguments(module.operation, "numc.conversion")
@@ -70,8 +73,19 @@ def assemble(
         "contractions": contractions,
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
-        "symbols": {a.name: list(a.symbols) for a in imported.inputs if any(a.symbols)},
-        "ranges": {name: list(limits) for name, limits in imported.ranges.items()},
     }
     code = state.target.backend.generator().object_code(module, state.target, ENTRY)
-    return Contents(abi, code, tuple(w for _, w in weights), manifest, numc_ir)
+    manifest["code"] = hashlib.sha256(code).hexdigest()
+    return Contents(abi, code, tuple(w for _, w in weights), manifest, pack_ir(numc_ir))
+
+
+def _symbols(imported: Imported) -> tuple[SizeSymbol, ...]:
+    """The sizes that have a name in the model."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for number, argument in enumerate(imported.inputs):
+        for dimension, name in enumerate(argument.symbols):
+            if name:
+                places.setdefault(name, []).append((number, dimension))
+    return tuple(
+        SizeSymbol(name, *imported.ranges.get(name, (1, NO_LIMIT)), tuple(found)) for name, found in places.items()
+    )

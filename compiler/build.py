@@ -24,7 +24,8 @@ from numc.passes import facts
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.weights import empty_weights_of, packings_of
-from numc.runtime.container import Abi, Contents, Weight
+from numc.runtime.abi import Abi, Weight
+from numc.runtime.container import Contents
 from numc.runtime.program import Program
 
 

@@ -12,26 +12,27 @@ import hashlib
 import json
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import TEMPORARY, write_whole
 from numc.compiler.support.switches import switched_off
 from numc.compiler.support.versions import own_folder, version_of
 from numc.frontends.imported import Imported
-from numc.runtime.container import VERSION, Contents, read_program, write_program
+from numc.runtime.container import VERSION, Contents, read_open_program, write_program
 
 _DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NAME = re.compile(r"[0-9a-f]{64}\.(numc|json)")
-_TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.(numc|json)\..*\.tmp")
 _ABANDONED = 3600.0  # seconds after which the writer of a temporary file is assumed to have died
 
 
@@ -76,9 +77,10 @@ class Entry:
             about = json.loads(self.about.read_text(encoding="utf-8"))
             if any(_file_hash(Path(name)) != digest for name, digest in about["files"].items()):
                 return None  # a file of weights beside the model has changed
-            if _file_hash(self.program) != about["sha256"]:
-                raise ValueError("damaged")
-            found = read_program(self.program)
+            with open(self.program, "rb") as file:
+                if _hash(file) != about["sha256"]:
+                    raise ValueError("damaged")
+                found, _ = read_open_program(file.fileno(), self.program)
             with contextlib.suppress(OSError):  # a cache that cannot be written still serves
                 os.utime(self.program)
             return found
@@ -98,9 +100,8 @@ class Entry:
             about = {"sha256": _file_hash(self.program), "files": files}
             for name in ("sources", "fma", "ops", "target"):
                 about[name] = contents.manifest[name]
-            temporary = self.about.with_name(f".{self.about.name}.{os.getpid()}.tmp")
-            temporary.write_text(json.dumps(about), encoding="utf-8")
-            os.replace(temporary, self.about)
+            text = json.dumps(about).encode()
+            write_whole(self.about, lambda file: file.write(text))
             _evict(self.program.parent, limit())
         except (OSError, NumcError):
             _remove([self.about, self.program])
@@ -111,11 +112,12 @@ def entry(
 ) -> Entry | None:
     """Return the entry for a model, a file or imported text, under these options; None if nothing is to be cached.
 
-    Raises NumcError for unknown options, a bad NUMC_CACHE_SIZE, or a bad NUMC_DISABLE.
+    Raises NumcError for unknown options, a bad NUMC_CACHE_SIZE, a bad NUMC_DISABLE, or a folder that is not safe.
     """
     place = folder()
     if limit() == 0 or place is None:
         return None
+    _check_safe(place)
     policy, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
@@ -151,6 +153,27 @@ def through(found: Entry | None, make: Callable[[], Contents]) -> tuple[Contents
     return made, False
 
 
+def _check_safe(place: Path) -> None:
+    """Raise NumcError if others than this user and root can put files, which would be executed, into the folder.
+
+    Who may write to a folder on the way to it could replace it; only those are safe that have the sticky bit, as /tmp.
+    """
+    try:
+        status = place.stat()
+    except OSError:
+        return  # it will be made for this user alone, or cannot be read at all
+    if status.st_uid not in (0, os.geteuid()):
+        what = f"it belongs to user {status.st_uid}"
+    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        what = f"others may write to it (mode {stat.S_IMODE(status.st_mode):o})"
+    else:
+        return
+    raise NumcError(
+        f"cache folder {place}: {what}, and what is in it would be executed: chmod go-w, name another folder with "
+        "NUMC_CACHE_DIR, or set NUMC_CACHE_SIZE=0 for no cache"
+    )
+
+
 @functools.cache
 def own_sources() -> str:
     """Return a hash of numc's own Python files and grammars, so that a changed compiler does not use old programs."""
@@ -168,10 +191,14 @@ def own_sources() -> str:
 
 
 def _file_hash(path: Path) -> str:
-    hashed = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            hashed.update(block)
+        return _hash(file)
+
+
+def _hash(file: IO[bytes]) -> str:
+    hashed = hashlib.sha256()
+    while block := file.read(1 << 20):
+        hashed.update(block)
     return hashed.hexdigest()
 
 
@@ -189,17 +216,17 @@ def _files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the files of the cache; a file that another process removes meanwhile is left out."""
     with contextlib.suppress(OSError), os.scandir(place) as listing:
         for item in listing:
-            if _NAME.fullmatch(item.name) or _TEMPORARY.fullmatch(item.name):
+            if _NAME.fullmatch(item.name) or TEMPORARY.fullmatch(item.name):
                 with contextlib.suppress(OSError):
                     yield Path(item.path), item.stat()
 
 
 def _evict(place: Path, most: int) -> None:
     files = list(_files(place))
-    _remove(p for p, stat in files if p.name[0] == "." and stat.st_mtime < time.time() - _ABANDONED)
+    _remove(p for p, found in files if p.name[0] == "." and found.st_mtime < time.time() - _ABANDONED)
     # A process that has mapped a program keeps it: the system frees the file when the last one closes it.
-    total = sum(stat.st_size for _, stat in files)
-    programs = ((stat.st_mtime_ns, path, stat.st_size) for path, stat in files if path.suffix == ".numc")
+    total = sum(found.st_size for _, found in files)
+    programs = ((found.st_mtime_ns, path, found.st_size) for path, found in files if path.suffix == ".numc")
     for _, path, size in sorted(programs):
         if total <= most:
             break
@@ -212,7 +239,7 @@ def info() -> dict[str, Any]:
     place = folder()
     files = list(_files(place)) if place is not None else []
     rows = []
-    for path, stat in files:
+    for path, found in files:
         if path.suffix != ".numc":
             continue
         try:
@@ -220,12 +247,12 @@ def info() -> dict[str, Any]:
             row = {"model": about["sources"][0], "fma": about["fma"], "ops": about["ops"], "target": about["target"]}
         except (OSError, ValueError, KeyError, IndexError, TypeError):
             continue
-        rows.append({**row, "bytes": stat.st_size, "used": stat.st_mtime})
+        rows.append({**row, "bytes": found.st_size, "used": found.st_mtime})
     rows.sort(key=lambda row: -row["used"])
     return {
         "folder": None if place is None else str(place),
         "limit": limit(),
-        "bytes": sum(stat.st_size for _, stat in files),
+        "bytes": sum(found.st_size for _, found in files),
         "programs": rows,
     }
 
@@ -238,4 +265,4 @@ def clear() -> tuple[int, int]:
     left = [path for path, _ in files if path.exists()]
     if left:
         raise NumcError(f"{place}: cannot remove {len(left)} files: permission denied: remove the folder yourself")
-    return sum(path.suffix == ".numc" for path, _ in files), sum(stat.st_size for _, stat in files)
+    return sum(path.suffix == ".numc" for path, _ in files), sum(found.st_size for _, found in files)

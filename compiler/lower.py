@@ -17,7 +17,7 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
 from numc.frontends.parse import parse_module
 from numc.passes import facts
-from numc.runtime.container import Input, TensorSpec
+from numc.runtime.abi import Input, TensorSpec
 
 DTYPES = {
     "f32": "float32",

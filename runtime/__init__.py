@@ -1,6 +1,7 @@
 """Run compiled programs: `load("model.numc")` returns a Program. Needs only numpy and the shared library."""
 
-from numc.runtime.container import Abi, Contents, Input, TensorSpec, Weight, read_program, write_program
+from numc.runtime.abi import Abi, Input, SizeSymbol, TensorSpec, Weight
+from numc.runtime.container import Contents, pack_ir, read_program, write_program
 from numc.runtime.library import (
     cpu_features,
     default_threads,
@@ -18,6 +19,7 @@ __all__ = [
     "Contents",
     "Input",
     "Program",
+    "SizeSymbol",
     "TensorSpec",
     "Weight",
     "cpu_features",
@@ -26,6 +28,7 @@ __all__ = [
     "include_folder",
     "library_folder",
     "load",
+    "pack_ir",
     "read_program",
     "request_amx",
     "trim",

@@ -2,350 +2,306 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
+import hashlib
+import math
 import mmap
 import os
+import stat
 import struct
-import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.runtime.library import MAX_RANK, feature_names
-from numc.runtime.storage import Storage, read_storage
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import write_whole
+from numc.runtime.abi import WEIGHT_ALIGNMENT, Abi, aligned, decode_abi, encode_abi, weight_offsets
+from numc.runtime.manifest import decode_manifest, encode_manifest
+from numc.runtime.signature import Signer, Verifier
+from numc.runtime.signature import verifier as verifier_of
 
 MAGIC = b"NUMC\r\n\x1a\n"
-VERSION = 1
+VERSION = 2
 _HEADER = struct.Struct("<8sIIQI36x")
 _CHECKSUM_AT = 24
 _ENTRY = struct.Struct("<24sQQII")
+_MAX_SECTIONS = 64
 _PAGE = 4096
-_WEIGHT_ALIGNMENT = 64
-# Kinds of arguments in a file; 0 is an input.
-_WEIGHT, _STORED = 1, 2
-# In the order of numc_dtype (numc.h).
-DTYPES: tuple[str, ...] = ("float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8")
+SIGNATURE_BYTES = 64
+MAX_IR = 1 << 28
+"""The largest size of the text of the IR, in bytes."""
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class TensorSpec:
-    """Name, dtype (one of DTYPES) and shape of a tensor. The caller chooses the size of a dimension that is None."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | None, ...]
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
-
-
-@dataclass(frozen=True)
-class Input(TensorSpec):
-    """An argument of the entry that the caller passes."""
-
-
-@dataclass(frozen=True)
-class Weight(TensorSpec):
-    """An argument of the entry that the program file holds; its shape has no free dimension.
-
-    storage: None, or how the file holds it in fewer bytes: its array in Contents is these bytes.
-    """
-
-    storage: Storage | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """The size in bytes that the weight has in memory."""
-        return int(np.prod([d or 0 for d in self.shape], dtype=np.int64)) * np.dtype(self.dtype).itemsize
-
-
-@dataclass(frozen=True)
-class Abi:
-    """What the runtime needs to call the code: the entry `void f(void **args)`, its arguments in order, its results."""
-
-    entry: str
-    arguments: tuple[Input | Weight, ...]
-    results: tuple[TensorSpec, ...]
-    features: frozenset[str] = frozenset()
-    target: str = ""
-    # By number: result -> the input whose memory it may overwrite.
-    updates: Mapping[int, int] = field(default_factory=dict)
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return tuple(a for a in self.arguments if isinstance(a, Input))
-
-    @property
-    def weights(self) -> tuple[Weight, ...]:
-        return tuple(a for a in self.arguments if isinstance(a, Weight))
-
-
-@dataclass(frozen=True)
 class Contents:
-    """All parts of a program file, which write_program writes and read_program reads. Weights: as in abi.weights."""
+    """All parts of a program file, which write_program writes and read_program reads.
+
+    weights: as in abi.weights. packed_ir: the IR as pack_ir makes it.
+    """
 
     abi: Abi
     code: bytes
     weights: tuple[Array, ...]
     manifest: dict[str, Any]
-    ir: str = ""
+    packed_ir: bytes = b""
 
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack("<I", len(data)) + data
-
-
-def _aligned(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
-
-
-def feature_bits(features: Iterable[str]) -> int:
-    """Return the bit set of features, given their names. Raises NumcError for an unknown name."""
-    names, bits = feature_names(), 0
-    for feature in sorted(features):
-        if feature not in names:
-            known = ", ".join(names)
-            raise NumcError(f"CPU feature '{feature}' is unknown{did_you_mean(feature, names)}: one of {known}")
-        bits |= 1 << names.index(feature)
-    return bits
-
-
-def _value(spec: TensorSpec, kind: int) -> bytes:
-    if spec.dtype not in DTYPES:
-        raise NumcError(f"'{spec.name}': dtype {spec.dtype} is not one of {', '.join(DTYPES)}")
-    if len(spec.shape) > MAX_RANK:
-        raise NumcError(f"'{spec.name}': rank {len(spec.shape)}, at most {MAX_RANK} is supported")
-    head = struct.pack("<BBBB", kind, DTYPES.index(spec.dtype), len(spec.shape), 0)
-    return head + struct.pack(f"<{len(spec.shape)}q", *(-1 if d is None else d for d in spec.shape))
-
-
-def weight_offsets(weights: Sequence[Array]) -> tuple[list[int], int]:
-    """Return the offset in bytes of each weight in the weights section, and the size of the section."""
-    offsets, end = [], 0
-    for weight in weights:
-        offsets.append(_aligned(end, _WEIGHT_ALIGNMENT))
-        end = offsets[-1] + weight.nbytes
-    return offsets, end
-
-
-def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
-    """Return the `abi` section. Raises NumcError for what it cannot hold and for weights that do not fit it."""
-    if len(weights) != len(abi.weights):
-        raise NumcError(f"program: got {len(weights)} weights, want {len(abi.weights)}")
-    offsets = iter(zip(weight_offsets(weights)[0], weights, strict=True))
-    parts = [struct.pack("<IQ", 1, feature_bits(abi.features)), _text(abi.entry), _text(abi.target)]
-    parts.append(struct.pack("<II", len(abi.arguments), len(abi.results)))
-    for argument in abi.arguments:
-        offset = kind = size = 0
-        storage = None
-        if isinstance(argument, Weight):
-            offset, array = next(offsets)
-            size, storage = array.nbytes, argument.storage
-            kind = _WEIGHT if storage is None else _STORED
-            want: TensorSpec = argument
-            if storage is not None:
-                want = TensorSpec(argument.name, "uint8", (storage.stored_bytes,))
-            if array.dtype.name != want.dtype or array.shape != want.shape:
-                got = TensorSpec(argument.name, array.dtype.name, array.shape)
-                raise NumcError(f"weight '{argument.name}': got {got}, want {want}")
-        parts += [_value(argument, kind), struct.pack("<QQ", offset, size), _text(argument.name)]
-        if storage is not None:
-            parts.append(storage.record())
-    for result in abi.results:
-        parts += [_value(result, 0), _text(result.name)]
-    if abi.updates:
-        parts += [struct.pack("<I", len(abi.updates)), *(struct.pack("<II", *pair) for pair in abi.updates.items())]
-    return b"".join(parts)
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file, which replaces `path` on success and is deleted otherwise."""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:64]}.", suffix=".tmp", dir=path.parent)
+    @property
+    def ir(self) -> str:
+        """The IR after the stage ``numc``, expanded in every use. Raises NumcError if it is damaged or too long."""
+        if not self.packed_ir:
+            return ""
         try:
-            with os.fdopen(handle, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            # mkstemp makes files private, but a program gets the permissions of any output file.
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise NumcError(f"'{path}': cannot be written ({error.strerror or error}): nothing was changed") from None
+            expander = zlib.decompressobj()
+            text = expander.decompress(self.packed_ir, MAX_IR)
+            if not expander.eof:
+                what = f"is longer than {MAX_IR >> 20} MiB" if len(text) == MAX_IR else "ends early"
+                raise NumcError(f"program: its IR {what}: the file is damaged")
+            return text.decode()
+        except (zlib.error, ValueError) as error:
+            raise NumcError(f"program: its IR is damaged ({error})") from None
 
 
-def write_program(path: str | os.PathLike[str], contents: Contents) -> None:
+def pack_ir(text: str) -> bytes:
+    """Return the IR as program files hold it."""
+    return zlib.compress(text.encode(), 6)
+
+
+def write_program(path: str | os.PathLike[str], contents: Contents, sign: Signer | None = None) -> None:
     """Write a program file, completely or not at all: an existing file is replaced only by a complete one.
 
-    Raises NumcError when the disk is full, the folder is not writable, or the weights do not fit the description.
+    sign: signature.signer of a private key, which signs the file. Raises NumcError when the disk is full, the folder is
+    not writable, or the weights do not fit the description.
     """
+    parts = _parts(contents, sign is not None)
+
+    def write(file: IO[bytes]) -> None:
+        if sign is None:
+            file.writelines(parts)
+            return
+        whole = b"".join(parts)
+        file.writelines((whole, sign(whole)))
+
+    write_whole(Path(path), write)
+
+
+def _parts(contents: Contents, signed: bool) -> Iterator[bytes | memoryview]:
+    """Return the bytes of a program file, except for the signature. Raises NumcError for contents that do not fit."""
     weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
     offsets, weights_size = weight_offsets(weights)
-    small = {
+    sections = {
         "abi": encode_abi(contents.abi, weights),
         "code": contents.code,
-        "manifest": json.dumps(contents.manifest, ensure_ascii=False, sort_keys=True).encode(),
-        "ir": zlib.compress(contents.ir.encode(), 6),
+        "manifest": encode_manifest(contents.manifest),
+        "ir": contents.packed_ir,
     }
-    cursor = _HEADER.size + _ENTRY.size * (len(small) + 1)
+    count = len(sections) + (2 if signed else 1)
+    end = _HEADER.size + _ENTRY.size * count
     entries, places = b"", []
-    for name, data in small.items():
-        cursor = _aligned(cursor, 64)
-        entries += _ENTRY.pack(name.encode(), cursor, len(data), zlib.crc32(data), 1)
-        places.append((cursor, data))
-        cursor += len(data)
-    weights_at = _aligned(cursor, _PAGE)
-    entries += _ENTRY.pack(b"weights", weights_at, weights_size, 0, 0)
-    end = weights_at + weights_size
-    header = _HEADER.pack(MAGIC, VERSION, len(small) + 1, end, 0)
-    header = _HEADER.pack(MAGIC, VERSION, len(small) + 1, end, zlib.crc32(entries, zlib.crc32(header)))
-    with _replacing(Path(path)) as file:
-        file.write(header + entries)
-        for at, data in places:
-            file.seek(at)
-            file.write(data)
-        for offset, weight in zip(offsets, weights, strict=True):
-            file.seek(weights_at + offset)
-            file.write(weight.data)
-        file.truncate(end)
+    for name, data in sections.items():
+        at = aligned(end, 64)
+        entries += _ENTRY.pack(name.encode(), at, len(data), zlib.crc32(data), 1)
+        places.append((at, memoryview(data)))
+        end = at + len(data)
+    at = aligned(end, _PAGE)
+    entries += _ENTRY.pack(b"weights", at, weights_size, 0, 0)
+    places += [
+        (at + offset, weight.reshape(-1).view(np.uint8).data) for offset, weight in zip(offsets, weights, strict=True)
+    ]
+    end = at + weights_size
+    size = end + SIGNATURE_BYTES if signed else end
+    if signed:
+        entries += _ENTRY.pack(b"signature", end, SIGNATURE_BYTES, 0, 0)
+    header = _HEADER.pack(MAGIC, VERSION, count, size, 0)
+    header = _HEADER.pack(MAGIC, VERSION, count, size, zlib.crc32(entries, zlib.crc32(header)))
+    return _padded([(0, memoryview(header + entries)), *places], end)
 
 
-class _Cursor:
-    """Reads numbers and texts from a section, one after the other. Raises NumcError if the section ends early."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def unpack(self, form: str) -> tuple[Any, ...]:
-        layout = struct.Struct("<" + form)
-        values = layout.unpack_from(self.data, self.at)
-        self.at += layout.size
-        return values
-
-    def text(self) -> str:
-        (size,) = self.unpack("I")
-        return bytes(self.unpack(f"{size}s")[0]).decode()
+def _padded(places: list[tuple[int, memoryview]], end: int) -> Iterator[bytes | memoryview]:
+    """Yield data for ascending offsets, with zeros between them and up to the end."""
+    cursor = 0
+    for at, data in places:
+        yield bytes(at - cursor)
+        yield data
+        cursor = at + len(data)
+    yield bytes(end - cursor)
 
 
-def _decode_value(cursor: _Cursor) -> tuple[int, str, tuple[int | None, ...]]:
-    kind, dtype, rank, _ = cursor.unpack("BBBB")
-    dims = cursor.unpack(f"{rank}q")
-    return kind, DTYPES[dtype], tuple(None if d < 0 else d for d in dims)
+class _File:
+    """An open program file. Its weights are mapped, unless the file is copied; every other byte is read once."""
+
+    def __init__(self, descriptor: int, copy: bool) -> None:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NumcError("not a file")
+        self._descriptor, self.size = descriptor, status.st_size
+        self._copy: memoryview | None = None
+        if copy and self.size:
+            whole = memoryview(mmap.mmap(-1, self.size))
+            self._fill(whole, 0)
+            self._copy = whole.toreadonly()
+
+    def _fill(self, buffer: memoryview, offset: int) -> None:
+        done = 0
+        while done < len(buffer):
+            count = os.preadv(self._descriptor, [buffer[done:]], offset + done)
+            if count == 0:
+                raise _damaged("it became shorter while it was read")
+            done += count
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return bytes of the file, which nobody can change any more."""
+        if self._copy is not None:
+            return bytes(self._copy[offset : offset + size])
+        data = bytearray(size)
+        self._fill(memoryview(data), offset)
+        return bytes(data)
+
+    def weights(self, offset: int, size: int) -> memoryview:
+        """Return the weights section, as large as `size`, at a multiple of a page."""
+        if self._copy is not None:
+            return self._copy[offset : offset + size]
+        return memoryview(mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ, offset=offset) if size else b"")
+
+    def check_signature(self, fits: Verifier, section: _Section | None) -> None:
+        """Check the signature, which is the end of a file that was copied. Raises NumcError if it does not fit."""
+        assert self._copy is not None
+        if section is None:
+            raise NumcError("not signed: sign it (numc compile --sign KEY), or load it without verification")
+        if (section.offset, section.size) != (self.size - SIGNATURE_BYTES, SIGNATURE_BYTES):
+            raise _damaged("the signature is not at its end")
+        if not fits(self._copy[-SIGNATURE_BYTES:], self._copy[:-SIGNATURE_BYTES]):
+            raise NumcError("its signature does not fit: it was changed, or signed with another key")
 
 
-def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
-    """Decode an `abi` section, which the runtime has checked: returns the Abi and the offset of each weight."""
-    cursor = _Cursor(data)
-    _, bits = cursor.unpack("IQ")
-    entry, target = cursor.text(), cursor.text()
-    argument_count, result_count = cursor.unpack("II")
-    arguments: list[Input | Weight] = []
-    results, offsets = [], []
-    for _ in range(argument_count):
-        kind, dtype, shape = _decode_value(cursor)
-        offset, size = cursor.unpack("QQ")
-        name = cursor.text()
-        if not kind:
-            arguments.append(Input(name, dtype, shape))
-            continue
-        weight = Weight(name, dtype, shape)
-        if kind == _STORED:
-            weight = replace(weight, storage=read_storage(cursor.unpack, size, weight.nbytes // 4))
-        arguments.append(weight)
-        offsets.append(offset)
-    for _ in range(result_count):
-        _, dtype, shape = _decode_value(cursor)
-        results.append(TensorSpec(cursor.text(), dtype, shape))
-    features = frozenset(name for bit, name in enumerate(feature_names()) if bits >> bit & 1)
-    updates = {}
-    if cursor.at < len(data):
-        (pairs,) = cursor.unpack("I")
-        updates = dict(cursor.unpack("II") for _ in range(pairs))
-    return Abi(entry, tuple(arguments), tuple(results), features, target, updates), offsets
+@dataclass(frozen=True)
+class _Section:
+    offset: int
+    size: int
+    checksum: int | None
 
 
-def _sections(path: Path, data: mmap.mmap) -> dict[str, tuple[int, int]]:
-    """Return offset and size of each section, after a check of all checksums."""
-    if data[: len(MAGIC)] != MAGIC:
-        if data[:4] == MAGIC[:4]:
-            raise NumcError(f"'{path}': damaged program file (header; was it transferred as text, or cut off?)")
-        raise NumcError(f"'{path}': not a numc program file")
-    _, version, count, size, checksum = _HEADER.unpack(data[: _HEADER.size])
+def _damaged(what: str) -> NumcError:
+    return NumcError(f"damaged program file ({what})")
+
+
+def _sections(file: _File) -> dict[str, _Section]:
+    """Return the table of sections, after a check of the header."""
+    head = file.read(0, min(file.size, _HEADER.size + _ENTRY.size * _MAX_SECTIONS))
+    if len(head) < _HEADER.size or not head.startswith(MAGIC):
+        if head.startswith(MAGIC[:4]):
+            raise _damaged("header; was it transferred as text, or cut off?")
+        raise NumcError("not a numc program file")
+    _, version, count, size, checksum = _HEADER.unpack_from(head)
     if version != VERSION:
-        found = f"program file of version {version}"
-        raise NumcError(f"'{path}': {found}, this numc reads version {VERSION}: compile it again")
-    if size != len(data):
-        raise NumcError(f"'{path}': damaged program file (got {len(data)} bytes of {size})")
-    table = data[_HEADER.size : _HEADER.size + _ENTRY.size * count]
-    blank = data[:_CHECKSUM_AT] + bytes(4) + data[_CHECKSUM_AT + 4 : _HEADER.size]
+        raise NumcError(f"program file of version {version}, this numc reads version {VERSION}: compile it again")
+    if size != file.size:
+        raise _damaged(f"got {file.size} bytes of {size}")
+    table = head[_HEADER.size : _HEADER.size + _ENTRY.size * count]
+    if len(table) != _ENTRY.size * count:
+        raise _damaged("section table")
+    blank = head[:_CHECKSUM_AT] + bytes(4) + head[_CHECKSUM_AT + 4 : _HEADER.size]
     if zlib.crc32(table, zlib.crc32(blank)) != checksum:
-        raise NumcError(f"'{path}': damaged program file (checksum of the header)")
+        raise _damaged("checksum of the header")
     sections = {}
     for raw, offset, length, crc, summed in _ENTRY.iter_unpack(table):
         name = raw.rstrip(b"\0").decode("utf-8", "replace")
-        if offset + length > size or (summed and zlib.crc32(data[offset : offset + length]) != crc):
-            raise NumcError(f"'{path}': damaged program file (checksum of section {name})")
-        sections[name] = (offset, length)
+        if offset + length > size:
+            raise _damaged(f"section {name}")
+        sections[name] = _Section(offset, length, crc if summed else None)
     for name in ("abi", "code", "weights", "manifest", "ir"):
         if name not in sections:
-            raise NumcError(f"'{path}': damaged program file (no section {name})")
+            raise _damaged(f"no section {name}")
     return sections
 
 
-def read_program(path: str | os.PathLike[str]) -> Contents:
-    """Read a program file without loading its code. The weights are read-only views of the mapped file.
+def _section(file: _File, sections: Mapping[str, _Section], name: str) -> bytes:
+    found = sections[name]
+    data = file.read(found.offset, found.size)
+    if found.checksum is not None and zlib.crc32(data) != found.checksum:
+        raise _damaged(f"checksum of section {name}")
+    return data
 
-    Raises NumcError (one line) when it cannot be opened, is cut off, damaged, or no program file.
+
+def _weights(file: _File, section: _Section, abi: Abi, offsets: Sequence[int]) -> Iterator[Array]:
+    """Yield the weights as read-only views."""
+    if section.offset % _PAGE:
+        raise _damaged("section weights")
+    data = file.weights(section.offset, section.size)
+    for spec, offset in zip(abi.weights, offsets, strict=True):
+        shape, dtype = tuple(d or 0 for d in spec.shape), np.dtype(spec.dtype)
+        if spec.storage is not None:
+            shape, dtype = (spec.storage.stored_bytes,), np.dtype(np.uint8)
+        end = offset + math.prod(shape) * dtype.itemsize
+        if offset % WEIGHT_ALIGNMENT or end > section.size:
+            raise _damaged(f"weight '{spec.name}' is not in it")
+        yield np.frombuffer(data[offset:end], dtype).reshape(shape) if end > offset else np.empty(shape, dtype)
+
+
+def read_open_program(
+    descriptor: int, path: str | os.PathLike[str], *, verifier: Verifier | None = None, copy_weights: bool | None = None
+) -> tuple[Contents, bytes]:
+    """Return what a program file holds, and its `abi` section as it is. For the arguments and errors see read_program.
+
+    descriptor: of the file, open for reading. path: what errors call the file.
     """
-    path = Path(path)
+    if copy_weights is None:
+        copy_weights = os.environ.get("NUMC_COPY_WEIGHTS", "") not in ("", "0")
     try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size < _HEADER.size:
-                raise NumcError(f"'{path}': not a numc program file")
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        file = _File(descriptor, copy_weights or verifier is not None)
+        sections = _sections(file)
+        if verifier is not None:
+            file.check_signature(verifier, sections.get("signature"))
+        try:
+            described, code, manifest, ir = (_section(file, sections, n) for n in ("abi", "code", "manifest", "ir"))
+            abi, offsets = decode_abi(described)
+            weights = tuple(_weights(file, sections["weights"], abi, offsets))
+            contents = Contents(abi, code, weights, decode_manifest(manifest), ir)
+        except (ValueError, IndexError, OverflowError, struct.error) as error:
+            raise _damaged(str(error)) from None
+        except MemoryError:
+            raise NumcError("there is not enough memory for it") from None
+        if contents.manifest["code"] != hashlib.sha256(code).hexdigest():
+            raise _damaged("manifest: it describes other code")
+        return contents, described
+    except NumcError as error:
+        what = " ".join(str(error).split())  # names in a damaged file may hold line breaks
+        raise NumcError(f"'{path}': {what}") from None
     except OSError as error:
         raise NumcError(f"'{path}': {error.strerror or error}") from None
-    found = _sections(path, data)
 
-    def section(name: str) -> bytes:
-        offset, length = found[name]
-        return data[offset : offset + length]
 
+def read_program_and_abi(
+    path: str | os.PathLike[str], verify_with: str | os.PathLike[str] | None, copy_weights: bool | None
+) -> tuple[Contents, bytes]:
+    """Open a file and return what read_open_program returns."""
+    verifier = None if verify_with is None else verifier_of(verify_with)
     try:
-        abi, offsets = decode_abi(section("abi"))
-        manifest = json.loads(section("manifest"))
-        if not isinstance(manifest, dict):
-            raise ValueError("manifest is no object")
-        ir = zlib.decompress(section("ir")).decode()
-        start, length = found["weights"]
-        weights = []
-        for spec, offset in zip(abi.weights, offsets, strict=True):
-            shape, dtype = tuple(d or 0 for d in spec.shape), spec.dtype
-            if spec.storage is not None:
-                shape, dtype = (spec.storage.stored_bytes,), "uint8"
-            count = int(np.prod(shape, dtype=np.int64))
-            if offset + count * np.dtype(dtype).itemsize > length:
-                raise ValueError(f"weight '{spec.name}' is not in it")
-            view = np.frombuffer(data, dtype, count, start + offset) if count else np.empty(0, dtype)
-            weights.append(view.reshape(shape))
-    except (ValueError, IndexError, OverflowError, MemoryError, struct.error, zlib.error) as error:
-        what = " ".join(str(error).split())  # names in a damaged file may hold line breaks
-        raise NumcError(f"'{path}': damaged program file ({what})") from None
-    return Contents(abi, section("code"), tuple(weights), manifest, ir)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a pipe does not wait
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise NumcError(f"'{path!s}': {getattr(error, 'strerror', None) or error}") from None
+    try:
+        return read_open_program(descriptor, path, verifier=verifier, copy_weights=copy_weights)
+    finally:
+        os.close(descriptor)
+
+
+def read_program(
+    path: str | os.PathLike[str],
+    *,
+    verify_with: str | os.PathLike[str] | None = None,
+    copy_weights: bool | None = None,
+) -> Contents:
+    """Read a program file without loading its code. The weights are read-only.
+
+    verify_with: a PEM file with the public key by which the file has to be signed; such a file is copied into memory.
+    copy_weights: whether weights are copied into memory, and not mapped; None leaves that to the environment variable
+    NUMC_COPY_WEIGHTS. Raises NumcError (one line) when the file cannot be opened, is cut off, damaged, or no program
+    file, and when its signature does not fit.
+    """
+    return read_program_and_abi(path, verify_with, copy_weights)[0]

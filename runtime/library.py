@@ -37,7 +37,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_string_free": (None, (_pointer,)),
     "numc_program_load": (_pointer, (_text, _error)),
     "numc_program_load_memory": (_pointer, (_pointer, _size, _error)),
-    "numc_program_from_parts": (_pointer, (_pointer, _size, _pointer, _size, _pointer, _size, _error)),
+    "numc_program_from_parts": (_pointer, (_text, _pointer, _size, _pointer, _size, _pointer, _size, _error)),
     "numc_program_free": (None, (_pointer,)),
     "numc_expand": (_int, (_pointer, _size, _pointer, _size, _pointer, _size, _error)),
     "numc_run": (_int, (_pointer, _pointer, _pointer, _int, _error)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from numc.compiler.support.errors import CompilerBug, NumcError, did_you_mean
-from numc.runtime.container import DTYPES, Array, Contents, Input, TensorSpec, encode_abi, read_program, write_program
+from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, encode_abi
+from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.library import ErrorText, Observer, Tensor, library
+from numc.runtime.signature import signer
 from numc.runtime.tensors import any_tensor, is_tensor, to_array, to_tensor
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
@@ -64,32 +67,32 @@ class Program:
 
     def __init__(self, contents: Contents) -> None:
         """Load a program from memory. Raises NumcError if this CPU cannot run it, CompilerBug if its code is broken."""
+        weights = tuple(np.ascontiguousarray(w) if w.ndim else w for w in contents.weights)
+        self._set_up(dataclasses.replace(contents, weights=weights), encode_abi(contents.abi, weights), None)
+
+    @classmethod
+    def _from_file(
+        cls, path: str | os.PathLike[str], verify_with: str | os.PathLike[str] | None, copy_weights: bool | None
+    ) -> Program:
+        program = cls.__new__(cls)
+        program._set_up(*read_program_and_abi(path, verify_with, copy_weights), os.fsencode(path))
+        return program
+
+    def _set_up(self, contents: Contents, abi: bytes, path: bytes | None) -> None:
         self._contents = contents
-        weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
-        self._weights = weights  # the runtime uses them in place
-        abi = encode_abi(contents.abi, weights)
+        weights = contents.weights  # the runtime uses them in place
         pointers = (ctypes.c_void_p * len(weights))(*(w.ctypes.data for w in weights))
         error = ErrorText()
         handle = library().numc_program_from_parts(
-            abi, len(abi), contents.code, len(contents.code), pointers, len(weights), error.reference()
+            path, abi, len(abi), contents.code, len(contents.code), pointers, len(weights), error.reference()
         )
         if not handle:
             text = error.take()
+            if path is not None:
+                raise NumcError(text)
             # Code in memory comes directly from the compiler, so an error in it is a bug.
             raise CompilerBug(text) if text.startswith("object code:") else NumcError(f"program: {text}")
         self._attach(handle)
-
-    @classmethod
-    def _from_file(cls, path: str | os.PathLike[str]) -> Program:
-        contents = read_program(path)
-        program = cls.__new__(cls)
-        program._contents, program._weights = contents, []
-        error = ErrorText()
-        handle = library().numc_program_load(os.fsencode(path), error.reference())
-        if not handle:
-            raise NumcError(error.take())
-        program._attach(handle)
-        return program
 
     def _attach(self, handle: int) -> None:
         self._handle = ctypes.c_void_p(handle)
@@ -131,9 +134,12 @@ class Program:
 
         return f"<Program ({row(self.inputs)}) -> ({row(self.outputs)})>"
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the program file, completely or not at all. Raises NumcError if it cannot be written."""
-        write_program(path, self._contents)
+    def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> None:
+        """Write the program file, completely or not at all. Raises NumcError if it cannot be written.
+
+        sign: a PEM file with an ed25519 private key, which signs the file (needs `numc[sign]`).
+        """
+        write_program(path, self._contents, None if sign is None else signer(sign))
 
     def __call__(
         self, *args: Any, threads: int | None = None, seed: int | None = None, **named: Any
@@ -202,7 +208,6 @@ class Program:
             for value, (dtype, shape) in zip(values, self._plain, strict=True)
         )
         arrays = list(values) if plain else [_checked(*each) for each in zip(self.inputs, values, strict=True)]
-        self._check_symbols(arrays)
         return arrays, not plain and any_tensor(values)
 
     def _in_order(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
@@ -223,29 +228,6 @@ class Program:
         if missing:
             raise NumcError(f"program: missing {_listed(missing)}: want {_listed(names)}")
         return [values[name] for name in names]
-
-    def _check_symbols(self, arrays: Sequence[Array]) -> None:
-        """Check that sizes of one name are equal and within their limits. The code relies on it and does not check."""
-        seen: dict[str, tuple[str, int]] = {}
-        symbols = self.manifest.get("symbols")
-        if not symbols:
-            return
-        ranges = self.manifest.get("ranges", {})
-        for spec, array in zip(self.inputs, arrays, strict=True):
-            for symbol, size in zip(symbols.get(spec.name, ()), array.shape, strict=False):
-                if not symbol:
-                    continue
-                if size == 0:
-                    raise NumcError(f"input '{spec.name}': size '{symbol}' is 0, want at least 1")
-                low, high = ranges.get(symbol, (1, size))
-                if not low <= size <= high:
-                    raise NumcError(f"input '{spec.name}': size '{symbol}' is {size}, want {low} to {high}")
-                first, expected = seen.setdefault(symbol, (spec.name, size))
-                if size != expected:
-                    raise NumcError(
-                        f"input '{spec.name}': size '{symbol}' is {size}, but input '{first}' has {expected}: "
-                        "want the same in both"
-                    )
 
     @contextlib.contextmanager
     def observe(self, callback: Callback) -> Iterator[None]:
@@ -336,9 +318,18 @@ def _checked(spec: Input, value: Any) -> Array:
     return np.require(array, requirements=["C", "A"])
 
 
-def load(path: str | os.PathLike[str]) -> Program:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    verify_with: str | os.PathLike[str] | None = None,
+    copy_weights: bool | None = None,
+) -> Program:
     """Load a program file. Running a program executes the machine code in it: load only files that you trust.
 
-    Raises NumcError when the file cannot be read, is damaged, or needs CPU features that are not here.
+    verify_with: a PEM file with an ed25519 public key. A file that was not signed with the private key of this pair is
+    refused before any of its code becomes executable, and the others are copied into memory as a whole.
+    copy_weights: whether weights are copied into memory, and not mapped; None leaves that to the environment variable
+    NUMC_COPY_WEIGHTS. Raises NumcError when the file cannot be read, is damaged, needs CPU features that are not here,
+    and when its signature does not fit.
     """
-    return Program._from_file(path)
+    return Program._from_file(path, verify_with, copy_weights)

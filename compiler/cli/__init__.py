@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import signal
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -69,14 +72,17 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0: success. 1: numc failed, or a check found a difference. 2: the input is wrong. 130: interrupted. A failure prints
-    one line to stderr, without a traceback.
+    0: success. 1: numc failed, or a check found a difference. 2: the input is wrong. 130: interrupted. 143: terminated
+    by SIGTERM. A failure prints one line to stderr, without a traceback.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return int(cli.main(given, prog_name="numc", standalone_mode=False) or 0)
+        with _raised_when_terminated():
+            return int(cli.main(given, prog_name="numc", standalone_mode=False) or 0)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
+    except _Terminated:
+        return _fail("terminated", 143)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2
@@ -96,6 +102,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = (str(error).strip().splitlines() or [""])[0]
         name = type(error).__name__
         return _fail(f"{name}: {reason}; this is a fault of numc: report it with {_keep(command)}", 1)
+
+
+class _Terminated(BaseException):
+    """SIGTERM came. As with KeyboardInterrupt, what is unfinished is cleaned up on its way."""
+
+
+@contextlib.contextmanager
+def _raised_when_terminated() -> Iterator[None]:
+    """Make SIGTERM an exception, unless somebody handles it already."""
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _fail(text: str, status: int) -> int:

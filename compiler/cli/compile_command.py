@@ -28,6 +28,7 @@ Examples:
   numc compile model.onnx --fma int8 --calibrate data.npz
   numc compile model.onnx --fma mp --emit numc | less
   numc compile model.onnx --policy mixed.policy
+  numc compile model.onnx --sign private.pem
 """
 
 
@@ -42,6 +43,7 @@ Examples:
 @click.option("--pack-weights", is_flag=True, help="Store weights in the bytes of their format: a smaller file.")
 @click.option("--statistics", is_flag=True, help="Kernels that can count swamping: `numc run --stats swamping`.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing in the cache (`numc cache info`).")
+@click.option("--sign", "key", metavar="KEY.pem", help="Sign the program with an ed25519 private key (numc[sign]).")
 @click.option("--json", "want_json", is_flag=True, help="Print the summary as JSON.")
 def compile_command(
     model: str,
@@ -53,6 +55,7 @@ def compile_command(
     pack_weights: bool,
     statistics: bool,
     no_cache: bool,
+    key: str | None,
     want_json: bool,
 ) -> None:
     """Compile an ONNX model, linalg MLIR text or a torch.export program to a program file.
@@ -67,6 +70,8 @@ def compile_command(
         raise NumcError("--emit writes IR text: leave --json out")
     if emit is not None and pack_weights:
         raise NumcError("--emit writes IR text, which holds no weights: leave --pack-weights out")
+    if emit is not None and key is not None:
+        raise NumcError("--emit writes IR text, which is not signed: leave --sign out")
     if out == "-" and emit is None:
         raise NumcError("-o -: a program is not text: name a file (stdout is for --emit)")
     out = out or ("-" if emit is not None else f"{Path(model).stem}.numc")
@@ -95,13 +100,15 @@ def compile_command(
         return
     from numc.compiler import compile as compiling
     from numc.runtime.container import write_program
+    from numc.runtime.signature import signer
 
+    sign = None if key is None else signer(key)
     with output.busy(f"compiling {model}"):
         if calibrate is not None:
             options = compiling.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
         # The program is not loaded, because the target may be another processor than this one.
         contents, cached = compiling.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
-    write_program(out, contents)
+    write_program(out, contents, sign)
     _summary(contents, out, time.perf_counter() - start, cached, want_json)
 
 

@@ -36,6 +36,7 @@ Examples:
   numc run model.onnx --fma mp --random-input 0 --batch 8
   numc run model.onnx --fma 'fmac(e6m9:sr8)' --seed 7
   numc run model.onnx --fma bf16_1_1 --input x.npy --stats swamping,exponents --sample 1/16
+  numc run model.numc --verify-with public.pem --input x.npy
 """
 
 
@@ -47,6 +48,7 @@ Examples:
 @click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
 @click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
 @click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
+@click.option("--verify-with", "key", metavar="KEY.pem", help="Refuse a program that this public key does not verify.")
 @arithmetic_options
 @shape_option
 @click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
@@ -61,6 +63,7 @@ def run_command(
     stats: str | None,
     sample: str | None,
     stats_output: str | None,
+    key: str | None,
     arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
@@ -73,7 +76,7 @@ def run_command(
         check_writable(Path(out))
     chosen = seed_number(draws or 0)
     what = _what(stats, sample, stats_output)
-    program = program_from(path, arithmetic, statistics="swamping" in what)
+    program = program_from(path, arithmetic, statistics="swamping" in what, verify_with=key)
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
     inputs = gather(program, files, seed, batch)

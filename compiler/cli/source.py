@@ -112,14 +112,19 @@ def check_model(model: str) -> None:
         raise NumcError(f"{model}: {'is a folder' if Path(model).is_dir() else 'no such file'}: want a model")
 
 
-def program_from(path: str, arithmetic: Arithmetic, *, statistics: bool = False) -> Program:
+def program_from(
+    path: str, arithmetic: Arithmetic, *, statistics: bool = False, verify_with: str | None = None
+) -> Program:
     """Load a program, or compile a model in memory. Raises NumcError if the file is not valid.
 
-    statistics: whether the kernels of the compiled model have to be able to count.
+    statistics: whether the kernels of the compiled model have to be able to count. verify_with: the public key by which
+    a program has to be signed.
     """
     from numc.runtime.program import Program, load
 
     if Path(path).suffix in MODELS:
+        if verify_with is not None:
+            raise NumcError(f"{path}: is a model, --verify-with is about program files: compile it with --sign first")
         check_model(path)
         shapes, options = parse_shapes(arithmetic.shapes), replace(arithmetic.options(), statistics=statistics)
         from numc.compiler.cli.output import busy
@@ -129,4 +134,4 @@ def program_from(path: str, arithmetic: Arithmetic, *, statistics: bool = False)
             return Program(contents(path, options, shapes)[0])
     if arithmetic.is_given:
         raise NumcError(f"{path}: a program is compiled already: leave --fma, --ops, --policy, --target, --shape out")
-    return load(path)
+    return load(path, verify_with=verify_with)

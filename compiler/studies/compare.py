@@ -39,7 +39,8 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.compiler.support.versions import own_version, version_of
 from numc.frontends.imported import Imported
 from numc.frontends.load import load
-from numc.runtime.container import Contents, TensorSpec, Weight
+from numc.runtime.abi import TensorSpec, Weight
+from numc.runtime.container import Contents
 from numc.runtime.program import Program
 
 Array = npt.NDArray[Any]

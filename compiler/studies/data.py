@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.runtime.container import Input, TensorSpec
+from numc.runtime.abi import Input, TensorSpec
 from numc.runtime.tensors import is_tensor, to_array
 
 Array = npt.NDArray[Any]

@@ -18,7 +18,7 @@ from numc.compiler.studies.data import check_values
 from numc.compiler.studies.difference import Difference, Differences, difference
 from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
 from numc.compiler.support.errors import NumcError
-from numc.runtime.container import TensorSpec
+from numc.runtime.abi import TensorSpec
 from numc.runtime.program import Program, load
 
 Array = npt.NDArray[Any]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.runtime.container import TensorSpec
+from numc.runtime.abi import TensorSpec
 
 Array = npt.NDArray[Any]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import re
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from numc.compiler.support.errors import NumcError
+
+#: The names of files that write_whole has not completed. Only a writer that was killed leaves one.
+TEMPORARY = re.compile(r"\.numc-[0-9a-f]{16}\.tmp")
 
 
 def check_writable(path: Path) -> None:
@@ -25,25 +29,21 @@ def check_writable(path: Path) -> None:
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let `write` fill a temporary file, which replaces `path` when it is complete. Raises NumcError if it cannot."""
-    temporary: str | None = None
     try:
         if path.exists() and not path.is_file():  # a device such as /dev/null cannot be replaced
             with open(path, "wb") as stream:
                 write(stream)
             return
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # mkstemp lets only the owner read the file
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
+        temporary = path.with_name(f".numc-{secrets.token_hex(8)}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None

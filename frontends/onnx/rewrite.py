@@ -5,7 +5,6 @@ The new nodes have the name of the old one, so that they are the same layer. Run
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -59,14 +59,17 @@ typedef void (*numc_observer)(void *user, int64_t id, void *context, int32_t pha
 NUMC_API const char *numc_version(void);
 NUMC_API void numc_string_free(char *text);
 
-/* Loading a program; NULL on failure. numc_program_load maps a file, whose weights are read when they are first used.
- * numc_program_load_memory uses `bytes` until numc_program_free. numc_program_from_parts copies the abi section and the
- * object code, and uses the weights, in the order of the abi section, until numc_program_free. Weights that are stored
- * in the bytes of their number format are expanded while loading, into memory of the program. */
+/* Loading a program; NULL on failure. numc_program_load reads a file, except for its weights, which are mapped and read
+ * when they are first used: whoever makes the file shorter meanwhile ends this process with SIGBUS. If the environment
+ * variable NUMC_COPY_WEIGHTS is 1, the weights are copied into memory, too. numc_program_load_memory uses `bytes` until
+ * numc_program_free. numc_program_from_parts copies the abi section and the object code, and uses the weights, in the
+ * order of the abi section, until numc_program_free; `path` is NULL or the file that its errors name. Weights that are
+ * stored in the bytes of their number format are expanded while loading, into memory of the program. */
 NUMC_API numc_program *numc_program_load(const char *path, char **error);
 NUMC_API numc_program *numc_program_load_memory(const void *bytes, size_t size, char **error);
-NUMC_API numc_program *numc_program_from_parts(const void *abi, size_t abi_size, const void *code, size_t code_size,
-                                               const void *const *weights, size_t weight_count, char **error);
+NUMC_API numc_program *numc_program_from_parts(const char *path, const void *abi, size_t abi_size, const void *code,
+                                               size_t code_size, const void *const *weights, size_t weight_count,
+                                               char **error);
 NUMC_API void numc_program_free(numc_program *program);
 
 /* Expands one weight that is stored in the bytes of its number format, as loading does. `storage` is its record in the
@@ -87,7 +90,8 @@ NUMC_API int32_t numc_output_dtype(const numc_program *program, int32_t index);
 NUMC_API int32_t numc_output_rank(const numc_program *program, int32_t index);
 NUMC_API const int64_t *numc_output_dims(const numc_program *program, int32_t index);
 
-/* Runs the program on an array of numc_input_count inputs, and fills in an array of numc_output_count outputs. If
+/* Runs the program on an array of numc_input_count inputs, and fills in an array of numc_output_count outputs. Inputs of
+ * another dtype or shape, and sizes that have one name in the model but differ, are errors that name the inputs. If
  * `threads` is 0 or less, the number of threads is that of the environment variable NUMC_NUM_THREADS, else the number
  * of processors that this process may use. Results do not depend on it. Large buffers may take the memory that the
  * environment variable NUMC_MEMORY names, in GiB, else that of the machine. Returns NUMC_OK; otherwise the outputs are

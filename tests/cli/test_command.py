@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -135,6 +137,15 @@ def test_an_interrupt_exits_130(numc_run, folder, monkeypatch):
     _fails(monkeypatch, KeyboardInterrupt())
     done = numc_run("compile", folder / "matmul.mlir")
     assert (done.status, done.err.strip()) == (130, "numc: error: interrupted")
+
+
+def test_sigterm_cleans_up_and_exits_143(numc_run, folder, monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(os, "fsync", lambda _: os.kill(os.getpid(), signal.SIGTERM))  # when a file is almost written
+    done = numc_run("compile", folder / "matmul.mlir", "--no-cache")
+    assert (done.status, done.error) == (143, "terminated")
+    assert list(Path().iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_running_a_program_imports_no_compiler(folder):

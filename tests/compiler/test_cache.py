@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -140,16 +141,52 @@ def test_a_program_that_is_removed_while_in_use_goes_on(place):
     np.testing.assert_array_equal(program(*ONES), np.full((2, 3), 4, np.float32))
 
 
-def test_abandoned_temporary_files_are_removed_and_foreign_files_stay(place):
+def test_what_killed_writers_left_is_removed_and_foreign_files_stay(place, tmp_path):
+    """Two writers are killed when their file is complete except for its name, one of them two hours ago."""
     place.mkdir()
-    old = place / f".{'0' * 64}.numc.abc.tmp"
-    for file in (old, place / "mine.txt"):
-        file.write_text("x")
-        os.utime(file, (time.time() - 7200,) * 2)
     compiled()
-    assert not old.exists()
+    (program,) = programs(place)
+    code = (
+        "import os, signal, sys\n"
+        "from numc.runtime import read_program, write_program\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_program(sys.argv[1], read_program(sys.argv[1]))\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    left = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code, program], env=env, check=False)
+        assert done.returncode == -signal.SIGKILL
+        left += [path for path in place.iterdir() if path.name.startswith(".") and path not in left]
+    (place / "mine.txt").write_text("x")
+    for file in (left[0], place / "mine.txt"):
+        os.utime(file, (time.time() - 7200,) * 2)
+    compiled("mp")
+    assert [path.exists() for path in left] == [False, True]  # the writer of the other one may still live
     cache.clear()
     assert [p.name for p in place.iterdir()] == ["mine.txt"]
+
+
+def test_a_folder_in_which_others_can_write_is_refused(place, monkeypatch):
+    compiled()
+    fix = "chmod go-w, name another folder with NUMC_CACHE_DIR, or set NUMC_CACHE_SIZE=0 for no cache"
+    for mode in (0o720, 0o702, 0o1777):
+        place.chmod(mode)
+        with pytest.raises(numc.NumcError) as caught:
+            compiled()
+        what = f"others may write to it (mode {mode:o}), and what is in it would be executed"
+        assert str(caught.value) == f"cache folder {place}: {what}: {fix}"
+    place.chmod(0o755)
+    assert compiled()[1]
+    true, other = Path.stat, os.getuid() + 1
+
+    def owned_by_another(path: Path, **how: bool) -> os.stat_result:
+        found = true(path, **how)
+        return os.stat_result((*found[:4], other, *found[5:])) if path == place else found
+
+    monkeypatch.setattr(Path, "stat", owned_by_another)
+    with pytest.raises(numc.NumcError, match=f"cache folder {place}: it belongs to user {other}, and what is in it "):
+        compiled()
 
 
 def test_off_and_unusable(place, monkeypatch, tmp_path):

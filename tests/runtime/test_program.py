@@ -44,7 +44,7 @@ def test_descriptions(add):
     assert [str(s) for s in add.inputs] == ["float32[?,4]"]
     assert add.outputs == (TensorSpec("sum", "float32", (None, 4)),)
     assert repr(add) == "<Program (x: float32[?,4]) -> (sum: float32[?,4])>"
-    assert add.manifest == {"model": "add"}
+    assert add.manifest["fma"] == "add"
 
 
 def test_inputs_that_are_not_dense_are_copied(add):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import struct
+import zlib
+from collections.abc import Mapping
 
 import numpy as np
 
 import numc
-from numc.runtime import Abi, Contents, Input, TensorSpec, Weight
+from numc.runtime import Abi, Contents, Input, TensorSpec, Weight, pack_ir
 from numc.runtime.storage import Encoding, Storage
 from runtime_objects import compile_object
 
@@ -120,17 +124,51 @@ class Quiet(bytes):
         return f"<{len(self)} bytes>"
 
 
-def make(text: str, abi: Abi, weights: tuple[np.ndarray, ...] = (), **manifest: object) -> Contents:
+def manifest(code: bytes, **entries: object) -> dict[str, object]:
+    """A manifest with the entries given; the others say nothing."""
+    empty: dict[str, object] = {"statistics": False, "calibrated": False, "code": hashlib.sha256(code).hexdigest()}
+    empty |= dict.fromkeys(("fma", "ops", "policy", "target"), "")
+    empty |= {key: [] for key in ("layers", "sources", "contractions")}
+    empty |= {key: {} for key in ("versions", "converted_weights", "failures")}
+    return {**empty, **entries}
+
+
+def sections_of(file: bytes) -> dict[str, bytes]:
+    """The sections of a program file, in the order of its table."""
+    count = int.from_bytes(file[12:16], "little")
+    sections = {}
+    for entry in (file[64 + 48 * n :][:48] for n in range(count)):
+        at, size = struct.unpack_from("<QQ", entry, 24)
+        sections[entry[:24].rstrip(b"\0").decode()] = file[at : at + size]
+    return sections
+
+
+def file_of(sections: Mapping[str, bytes], version: int = 2) -> bytes:
+    """A program file of these sections, whose checksums are right; written apart from numc's own writer."""
+    table, body = b"", bytearray(64 + 48 * len(sections))
+    for name, data in sections.items():
+        body += bytes(-len(body) % (4096 if name == "weights" else 1 if name == "signature" else 64))
+        summed = name not in ("weights", "signature")
+        table += struct.pack("<24sQQII", name.encode(), len(body), len(data), zlib.crc32(data) * summed, summed)
+        body += data
+    header = struct.pack("<8sIIQI36x", b"NUMC\r\n\x1a\n", version, len(sections), len(body), 0)
+    checksum = struct.pack("<I", zlib.crc32(header + table))
+    body[: 64 + len(table)] = header[:24] + checksum + header[28:] + table
+    return Quiet(body)
+
+
+def make(text: str, abi: Abi, weights: tuple[np.ndarray, ...] = (), **entries: object) -> Contents:
     """Compile a module whose @main takes `abi.arguments` and gives `abi.results`."""
     pointers = len(abi.arguments) + (1 if abi.results else 0)
-    return Contents(abi, compile_object(text, pointers), weights, dict(manifest), text)
+    code = compile_object(text, pointers)
+    return Contents(abi, code, weights, manifest(code, **entries), pack_ir(text))
 
 
 def add() -> Contents:
     """x (?x4) + bias, the bias a weight."""
     arguments = (Input("x", "float32", (None, 4)), Weight("bias", "float32", (4,)))
     abi = Abi("numc_entry", arguments, (TensorSpec("sum", "float32", (None, 4)),), frozenset({"avx"}), "x86-64-v2")
-    return make(ADD, abi, (np.arange(4, dtype=np.float32),), model="add")
+    return make(ADD, abi, (np.arange(4, dtype=np.float32),), fma="add")
 
 
 def add_packed() -> Contents:

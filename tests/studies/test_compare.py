@@ -19,7 +19,7 @@ from numc.compiler.studies.observe.layer_outputs import layer_outputs
 from numc.compiler.studies.results import BREAKS
 from numc.compiler.studies.store import Store
 from numc.compiler.support.errors import NumcError
-from numc.runtime.container import Input, TensorSpec
+from numc.runtime.abi import Input, TensorSpec
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 DIGITS = MODELS.parent / "digits"

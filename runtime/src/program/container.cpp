@@ -10,8 +10,9 @@ namespace numc {
 namespace {
 
 constexpr char kMagic[8] = {'N', 'U', 'M', 'C', '\r', '\n', '\x1a', '\n'};
-constexpr uint32_t kVersion = 1, kAbiVersion = 1, kMaxSections = 64;
-constexpr size_t kHeader = 64, kEntry = 48, kName = 24, kChecksumAt = 24;
+constexpr uint32_t kVersion = 2, kAbiVersion = 2, kMaxSections = 64;
+constexpr size_t kPage = 4096, kHeader = 64, kEntry = 48, kName = 24, kChecksumAt = 24;
+static_assert(kHeader + kMaxSections * kEntry <= kMaxHead);
 
 struct DtypeRow {
   const char *name;
@@ -132,6 +133,20 @@ Value read_value(Cursor &cursor, bool argument) {
   return value;
 }
 
+SizeSymbol read_symbol(Cursor &cursor, const std::vector<const Value *> &inputs) {
+  SizeSymbol symbol;
+  symbol.name = cursor.text();
+  symbol.least = cursor.number<int64_t>();
+  symbol.most = cursor.number<int64_t>();
+  for (auto places = cursor.number<uint32_t>(); places > 0; --places) {
+    const auto input = cursor.number<uint32_t>(), dimension = cursor.number<uint32_t>();
+    if (input >= inputs.size() || dimension >= inputs[input]->dims.size())
+      damaged("size '" + symbol.name + "' is of no input");
+    symbol.places.push_back({input, dimension});
+  }
+  return symbol;
+}
+
 }  // namespace
 
 size_t item_size(int32_t dtype) { return kDtypes[dtype].size; }
@@ -151,6 +166,17 @@ uint32_t crc32(uint32_t seed, const uint8_t *bytes, size_t size) {
   }
   for (; size > 0; --size, ++bytes) c = (c >> 8) ^ t[0][(c ^ *bytes) & 0xff];
   return ~c;
+}
+
+size_t weights_begin(Span head, size_t size) {
+  constexpr char kWeights[kName] = "weights";
+  for (size_t at = kHeader; at + kEntry <= head.size; at += kEntry) {
+    if (std::memcmp(head.data + at, kWeights, kName) != 0) continue;
+    uint64_t offset;
+    std::memcpy(&offset, head.data + at + kName, sizeof offset);
+    if (offset <= size && offset % kPage == 0) return offset;
+  }
+  return size;
 }
 
 Container read_container(Span bytes) {
@@ -208,7 +234,10 @@ Storage read_storage(Span bytes) {
 Abi read_abi(Span bytes) {
   Cursor cursor(bytes, "abi section");
   Abi abi;
-  if (cursor.number<uint32_t>() != kAbiVersion) damaged("abi version");
+  const auto version = cursor.number<uint32_t>();
+  if (version != kAbiVersion)
+    throw Error("abi section of version " + std::to_string(version) + ", this runtime reads version " +
+                std::to_string(kAbiVersion) + ": compile it again");
   abi.features = cursor.number<uint64_t>();
   abi.entry = cursor.text();
   abi.target = cursor.text();
@@ -216,18 +245,18 @@ Abi read_abi(Span bytes) {
   for (uint32_t i = 0; i < arguments; ++i) abi.arguments.push_back(read_value(cursor, true));
   for (uint32_t i = 0; i < results; ++i) abi.results.push_back(read_value(cursor, false));
   abi.updated.assign(results, -1);
-  if (!cursor.at_end()) {
-    std::vector<const Value *> inputs;
-    for (const auto &argument : abi.arguments)
-      if (!argument.weight) inputs.push_back(&argument);
-    for (auto pairs = cursor.number<uint32_t>(); pairs > 0; --pairs) {
-      const auto result = cursor.number<uint32_t>(), input = cursor.number<uint32_t>();
-      if (result >= results || input >= inputs.size() || abi.results[result].dtype != inputs[input]->dtype ||
-          abi.results[result].dims != inputs[input]->dims)
-        damaged("a result cannot take the memory of an input");
-      abi.updated[result] = input;
-    }
+  std::vector<const Value *> inputs;
+  for (const auto &argument : abi.arguments)
+    if (!argument.weight) inputs.push_back(&argument);
+  for (auto updates = cursor.number<uint32_t>(); updates > 0; --updates) {
+    const auto result = cursor.number<uint32_t>(), input = cursor.number<uint32_t>();
+    if (result >= results || input >= inputs.size() || abi.results[result].dtype != inputs[input]->dtype ||
+        abi.results[result].dims != inputs[input]->dims)
+      damaged("a result cannot take the memory of an input");
+    abi.updated[result] = input;
   }
+  for (auto symbols = cursor.number<uint32_t>(); symbols > 0; --symbols)
+    abi.symbols.push_back(read_symbol(cursor, inputs));
   if (!cursor.at_end()) damaged("abi section is too long");
   return abi;
 }

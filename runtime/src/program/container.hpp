@@ -4,13 +4,14 @@
 //                      u32 crc32 of header (this field 0) and table, zeros
 //   table (48 bytes each): name[24], u64 offset, u64 size, u32 crc32, u32 1 if the crc32 is checked (weights: 0)
 //   sections: abi (what this file describes), code (ELF object), weights (page-aligned, each weight 64-byte aligned),
-//             manifest (JSON) and ir (zlib), which only Python reads
+//             manifest (JSON), ir (zlib), signature (optional: ed25519 of all bytes before it): only Python reads these
 //
-// abi: u32 1, u64 CPU features, str entry, str target, u32 arguments, u32 results, then
+// abi: u32 2, u64 CPU features, str entry, str target, u32 arguments, u32 results, then
 //   argument: u8 kind (0 input, 1 weight, 2 weight in the bytes of its format), u8 dtype, u8 rank, u8 0, i64 dims[rank],
 //             u64 offset, u64 bytes, str name, and for kind 2 how it is stored (storage.hpp)
 //   result: u8 0, u8 dtype, u8 rank, u8 0, i64 dims[rank], str name
-//   and, if a result may take the memory of an input: u32 pairs, then u32 result, u32 input each
+//   u32 updates, then of each result that may take the memory of an input: u32 result, u32 input
+//   u32 symbols, then of each: str name, i64 least, i64 most, u32 places, then u32 input, u32 dimension of each
 // where str is u32 length and UTF-8 bytes. All numbers are little endian and unaligned.
 #pragma once
 
@@ -33,11 +34,22 @@ struct Value {
   std::optional<Storage> storage;  // of a weight in the bytes of its number format
 };
 
+// A size that inputs have in common, with its limits.
+struct SizeSymbol {
+  struct Place {
+    uint32_t input, dimension;
+  };
+  std::string name;
+  int64_t least = 0, most = 0;
+  std::vector<Place> places;
+};
+
 struct Abi {
   uint64_t features = 0;
   std::string entry, target;
   std::vector<Value> arguments, results;
   std::vector<int64_t> updated;  // of each result: the number of the input that it may overwrite, or -1
+  std::vector<SizeSymbol> symbols;
 };
 
 struct Span {
@@ -48,6 +60,12 @@ struct Span {
 struct Container {
   Span abi, code, weights;
 };
+
+// The longest header and table that there can be.
+constexpr size_t kMaxHead = 4096;
+// Where the weights begin, given the first kMaxHead bytes of a file of `size` bytes, or fewer if it is shorter. It is
+// `size` for weights that cannot be mapped, and for a damaged file, which read_container finds.
+size_t weights_begin(Span head, size_t size);
 
 // All of these throw Error if the bytes are damaged or incomplete. The spans point into `bytes`.
 Container read_container(Span bytes);

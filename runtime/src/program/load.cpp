@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -17,22 +19,62 @@
 
 namespace numc {
 
-Mapping::Mapping(const char *path) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw Error(std::strerror(errno));
-  struct stat info {};
-  const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  if (regular && info.st_size > 0) {
-    size_ = static_cast<size_t>(info.st_size);
-    data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+namespace {
+
+class Descriptor {
+ public:
+  // O_NONBLOCK: opening a pipe does not wait.
+  explicit Descriptor(const char *path) : number(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (number < 0) throw Error(std::strerror(errno));
   }
-  close(fd);
-  if (!regular) throw Error("not a file");
-  if (data_ == MAP_FAILED) throw Error(std::strerror(errno));
+  ~Descriptor() { close(number); }
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+
+  // Reads the bytes from `begin` to `end` to the same places behind `data`. Throws Error if the file ends before.
+  void read(uint8_t *data, size_t begin, size_t end) const {
+    while (begin < end) {
+      const ssize_t got = pread(number, data + begin, end - begin, static_cast<off_t>(begin));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw Error(std::strerror(errno));
+      if (got == 0) throw Error("it became shorter while it was read");
+      begin += static_cast<size_t>(got);
+    }
+  }
+
+  const int number;
+};
+
+bool copies_weights() {
+  const char *const text = std::getenv("NUMC_COPY_WEIGHTS");
+  return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;
+}
+
+}  // namespace
+
+// A constructor that delegates: if it throws, the destructor runs.
+Mapping::Mapping(const char *path) : Mapping() {
+  const Descriptor file(path);
+  struct stat info {};
+  if (fstat(file.number, &info) != 0 || !S_ISREG(info.st_mode)) throw Error("not a file");
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) return;
+  void *const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw Error(std::strerror(errno));
+  data_ = static_cast<uint8_t *>(memory);
+  size_ = size;
+  const size_t head = std::min(size, kMaxHead);
+  file.read(data_, 0, head);
+  const size_t copied = copies_weights() ? size : std::max(head, weights_begin({data_, head}, size));
+  file.read(data_, head, copied);
+  mprotect(data_, copied, PROT_READ);
+  if (copied < size && mmap(data_ + copied, size - copied, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.number,
+                            static_cast<off_t>(copied)) == MAP_FAILED)
+    throw Error(std::strerror(errno));
 }
 
 Mapping::~Mapping() {
-  if (data_ != MAP_FAILED && data_ != nullptr) munmap(data_, size_);
+  if (data_ != nullptr) munmap(data_, size_);
 }
 
 void append_descriptor(std::vector<int64_t> &words, const void *data, const int64_t *dims, size_t rank) {
@@ -118,19 +160,31 @@ void numc_program::set_up(Span bytes) {
   }
 }
 
+namespace {
+
+// Calls `body`; an Error in it gets the name of the file, if there is one, before its text.
+template <typename Body>
+auto in_file(const char *path, Body body) {
+  requested_tools();  // an error of the environment is none of the file
+  try {
+    return body();
+  } catch (const Error &e) {
+    throw path == nullptr ? e : Error("'" + std::string(path) + "': " + e.what());
+  }
+}
+
+}  // namespace
+
 extern "C" {
 
 numc_program *numc_program_load(const char *path, char **error) {
   return guarded<numc_program *>(error, nullptr, [&] {
-    requested_tools();  // an error of the environment is none of the file
-    try {
+    return in_file(path, [&] {
       auto program = std::make_unique<numc_program>();
       program->mapping = std::make_unique<Mapping>(path);
       program->set_up(program->mapping->span());
       return program.release();
-    } catch (const Error &e) {
-      throw Error("'" + std::string(path) + "': " + e.what());
-    }
+    });
   });
 }
 
@@ -142,17 +196,20 @@ numc_program *numc_program_load_memory(const void *bytes, size_t size, char **er
   });
 }
 
-numc_program *numc_program_from_parts(const void *abi, size_t abi_size, const void *code, size_t code_size,
-                                      const void *const *weights, size_t weight_count, char **error) {
+numc_program *numc_program_from_parts(const char *path, const void *abi, size_t abi_size, const void *code,
+                                      size_t code_size, const void *const *weights, size_t weight_count,
+                                      char **error) {
   return guarded<numc_program *>(error, nullptr, [&] {
-    auto program = std::make_unique<numc_program>();
-    program->set_up({static_cast<const uint8_t *>(abi), abi_size}, {static_cast<const uint8_t *>(code), code_size});
-    size_t used = 0;
-    for (const auto &value : program->abi.arguments)
-      if (value.weight && used++ < weight_count) program->add_weight(value, weights[used - 1]);
-    if (used != weight_count)
-      throw Error("got " + std::to_string(weight_count) + " weights, want " + std::to_string(used));
-    return program.release();
+    return in_file(path, [&] {
+      auto program = std::make_unique<numc_program>();
+      program->set_up({static_cast<const uint8_t *>(abi), abi_size}, {static_cast<const uint8_t *>(code), code_size});
+      size_t used = 0;
+      for (const auto &value : program->abi.arguments)
+        if (value.weight && used++ < weight_count) program->add_weight(value, weights[used - 1]);
+      if (used != weight_count)
+        throw Error("got " + std::to_string(weight_count) + " weights, want " + std::to_string(used));
+      return program.release();
+    });
   });
 }
 

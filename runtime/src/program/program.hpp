@@ -14,18 +14,22 @@
 
 namespace numc {
 
-// A file that is mapped into memory for reading.
+// A program file in memory. What comes before its weights is a private copy, which nobody can change while it is
+// checked and used. The weights are mapped for reading, or copied as well if the environment variable NUMC_COPY_WEIGHTS
+// asks for it.
 class Mapping {
  public:
-  // Throws Error if there is no such file or it cannot be mapped.
+  // Throws Error if there is no such file or it cannot be read.
   explicit Mapping(const char *path);
   ~Mapping();
   Mapping(const Mapping &) = delete;
   Mapping &operator=(const Mapping &) = delete;
-  Span span() const { return {static_cast<const uint8_t *>(data_), size_}; }
+  Span span() const { return {data_, size_}; }
 
  private:
-  void *data_ = nullptr;
+  Mapping() = default;
+
+  uint8_t *data_ = nullptr;
   size_t size_ = 0;
 };
 

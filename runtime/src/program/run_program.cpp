@@ -1,5 +1,6 @@
 // Runs programs: checks the inputs, calls the code, and hands the results over.
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -40,6 +41,29 @@ void check_input(const Value &want, const numc_tensor &got) {
     for (int32_t d = 0; d < got.rank; ++d)
       if (got.dims[d] == 0) return;
     throw Error(who + ": data is NULL");
+  }
+}
+
+// Throws Error if sizes of one name differ, or are outside of their limits. The code relies on it and does not check.
+void check_symbols(const numc_program &program, const numc_tensor *given) {
+  for (const auto &symbol : program.abi.symbols) {
+    for (const auto &place : symbol.places) {
+      const int64_t size = given[place.input].dims[place.dimension];
+      const auto text = [&] {
+        return "input '" + program.inputs[place.input]->name + "': size '" + symbol.name + "' is " +
+               std::to_string(size);
+      };
+      if (size < symbol.least || size > symbol.most) {
+        const bool open = symbol.most == std::numeric_limits<int64_t>::max();
+        throw Error(text() + ", want " + (open ? "at least " : "") + std::to_string(symbol.least) +
+                    (open ? "" : " to " + std::to_string(symbol.most)));
+      }
+      const auto &first = symbol.places.front();
+      const int64_t expected = given[first.input].dims[first.dimension];
+      if (size != expected)
+        throw Error(text() + ", but input '" + program.inputs[first.input]->name + "' has " +
+                    std::to_string(expected) + ": want the same in both");
+    }
   }
 }
 
@@ -146,6 +170,7 @@ int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, int32_
     append_descriptor(descriptors[input], tensor.data, tensor.dims, static_cast<size_t>(tensor.rank));
     args.push_back(descriptors[input++].data());
   }
+  check_symbols(*this, given);
   std::vector<numc_tensor> taken;
   taken.reserve(abi.results.size());
   if (seed != nullptr)
