@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 # The tests run in two processes; equal programs are compiled by one of them only.
 PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: demo test test-all lint install-test bench exhaustive mutants clean
+.PHONY: demo test test-all lint install-test bench exhaustive mutants sdist wheel matrix clean
 .DEFAULT_GOAL := demo
 
 $(RUN)/python:
@@ -56,6 +56,25 @@ exhaustive: install-test
 # The faults of tests/mutants.toml, one at a time in a copy of the sources: the default tier has to find each of them.
 mutants: install-test
 	$(RUN)/python tools/mutants.py
+
+RELEASE := $(RUN)/python -m pip install --quiet --disable-pip-version-check '.[release]'
+
+# The source archive, dist/numc-VERSION.tar.gz. Its bytes depend on the commit alone.
+sdist: $(RUN)/python
+	$(RELEASE)
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(RUN)/python -m build --sdist
+
+# The source archive and the wheel, each built twice to the same bytes; then the wheel does its job where no compiler is.
+wheel: $(RUN)/python
+	$(RELEASE)
+	rm -rf dist
+	$(RUN)/python tools/build_wheel.py --to dist
+	NUMC_DIST=dist $(RUN)/python -m pytest -q -m slow tests/install/test_wheel.py
+
+# The wheel in dist/ with the oldest and the newest allowed versions of its dependencies, for each Python that is there.
+matrix: $(RUN)/python
+	$(RELEASE)
+	PATH=$$PWD/$(RUN):$$PATH $(RUN)/python tools/matrix.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,90 @@
+"""Builds what is published, the source archive and the wheel, twice, and refuses what differs between the two builds.
+
+``python tools/build_wheel.py [--to FOLDER]`` writes ``numc-VERSION.tar.gz`` and the wheel to FOLDER, by default dist.
+It takes the packages of the extra ``numc[release]``. The second build starts from the first one's source archive, in a
+folder of another name and under another umask. The time that archives record is SOURCE_DATE_EPOCH: by default, that of
+the last commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# The oldest system that the wheel runs on is that of torch-mlir's wheels.
+GLIBC = "2.27"
+PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
+# Zig's C++ compiler is Clang with the C library's symbols of every version: no old system is needed to build for one.
+COMPILER = f"{sys.executable} -m ziglang c++ -target x86_64-linux-gnu.{GLIBC}"
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """Return the variables under which everything is built; `scratch` is a folder for the compiler's cache."""
+    time = os.environ.get("SOURCE_DATE_EPOCH") or _run(["git", "log", "-1", "--format=%ct"], ROOT, {}).strip()
+    return {"SOURCE_DATE_EPOCH": time, "CXX": COMPILER, "ZIG_GLOBAL_CACHE_DIR": str(scratch), "PYTHONNOUSERSITE": "1"}
+
+
+def build(source: Path, folder: Path, variables: Mapping[str, str], umask: int) -> tuple[Path, Path]:
+    """Build the source archive of a tree, and the wheel from a copy of that archive; return both, in `folder`."""
+    folder.mkdir()
+    command = [sys.executable, "-m", "build", "--outdir", str(folder)]
+    _run([*command, "--sdist", str(source)], folder, variables, umask)
+    (archive,) = folder.glob("*.tar.gz")
+    tree = unpacked(archive, folder / "tree")
+    _run([*command, "--wheel", str(tree)], folder, variables, umask)
+    (built,) = folder.glob("*.whl")
+    repaired = folder / "repaired"
+    command = [sys.executable, "-m", "auditwheel", "repair", "--only-plat", "--plat", PLATFORM]
+    _run([*command, "--wheel-dir", str(repaired), str(built)], folder, variables, umask)
+    (wheel,) = repaired.glob("*.whl")
+    return archive, wheel
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """Unpack a source archive into a new folder and return the one folder that is in it."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder)
+    (tree,) = folder.iterdir()
+    return tree
+
+
+def _run(command: list[str], folder: Path, variables: Mapping[str, str], umask: int = -1) -> str:
+    """Run a command and return what it prints; a failure ends the script with the command's own words."""
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **variables}, umask=umask, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}{done.stderr}\n{' '.join(command)}: ended with status {done.returncode}")
+    return done.stdout
+
+
+def main() -> int:
+    """Run the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--to", type=Path, default=ROOT / "dist", help="the folder that receives both files")
+    to: Path = parser.parse_args().to
+    place = Path(tempfile.mkdtemp(prefix="numc-wheel-"))
+    variables = environment(place / "zig")
+    first = build(ROOT, place / "first", variables, 0o022)
+    again = build(unpacked(first[0], place / "again"), place / "the-second-build", variables, 0o077)
+    for one, other in zip(first, again, strict=True):
+        if one.name != other.name or one.read_bytes() != other.read_bytes():
+            raise SystemExit(f"two builds of {one.name} differ: compare {one} and {other} with diffoscope")
+    to.mkdir(parents=True, exist_ok=True)
+    for file in first:
+        shutil.copy(file, to)
+        print(to / file.name)
+    shutil.rmtree(place)  # after a failure it stays, to be looked at
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
