@@ -14,6 +14,7 @@ from numc.passes.kernels.tasks.interface import Emit
 from numc.passes.plan.vector_body import constant, vector_body
 
 VIEWS = ("memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
+_NO_WRITES = (*VIEWS, "memref.reshape", "memref.dim", "memref.load")
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,25 @@ def root(value: ir.Value) -> ir.Value:
     return value
 
 
+def buffers(value: ir.Value) -> set[ir.Value]:
+    """All buffers that `value` may be in: what an operation makes of buffers may be any of them, or a new one."""
+    found, waiting = {value}, [value]
+    while waiting:
+        maker = waiting.pop().owner
+        if isinstance(maker, ir.Block):
+            continue
+        results = [end.operands for region in maker.regions for block in region for end in list(block.operations)[-1:]]
+        for given in (*maker.operands, *(v for operands in results for v in operands)):
+            if isinstance(given.type, ir.MemRefType) and given not in found:
+                found.add(given)
+                waiting.append(given)
+    return found
+
+
+def _all_buffers(values: Iterable[ir.Value]) -> set[ir.Value]:
+    return {found for value in values if isinstance(value.type, ir.MemRefType) for found in buffers(value)}
+
+
 def producer(generic: ir.Operation, buffer: ir.Value) -> Elementwise | None:
     """The operation that fills `buffer` right before `generic`, reads nothing of it, and can move next to it."""
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
@@ -73,7 +93,7 @@ def producer(generic: ir.Operation, buffer: ir.Value) -> Elementwise | None:
             found = _elementwise(op, None)
             if found is None:
                 return None
-            inputs = {root(value) for value, _ in found.operands}
+            inputs = _all_buffers(value for value, _ in found.operands)
             return found if not any(inputs & written(other) for other in between) else None
         if buffer in _touched(op) and op.name != "memref.alloc":
             return None
@@ -90,9 +110,9 @@ def consumer(
     """
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
-    inputs = {root(o) for o in (*generic.operands, *others) if o != buffer}
+    inputs = _all_buffers(o for o in (*generic.operands, *others) if o != buffer)
     if first is not None:
-        inputs |= {root(value) for value, _ in first.operands}
+        inputs |= _all_buffers(value for value, _ in first.operands)
     between: list[ir.Operation] = []
     for op in after(generic):
         if buffer not in _touched(op):
@@ -104,13 +124,12 @@ def consumer(
         in_place = found.output[0] == buffer
         if not in_place and any(o.name != "memref.dealloc" and buffer in _touched(o) for o in after(op)):
             return None
-        out = root(found.output[0])
-        if out in inputs:
+        if buffers(found.output[0]) & inputs:
             return None
         if any(inputs & written(other) for other in between if other.name != "memref.dealloc"):
             return None
         for other in between:  # what the contraction reads must live until it runs
-            if other.name == "memref.dealloc" and root(other.operands[0]) in inputs:
+            if other.name == "memref.dealloc" and buffers(other.operands[0]) & inputs:
                 other.move_after(op)
         return found
     return None
@@ -165,12 +184,7 @@ def _siblings(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]
 
 def _touched(op: ir.Operation) -> set[ir.Value]:
     """The buffers that `op`, or what it contains, takes."""
-    return {
-        root(value)
-        for inner in linalg.operations(op)
-        for value in inner.operands
-        if isinstance(value.type, ir.MemRefType)
-    } | {root(value) for value in op.results if isinstance(value.type, ir.MemRefType) and op.name in VIEWS}
+    return _all_buffers(value for inner in linalg.operations(op) for value in inner.operands)
 
 
 def written(op: ir.Operation) -> set[ir.Value]:
@@ -178,7 +192,7 @@ def written(op: ir.Operation) -> set[ir.Value]:
     written: set[ir.Value] = set()
     for inner in linalg.operations(op):
         memrefs = [v for v in inner.operands if isinstance(v.type, ir.MemRefType)]
-        if inner.name in VIEWS or inner.name in ("memref.dim", "memref.load"):
+        if inner.name in _NO_WRITES:
             continue
         if inner.name == "linalg.generic":
             memrefs = [
@@ -186,7 +200,7 @@ def written(op: ir.Operation) -> set[ir.Value]:
             ]
         elif inner.name == "memref.copy":
             memrefs = memrefs[1:]
-        written |= {root(value) for value in memrefs}
+        written |= _all_buffers(memrefs)
     return written
 
 

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from numc.passes import linalg
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand, size_of
-from numc.passes.plan.fusion import before, root, written
+from numc.passes.plan.fusion import before, buffers, written
 
 # A plane stays in the cache of its core; with fewer planes than these, threads want parts of one.
 _MOST_WORDS = 1 << 16
@@ -84,14 +84,14 @@ def unpadded(found: Found) -> Padded | None:
     if writer not in earlier or padding.fill not in before(writer) or not _writes(writer, padding.view.results[0]):
         return None
     between = earlier[: earlier.index(writer)]
-    copied = root(writer.operands[0]) if writer.name == "memref.copy" else None
+    copied = buffers(writer.operands[0]) if writer.name == "memref.copy" else set()
     plane = padding.plane(found)
-    if plane is None or (copied is not None and any(copied in written(op) for op in between)):
+    if plane is None or any(copied & written(op) for op in between):
         return None
-    if copied is None:
+    if not copied:
         return padding.padded(_own_buffer(writer, found.generic), plane)
     for op in between:  # the source must live until the contraction runs
-        if op.name == "memref.dealloc" and root(op.operands[0]) == copied:
+        if op.name == "memref.dealloc" and buffers(op.operands[0]) & copied:
             op.move_after(found.generic)
     return padding.padded(writer, plane)
 

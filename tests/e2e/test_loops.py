@@ -234,3 +234,36 @@ def test_a_tensor_that_is_read_in_two_ways() -> None:
     }"""
     x = np.random.default_rng(4).standard_normal((5, 5)).astype(np.float32)
     np.testing.assert_array_equal(numc.compile(Imported(mlir=text))(x), x.T - x)
+
+
+def test_a_reshaped_tensor_is_not_overwritten_while_it_is_read() -> None:
+    """What follows the product may be computed into the memory of its operand, but not tile by tile."""
+    text = """
+    #id = affine_map<(i, j) -> (i, j)>
+    func.func @main(%x: tensor<?x256xf32>, %w: tensor<256x256xf32>) -> tensor<?x256xf32> {
+      %c0 = arith.constant 0 : index
+      %z = arith.constant 0.0 : f32
+      %n = tensor.dim %x, %c0 : tensor<?x256xf32>
+      %e = tensor.empty(%n) : tensor<?x256xf32>
+      %t = linalg.negf ins(%x : tensor<?x256xf32>) outs(%e : tensor<?x256xf32>) -> tensor<?x256xf32>
+      %rows = arith.index_cast %n : index to i64
+      %columns = arith.constant 256 : i64
+      %shape = tensor.from_elements %rows, %columns : tensor<2xi64>
+      %r = tensor.reshape %t(%shape) : (tensor<?x256xf32>, tensor<2xi64>) -> tensor<?x256xf32>
+      %g = tensor.empty(%n) : tensor<?x256xf32>
+      %f = linalg.fill ins(%z : f32) outs(%g : tensor<?x256xf32>) -> tensor<?x256xf32>
+      %y = linalg.matmul ins(%r, %w : tensor<?x256xf32>, tensor<256x256xf32>) outs(%f : tensor<?x256xf32>) -> tensor<?x256xf32>
+      %o = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+          ins(%y : tensor<?x256xf32>) outs(%e : tensor<?x256xf32>) {
+      ^bb0(%a: f32, %b: f32):
+        %s = arith.addf %a, %a : f32
+        linalg.yield %s : f32
+      } -> tensor<?x256xf32>
+      return %o : tensor<?x256xf32>
+    }"""
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((70, 256), (256, 256)))
+    program, want = numc.compile(Imported(mlir=text)), -2 * (x.astype(np.float64) @ w)
+    for threads in (1, 3):
+        # One rounding for each of 256 terms.
+        np.testing.assert_allclose(program(x, w, threads=threads), want, atol=1e-3)
