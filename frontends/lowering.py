@@ -74,6 +74,7 @@ def lower_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
     context.enable_multithreading(False)  # a worker may not start threads
     torch_dialect.register_dialect(context)
     module = ir.Module.parse(parts[0], context)
+    stage("lower")
     try:
         with conversion_errors():
             lower(module, request["pipeline"])

@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.compiler.support.errors import NumcError
+from numc.frontends import process
 from numc.frontends.imported import Argument, Imported, to_message
 from numc.frontends.lowering import ConversionError, one_line
 from numc.frontends.pytorch.archive import cleaned
@@ -166,6 +167,8 @@ def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int]
     except ConversionError as error:
         culprits = [found for _, found in diagnose(graph.nodes)]
         raise NumcError(f"{name}: {listed(culprits) if culprits else f'cannot be compiled: {error}'}") from None
+    except process.LimitError as error:
+        raise NumcError(f"{name}: {error}") from None
     return Imported(
         mlir=text,
         inputs=inputs,

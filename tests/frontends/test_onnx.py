@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import numc
 from numc.compiler.support.errors import NumcError
 from numc.frontends import mlir as mlir_frontend
+from numc.frontends import process
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.onnx import load as frontend
 
@@ -413,6 +414,23 @@ def test_sizes_of_a_reshape_that_come_with_the_run(save: Maker) -> None:
         with pytest.raises(NumcError) as caught:
             program(x, np.array(shape))
         assert str(caught.value) == found
+
+
+def test_limits_and_crashes_of_the_importer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMC_IMPORT_TIME", "0.01")
+    assert error(DIGITS / "mlp.onnx").startswith("import took longer than 0.01 s (stage: ")
+    asked = []
+
+    def crash(*arguments: object, **options: object) -> None:
+        asked.append(arguments)
+        raise process.CrashError("crashed with SIGSEGV", "convert" if len(asked) > 1 else "read")
+
+    monkeypatch.setattr(process, "ask", crash)
+    rest = "; the file is damaged or uses something the importer cannot handle"
+    assert error(DIGITS / "mlp.onnx") == f"the importer crashed with SIGSEGV (stage: read){rest}"
+    # A second worker looks for the node, and crashes, too.
+    assert error(DIGITS / "mlp.onnx") == f"the importer crashed with SIGSEGV (stage: convert){rest}"
+    assert len(asked) == 3
 
 
 def test_a_crashing_node_is_named(save: Maker) -> None:

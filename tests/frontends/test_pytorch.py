@@ -221,6 +221,21 @@ def test_all_unsupported_operations_are_listed() -> None:
     assert f" | aten.linalg_qr.default ({line}): failed to legalize operation 'torch.aten.linalg_qr'; rewrite" in text
 
 
+def test_limits_and_crashes_of_the_importer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # torch-mlir reads outside of its memory here; if it learns better, this test needs another crash.
+    inputs = torch.zeros(3, 0, dtype=torch.int8), torch.zeros(0, 4, dtype=torch.int8)
+    text = refused(Calls(lambda a, b: torch.relu(a @ b)), *inputs)
+    assert text.startswith("Calls: 1 operation cannot be compiled: aten.mm.default (")
+    assert text.endswith(
+        "): the importer crashed with SIGSEGV; rewrite it with other operations, or run it eagerly: "
+        "torch.compile(backend='numc')"
+    )
+    monkeypatch.setenv("NUMC_IMPORT_TIME", "0.001")
+    text = refused(Calls(torch.relu), X)
+    assert text.startswith("Calls: import took longer than 0.001 s (stage: ")
+    assert text.endswith("); NUMC_IMPORT_TIME=N allows N seconds")
+
+
 def test_modules_in_training() -> None:
     assert refused(nn.Sequential(nn.Dropout()), X) == (
         "Sequential: 1 operation cannot be compiled: aten.native_dropout.default (module '0'): draws random numbers; "
