@@ -17,10 +17,13 @@ from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS
 from numc.compiler.arithmetic.reference.random import draws, stream
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.arguments import checked
+from numc.compiler.support.errors import NumcError, shortened
+from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents
 from numc.runtime.program import Program, seed_number
+from numc.runtime.tensors import as_array, dense
 
 F32Array = npt.NDArray[np.float32]
 
@@ -41,7 +44,7 @@ def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | Non
             noise = draws(key, array.size, conversion.noise).reshape(array.shape)
         return round_groups(array, conversion.of_tensors(), axis, noise)
     if axis is not None:
-        raise NumcError(f"axis={axis}: '{conversion}' rounds every value by itself, leave axis out")
+        raise NumcError(f"axis={shortened(axis)}: '{conversion}' rounds every value by itself, leave axis out")
     return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array, seed=seed)
 
 
@@ -51,9 +54,15 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     seed: what stochastic roundings draw from; None draws anew at every call. Raises NumcError.
     """
     operator = parse_fma(fma).step
+    given = f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c")
+    try:
+        shape = np.broadcast_shapes(*(array.shape for array in given))
+    except ValueError:
+        shapes = ", ".join(str(list(array.shape)) for array in given)
+        raise NumcError(f"fma: a, b and c have the shapes {shapes}, which do not broadcast to one") from None
+    arrays = [np.broadcast_to(array, shape) for array in given]
     if operator.datapath not in SOFTWARE_DATAPATHS:
-        shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
-        x, y, z = (np.broadcast_to(f32_array(v, n), shape).reshape(-1) for v, n in ((a, "a"), (b, "b"), (c, "c")))
+        x, y, z = (dense("an operand", array).reshape(-1) for array in arrays)
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
         return _run_matmul(_batch_dot(str(operator), counting()), x[:, None], y[:, None], np.array(z)).reshape(shape)
     text = "".join(
@@ -61,7 +70,6 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
         for n, to in enumerate((operator.a, operator.b, operator.acc))
     )
     text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator}"}} : (f32, f32, f32) -> f32'
-    arrays = np.broadcast_arrays(f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c"))
     return _run(_elementwise(text, 3), *arrays, seed=seed)
 
 
@@ -81,6 +89,7 @@ def matmul(
     seed: what stochastic roundings draw from; None draws anew at every call.
     Raises NumcError for unknown operators and shapes that do not fit.
     """
+    checked(target, "target", str, "a text"), checked(fast, "fast", bool, "True or False")
     x, y = f32_array(a, "a"), f32_array(b, "b")
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise NumcError(f"matmul: a has shape {x.shape}, b has shape {y.shape}: want (m, k) and (k, n)")
@@ -97,16 +106,16 @@ def matmul(
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
     """Return a float32 array; Python numbers become one. Raises NumcError, which calls it `name`, for other types."""
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
         array = array.astype(np.float32)  # Python numbers
-    if array.dtype != np.float32:
+    if array.dtype.newbyteorder("=") != np.float32:
         raise NumcError(f"{name} is {array.dtype}: want float32; convert it with .astype('float32')")
-    return array
+    return dense(name, array)
 
 
 def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Array:
-    result: Any = program(*(np.ascontiguousarray(a).reshape(-1) for a in arrays), seed=seed)
+    result: Any = program(*(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
     return np.asarray(result).reshape(arrays[0].shape)
 
 
@@ -119,6 +128,7 @@ def _compile(text: str, **options: Any) -> Program:
     source, chosen = Imported(mlir=text, sources=("<numc>",)), Options(**options)
 
     def made() -> Contents:
+        check_torch_mlir()
         from numc.compiler.assemble import assemble  # MLIR is not needed for what the cache has
 
         return assemble(source, chosen)

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.options import Options
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import TEMPORARY, write_whole
 from numc.compiler.support.switches import switched_off
 from numc.compiler.support.versions import own_folder, version_of
@@ -54,9 +54,11 @@ def limit() -> int:
     text = os.environ.get("NUMC_CACHE_SIZE", "").strip()
     if not text:
         return _DEFAULT_SIZE
-    match = re.fullmatch(r"(\d+)([KMGT]?)", text.upper(), re.ASCII)
+    match = re.fullmatch(r"(\d{1,18})([KMGT]?)", text.upper(), re.ASCII)
     if match is None:
-        raise NumcError(f"NUMC_CACHE_SIZE: got {text!r}, want a number of bytes such as 500M or 2G, or 0 for no cache")
+        raise NumcError(
+            f"NUMC_CACHE_SIZE: got {quoted(text)}, want a number of bytes such as 500M or 2G, or 0 for no cache"
+        )
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -128,7 +130,7 @@ def entry(
         what = [os.fspath(source)]
         try:
             what.append(_file_hash(Path(source)))
-        except OSError:
+        except (OSError, ValueError):
             return None  # reading the model reports the error
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
     made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("onnx")]

@@ -13,6 +13,10 @@ from numc.compiler import cache as programs
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
+from numc.compiler.support.arguments import checked, checked_shapes
+from numc.compiler.support.errors import NumcError, quoted
+from numc.compiler.support.files import checked_path
+from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends.imported import Imported
 from numc.frontends.load import check_alone, load_file, load_module
 from numc.runtime.container import Contents
@@ -56,6 +60,8 @@ def compile(
         source = load_module(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compile")
     else:
         check_alone(source, example_inputs, dynamic_shapes)
+    if calibrate is not None:
+        checked(calibrate, "calibrate", Mapping, "arrays by name of the input")
     chosen = None if policy is None else load_policy(policy)
     options = Options(fma, ops, target, fast, chosen, pack_weights, statistics)
     if calibrate is not None:
@@ -98,9 +104,14 @@ def contents(
 
     imported: the source, if it is a file that has been read already. Raises NumcError for bad input.
     """
+    checked(cache, "cache", bool, "True or False")
+    if dump_dir is not None and not checked_path(dump_dir).is_dir():
+        raise NumcError(f"dump_dir: there is no folder {quoted(dump_dir)}: create it first")
+    shapes = checked_shapes(shapes)
     entry = programs.entry(source, options, shapes) if cache and dump_dir is None else None
 
     def made() -> Contents:
+        check_torch_mlir()
         from numc.compiler.build import build  # MLIR is not needed for what the cache has
 
         read = source if isinstance(source, Imported) else imported or load_file(source, shapes)

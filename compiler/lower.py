@@ -12,7 +12,8 @@ from numc.compiler import pipeline
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import checked
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
 from numc.frontends.parse import parse_module
@@ -44,8 +45,9 @@ def lower(
 
     policy: a text, a file or a preset (docs/policies.md), instead of fma and ops. Raises NumcError for bad input.
     """
-    if to not in pipeline.STAGES:
-        raise NumcError(f"unknown stage {to!r}{did_you_mean(to, pipeline.STAGES)}: one of {', '.join(pipeline.STAGES)}")
+    if checked(to, "to", str, "the name of a stage") not in pipeline.STAGES:
+        near, stages = did_you_mean(to, pipeline.STAGES), ", ".join(pipeline.STAGES)
+        raise NumcError(f"unknown stage {quoted(to)}{near}: one of {stages}")
     imported = source if isinstance(source, Imported) else load_file(source, shapes)
     return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.compiler.arithmetic.policy.policy import Policy, plain
+from numc.compiler.support.arguments import checked
 from numc.compiler.support.errors import NumcError
 from numc.compiler.targets import resolve
 from numc.passes.kernels.backend import Target
@@ -20,6 +21,7 @@ class Options:
     pack_weights: the program holds weights in the bytes of their format, and expands them when it is loaded.
     statistics: kernels that can count their additions, for statistics of swamping; no bit of a result depends on it.
     calibration: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
+    Raises NumcError for values of other types.
     """
 
     fma: str = "fp32"
@@ -30,6 +32,12 @@ class Options:
     pack_weights: bool = False
     statistics: bool = False
     calibration: tuple[tuple[int, int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("fma", "ops", "target"):
+            checked(getattr(self, name), name, str, "a text")
+        for name in ("fast", "pack_weights", "statistics"):
+            checked(getattr(self, name), name, bool, "True or False")
 
     def resolved(self) -> tuple[Policy, Target]:
         """Parse the texts. Raises NumcError for unknown names."""

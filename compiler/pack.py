@@ -19,7 +19,8 @@ from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.numpy_groups import blocks, layout, quantize, shared, to_values
 from numc.compiler.arrays import F32Array, f32_array
 from numc.compiler.arrays import round as round_array
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.errors import NumcError, shortened
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Packed:
 
     data: the bytes. shape: of the tensor. format: its text, without a rounding. axis: along which groups run, not
     negative; None where there are none. shared: what groups of the tensor share besides: the largest exponent of
-    a bfp, the scale of an intN, otherwise 0.
+    a bfp, the scale of an intN, otherwise 0. Raises NumcError for values of other types.
     """
 
     data: bytes
@@ -36,6 +37,17 @@ class Packed:
     format: str
     axis: int | None = None
     shared: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked(self.data, "packed data", bytes, "bytes"), checked(self.format, "packed format", str, "a text")
+        if not isinstance(self.shape, tuple) or not 0 <= math.prod(_size(n) for n in self.shape) < 2**48:
+            raise NumcError(f"packed shape: got {shortened(self.shape)}, want a tuple of sizes")
+        if isinstance(self.shared, bool) or not isinstance(self.shared, int | float) or abs(self.shared) > 1e300:
+            raise NumcError(f"packed 'shared': got {shortened(self.shared)}, want the number that numc.pack gave")
+
+
+def _size(value: object) -> int:
+    return checked_integer(value, "packed shape", 0, 2**48)
 
 
 def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,7 +14,8 @@ from torch_mlir.passmanager import PassManager
 
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
-from numc.compiler.support.errors import CompilerBug, NumcError
+from numc.compiler.support.errors import FAULT, CompilerBug, NumcError
+from numc.compiler.support.files import keep
 from numc.compiler.support.switches import disabled, switched_off
 from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
@@ -225,7 +225,8 @@ def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", d
     """Run the stages that follow `after` up to and including `to` on `module`, in place.
 
     `dump_dir` receives the IR after every pass (``03-numc-tidy-conversions.mlir``) and every stage (``numc.mlir``),
-    which `numc opt --from STAGE` resumes. Raises CompilerBug when a pass fails; the IR before it is kept.
+    which `numc opt --from STAGE` resumes. Raises CompilerBug when a pass fails; the IR before it is kept. Raises
+    NumcError if `dump_dir` cannot be written.
     """
     names = list(STAGES)
     first = names.index(after) + 1 if after else 0
@@ -235,9 +236,16 @@ def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", d
             run_pass(name, function, module, state)
             number += 1
             if dump_dir:
-                (dump_dir / f"{number:02}-{stage}-{name}.mlir").write_text(text(module))
+                _dump(dump_dir / f"{number:02}-{stage}-{name}.mlir", module)
         if dump_dir:
-            (dump_dir / f"{stage}.mlir").write_text(text(module))
+            _dump(dump_dir / f"{stage}.mlir", module)
+
+
+def _dump(file: Path, module: ir.Module) -> None:
+    try:
+        file.write_text(text(module), encoding="utf-8")
+    except OSError as error:
+        raise NumcError(f"{file}: cannot write the IR: {error.strerror or error}: name an existing folder") from None
 
 
 def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None:
@@ -247,26 +255,33 @@ def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None
         function(module, state)
     except NumcError:
         raise
+    except MemoryError:
+        raise
     except Exception as error:
-        folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
-        (folder / "before.mlir").write_text(before.get_asm(enable_debug_info=True))
-        reason = str(error).strip().splitlines()
-        command = ["numc", "opt", f"{folder}/before.mlir", "--passes", name, *_asked(state, folder)]
-        if off := switched_off():
-            command = ["env", f"NUMC_DISABLE={','.join(sorted(off))}", *command]
-        raise CompilerBug(
-            f"pass '{name}' failed: {' '.join(reason[:2]) or type(error).__name__}; "
-            f"reproduce with: {shlex.join(command)}"
-        ) from error
+        reason = " ".join(str(error).strip().splitlines()[:2]) or type(error).__name__
+        how = _reproduced(name, before.get_asm(enable_debug_info=True), state)
+        raise CompilerBug(f"pass '{name}' failed: {reason}; {FAULT}; {how}") from error
+
+
+def _reproduced(name: str, before: str, state: State) -> str:
+    """Keep the IR `before` a pass that failed, and return the words that say how to reproduce the failure."""
+    plain = state.policy.is_plain
+    try:
+        folder = keep({"before.mlir": before} | ({} if plain else {"policy": str(state.policy)}))
+    except OSError as error:
+        return f"the IR before it could not be kept: {error.strerror or error}"
+    command = ["numc", "opt", f"{folder}/before.mlir", "--passes", name, *_asked(state, folder)]
+    if off := switched_off():
+        command = ["env", f"NUMC_DISABLE={','.join(sorted(off))}", *command]
+    return f"reproduce with: {shlex.join(command)}"
 
 
 def _asked(state: State, folder: Path) -> list[str]:
-    """The options of `numc opt` that ask for the same; a policy that is not plain is written to `folder`."""
+    """The options of `numc opt` that ask for the same; `folder` has a policy that is not plain."""
     if state.policy.is_plain:
         fma, ops = state.policy.default
         options = ["--fma", str(fma), "--ops", str(ops)]
     else:
-        (folder / "policy").write_text(str(state.policy), encoding="utf-8")
         options = ["--policy", f"{folder}/policy"]
     options += ["--target", state.target.name]
     return options + ["--statistics"] * state.statistics + ["--no-fast"] * (not state.fast)

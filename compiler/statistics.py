@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
@@ -11,7 +12,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import checked
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
+from numc.compiler.support.files import checked_path
 
 WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
 """The statistics that can be asked for."""
@@ -218,7 +221,7 @@ class Statistics:
     def from_json(cls, data: str | Mapping[str, Any]) -> Statistics:
         """Return the statistics that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = json.loads(data) if isinstance(data, str) else data
+            given = json.loads(data) if isinstance(data, str) else checked(data, "statistics", Mapping, "JSON")
             rows = []
             for one in given["rows"]:
                 row = dict(one)
@@ -231,8 +234,10 @@ class Statistics:
                 }
                 rows.append(LayerStatistics(**row))
             return cls(tuple(rows), tuple(given["what"]), Fraction(given["sample"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NumcError(f"not the JSON of statistics ({error}): want what Statistics.to_json returns") from None
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
+            raise NumcError(
+                f"not the JSON of statistics ({shortened(error, 60)}): want what Statistics.to_json returns"
+            ) from None
 
     def write_tensorboard(self, folder: str | os.PathLike[str], step: int = 0) -> None:
         """Write scalars and histograms for TensorBoard into `folder`; `step` is the number of the training step.
@@ -244,7 +249,7 @@ class Statistics:
         from torch.utils.tensorboard import SummaryWriter
 
         try:
-            writer = SummaryWriter(os.fspath(folder))
+            writer = SummaryWriter(str(checked_path(folder)))
         except OSError as error:
             raise NumcError(f"{folder}: cannot write there: {error.strerror or error}") from None
         with writer:
@@ -301,11 +306,14 @@ def _write_histogram(writer: Any, tag: str, histogram: Histogram, step: int) -> 
 
 def chosen(what: str | Iterable[str]) -> tuple[str, ...]:
     """Return the names of the statistics asked for, in the order of WHAT. Raises NumcError for other names or none."""
-    names = [n.strip() for n in what.split(",")] if isinstance(what, str) else list(what)
+    names = what.split(",") if isinstance(what, str) else list(checked(what, "statistics", Iterable, "names"))
+    names = [checked(n, "statistics", str, "names").strip() for n in names]
     names = [n for n in names if n]
     for name in names:
         if name not in WHAT:
-            raise NumcError(f"unknown statistic {name!r}{did_you_mean(name, WHAT)}: want some of {', '.join(WHAT)}")
+            raise NumcError(
+                f"unknown statistic {quoted(name)}{did_you_mean(name, WHAT)}: want some of {', '.join(WHAT)}"
+            )
     if not names:
         raise NumcError(f"no statistic is named: want some of {', '.join(WHAT)}")
     return tuple(name for name in WHAT if name in names)
@@ -314,15 +322,18 @@ def chosen(what: str | Iterable[str]) -> tuple[str, ...]:
 def sampling(text: str | float | Fraction) -> Fraction:
     """Return a fraction of the form 1/n, given as a text or a number. Raises NumcError for anything else."""
     try:
-        found = Fraction(text)
-    except (ValueError, TypeError, ZeroDivisionError):
+        # A text such as 1e-999999999 would take hours.
+        short = not isinstance(text, str) or _SAMPLE.fullmatch(text)
+        found = Fraction(text if short else 0)
+    except (ValueError, TypeError, ArithmeticError):
         found = Fraction(0)
     if found <= 0 or found.numerator != 1 or found.denominator > MAX_SAMPLE:
-        raise NumcError(f"sample {str(text)!r}: want 1 or a fraction 1/n with n up to {MAX_SAMPLE}, such as 1/16")
+        raise NumcError(f"sample {quoted(text)}: want 1 or a fraction 1/n with n up to {MAX_SAMPLE}, such as 1/16")
     return found
 
 
 MAX_SAMPLE = 1 << 20
+_SAMPLE = re.compile(r"\s*[0-9]{1,9}(/[0-9]{1,9}|\.[0-9]{0,18})?\s*")
 COUNTING: list[None] = []
 """One item for each active block of numc.collect_stats that counts swamping."""
 

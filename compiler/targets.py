@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.passes.kernels.backend import Target, x86
 
 TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in x86.TARGETS})
@@ -20,6 +20,7 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
     if name in TARGETS:
         return TARGETS[name]
     if name != "host":
-        allowed = ", ".join(["host", *TARGETS])
-        raise NumcError(f"unknown target {name!r}{did_you_mean(name, ['host', *TARGETS])}: choose one of {allowed}")
+        names = ["host", *TARGETS]
+        near = did_you_mean(name, names)
+        raise NumcError(f"unknown target {quoted(name)}{near}: choose one of {', '.join(names)}")
     return next(t for t in reversed(list(TARGETS.values())) if host_features.issuperset(t.features))

@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from numc.compiler.support.arguments import checked_shapes
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import checked_path
+from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends import mlir
 from numc.frontends.imported import Imported
 from numc.frontends.onnx import load as onnx
@@ -46,7 +48,7 @@ def load_file(path: str | os.PathLike[str], shapes: Shapes = None) -> Imported:
     shapes: shapes of inputs by name, to be fixed; for ONNX only. Raises NumcError if the file cannot be read or
     imported.
     """
-    suffix = Path(path).suffix
+    suffix, shapes = checked_path(path).suffix, checked_shapes(shapes)
     if suffix == ".mlir":
         if shapes:
             raise NumcError(f"{path}: shapes are part of MLIR text: change the types there, leave --shape out")
@@ -90,3 +92,4 @@ def need_pytorch(what: str) -> None:
     """Raise NumcError if PyTorch is not installed. what: the name of the model, for the message."""
     if find_spec("torch") is None:
         raise NumcError(f"{what}: PyTorch is not installed: pip install torch")
+    check_torch_mlir()

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from numc.compiler.support.errors import CompilerBug, NumcError, did_you_mean
+from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted, shortened
+from numc.compiler.support.files import checked_path
 from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, encode_abi
 from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.library import ErrorText, Observer, Tensor, library
 from numc.runtime.signature import signer
-from numc.runtime.tensors import any_tensor, is_tensor, to_array, to_tensor
+from numc.runtime.tensors import any_tensor, as_array, dense, to_tensor
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
 Callback = Callable[[int, int, int], None]
@@ -50,7 +51,7 @@ def _to_array(tensor: Tensor, typestr: str) -> Array:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names) or "none"
+    return ", ".join(map(quoted, names)) or "none"
 
 
 class Program:
@@ -75,6 +76,7 @@ class Program:
         cls, path: str | os.PathLike[str], verify_with: str | os.PathLike[str] | None, copy_weights: bool | None
     ) -> Program:
         program = cls.__new__(cls)
+        path = checked_path(path)
         program._set_up(*read_program_and_abi(path, verify_with, copy_weights), os.fsencode(path))
         return program
 
@@ -91,7 +93,7 @@ class Program:
             if path is not None:
                 raise NumcError(text)
             # Code in memory comes directly from the compiler, so an error in it is a bug.
-            raise CompilerBug(text) if text.startswith("object code:") else NumcError(f"program: {text}")
+            raise CompilerBug(f"{text}; {FAULT}") if text.startswith("object code:") else NumcError(f"program: {text}")
         self._attach(handle)
 
     def _attach(self, handle: int) -> None:
@@ -139,7 +141,7 @@ class Program:
 
         sign: a PEM file with an ed25519 private key, which signs the file (needs `numc[sign]`).
         """
-        write_program(path, self._contents, None if sign is None else signer(sign))
+        write_program(checked_path(path), self._contents, None if sign is None else signer(sign))
 
     def __call__(
         self, *args: Any, threads: int | None = None, seed: int | None = None, **named: Any
@@ -183,6 +185,8 @@ class Program:
         self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None
     ) -> dict[str, Array]:
         """Run on inputs by name and return the outputs by name, even if there is only one."""
+        if not isinstance(inputs, Mapping):
+            raise NumcError(f"program: got {type(inputs).__name__}, want the inputs by name")
         found = self(dict(inputs), threads=threads, seed=seed)
         return found if isinstance(found, dict) else {self.outputs[0].name: found}
 
@@ -220,9 +224,10 @@ class Program:
         values = dict(zip(names, args, strict=False))
         for name, value in named.items():
             if name not in names:
-                raise NumcError(f"input '{name}': no such input{did_you_mean(name, names)}: want {_listed(names)}")
+                near = did_you_mean(name, names) if isinstance(name, str) else ""
+                raise NumcError(f"input {quoted(name)}: no such input{near}: want {_listed(names)}")
             if name in values:
-                raise NumcError(f"input '{name}': given twice, by position and by name")
+                raise NumcError(f"input {quoted(name)}: given twice, by position and by name")
             values[name] = value
         missing = [name for name in names if name not in values]
         if missing:
@@ -275,14 +280,14 @@ def _forwarder(watchers: list[_Watcher]) -> Any:
 
 def _thread_count(threads: Any) -> int:
     if not isinstance(threads, int | np.integer) or isinstance(threads, bool) or not 1 <= threads <= 1024:
-        raise NumcError(f"threads: got {threads!r}, want a whole number from 1 to 1024")
+        raise NumcError(f"threads: got {shortened(threads)}, want a whole number from 1 to 1024")
     return int(threads)
 
 
 def seed_number(seed: Any) -> int:
     """Return `value` as a seed. Raises NumcError if it is none."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
-        raise NumcError(f"seed: got {seed!r}, want a whole number from 0 to {2**64 - 1}")
+        raise NumcError(f"seed: got {shortened(seed)}, want a whole number from 0 to {2**64 - 1}")
     return int(seed)
 
 
@@ -295,27 +300,23 @@ def _address(array: Array) -> int:
 
 def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
-    if is_tensor(value):
-        value = to_array(spec.name, value)
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise NumcError(f"input '{spec.name}': no array ({str(error).splitlines()[0]}): want {spec}") from None
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if isinstance(value, int | float | list | tuple) and array.dtype != spec.dtype:
+    what = f"input {quoted(spec.name)}"
+    array = as_array(what, value)
+    dtype = array.dtype.newbyteorder("=")
+    if isinstance(value, int | float | list | tuple) and dtype != spec.dtype:
         # Python numbers have no dtype: they are converted to the wanted one if no more than precision is lost.
         with contextlib.suppress(TypeError):
             converted = array.astype(spec.dtype, casting="same_kind")
             array = converted if converted.dtype.kind == "f" or np.array_equal(converted, array) else array
+            dtype = array.dtype
     fits = array.ndim == len(spec.shape) and all(
         want is None or got == want for got, want in zip(array.shape, spec.shape, strict=True)
     )
-    if array.dtype != np.dtype(spec.dtype) or not fits:
+    if dtype != np.dtype(spec.dtype) or not fits:
         got = TensorSpec(spec.name, array.dtype.name, array.shape)
         hint = f": convert it with .astype('{spec.dtype}')" if fits else ""
-        raise NumcError(f"input '{spec.name}': got {got}, want {spec}{hint}")
-    return np.require(array, requirements=["C", "A"])
+        raise NumcError(f"{what}: got {got}, want {spec}{hint}")
+    return dense(what, array)
 
 
 def load(

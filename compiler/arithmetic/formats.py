@@ -14,12 +14,13 @@ from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
 
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.arguments import whole_number
+from numc.compiler.support.errors import NumcError, quoted
 
 ROUNDINGS = ("rne", "rtz", "rna", "rup", "rdn", "odd")
 ROUNDING_SYNTAX = ", ".join(ROUNDINGS) + ", srN"
 MOST_RANDOM_BITS = 24  # a binary32 number has no more significant bits for them to decide about
-_STOCHASTIC = re.compile(r"sr(\d*)(?:\.(\w+))?")
+_STOCHASTIC = re.compile(r"sr(\d*)(?:\.(\w+))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,20 @@ def noise_of(rounding: str) -> Noise | None:
     match = _STOCHASTIC.fullmatch(rounding)
     if match is None:
         return None
-    bits = int(match[1] or 8)
+    bits = whole_number(match[1] or "8", f"rounding {quoted(rounding)}")
     if not 1 <= bits <= MOST_RANDOM_BITS:
-        raise NumcError(f"rounding '{rounding}': {bits} random bits, allowed are 1 to {MOST_RANDOM_BITS}")
+        raise NumcError(f"rounding {quoted(rounding)}: {bits} random bits, allowed are 1 to {MOST_RANDOM_BITS}")
     if match[2] not in (None, "lfsr"):
-        raise NumcError(f"rounding '{rounding}': unknown generator '{match[2]}', write sr{bits} or sr{bits}.lfsr")
+        raise NumcError(
+            f"rounding {quoted(rounding)}: unknown generator {quoted(match[2])}, write sr{bits} or sr{bits}.lfsr"
+        )
     return Noise(bits, match[2] == "lfsr")
 
 
 def check_rounding(rounding: str, name: str) -> None:
     """Raise NumcError for a rounding of the format `name` that does not exist."""
     if rounding not in ROUNDINGS and noise_of(rounding) is None:
-        raise NumcError(f"rounding '{rounding}' of '{name}': allowed are {ROUNDING_SYNTAX}")
+        raise NumcError(f"rounding {quoted(rounding)} of '{name}': allowed are {ROUNDING_SYNTAX}")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from numc.compiler.arithmetic.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.kinds import GROUP_FORMATS, KINDS
 from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import checked_text, whole_number
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 
 _PARSER = Lark(
     r"""
@@ -34,7 +35,11 @@ _PARSER = Lark(
     parser="lalr",
     start=["conversion", "fma"],
     maybe_placeholders=False,
+    g_regex_flags=re.ASCII,  # digits and letters of other scripts are none
 )
+MAX_LENGTH = 1000
+"""The most characters of a text; the longest operator that means something has about 150."""
+_BRACKETS = 8  # in a text, of which one that means something has four
 _FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
 _SIZED = {kind.call: kind for kind in KINDS if kind.call}
 _GROUP_SYNTAX = ", ".join(
@@ -44,22 +49,30 @@ _GROUP_SYNTAX = ", ".join(
         *(kind.syntax for kind in KINDS if kind.syntax and not kind.call),
     ]
 )
-_EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?")
+_EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?", re.ASCII)
+
+
+def parse_any_conversion(text: str) -> Conversion | GroupConversion:
+    """Return the conversion `text` writes: a format, then its rounding and ``:nan``. Raises NumcError."""
+    return _of_conversion(checked_text(text, "format", MAX_LENGTH))
 
 
 @cache
-def parse_any_conversion(text: str) -> Conversion | GroupConversion:
-    """Return the conversion `text` writes: a format, then its rounding and ``:nan``. Raises NumcError."""
+def _of_conversion(text: str) -> Conversion | GroupConversion:
     return _any_conversion(_parse(text, "conversion"))
 
 
-@cache
 def parse_conversion(text: str) -> Conversion:
     """Return the conversion of single values that `text` writes. Raises NumcError, for grouped formats too."""
-    return _conversion(_parse(text, "conversion"))
+    to = parse_any_conversion(text)
+    if isinstance(to, GroupConversion):
+        raise NumcError(
+            f"format '{to}': a format with groups is for the operands of an FMA operator, numc.round and numc.pack; "
+            f"use {_FORMAT_SYNTAX}"
+        )
+    return to
 
 
-@cache
 def parse_group_conversion(text: str) -> GroupConversion:
     """Return the conversion to a grouped format that `text` writes. Raises NumcError, for other formats too."""
     to = parse_any_conversion(text)
@@ -68,9 +81,13 @@ def parse_group_conversion(text: str) -> GroupConversion:
     return to
 
 
-@cache
 def parse_fma(text: str) -> Fma:
     """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
+    return _of_fma(checked_text(text, "FMA operator", MAX_LENGTH))
+
+
+@cache
+def _of_fma(text: str) -> Fma:
     head, *rest = _parse(text, "fma").children
     if not rest and (group := _group_format(head)) is not None:
         to = GroupConversion(group, group.default_rounding)
@@ -83,38 +100,32 @@ def parse_fma(text: str) -> Fma:
         return FMAS[name]
     if rest and str(head) in ALIASES:
         allowed = " or ".join(k for k in FMAS if k.startswith(f"{head}{{"))
-        raise NumcError(f"operator '{text}': {rest[0]} products, allowed are {allowed}")
+        raise NumcError(f"operator {quoted(text)}: {shortened(rest[0])} products, allowed are {allowed}")
     if name in FORMATS or _EXMY.fullmatch(name):
         raise NumcError(f"'{name}' is a format, not an FMA operator: write fmac({name}) or fma(a={name}, acc=...)")
     if str(head) in _CALLS:
         raise NumcError(f"operator '{name}' needs its formats: write {_CALLS[str(head)]}")
     near = did_you_mean(name.lower(), [*FMAS, *ALIASES])
-    raise NumcError(f"unknown FMA operator '{name}'{near}: allowed are {', '.join(FMAS)}, {', '.join(_CALLS.values())}")
+    raise NumcError(
+        f"unknown FMA operator {quoted(name)}{near}: allowed are {', '.join(FMAS)}, {', '.join(_CALLS.values())}"
+    )
 
 
 def _parse(text: str, start: str) -> Tree[Token]:
+    what = "FMA operator" if start == "fma" else "format"
+    if text.count("(") > _BRACKETS:  # deep trees take more recursion than Python allows
+        raise NumcError(f"{what} {quoted(text)}: {text.count('(')} opening brackets, allowed are {_BRACKETS}")
     try:
         return _PARSER.parse(text, start=start)
     except UnexpectedInput as error:
-        what = "FMA operator" if start == "fma" else "format"
         syntax = f"a name or {', '.join(_CALLS.values())}" if start == "fma" else f"{_FORMAT_SYNTAX}, then :rounding"
-        raise NumcError(f"{what} '{text}': cannot read it from {_place(text, error)}, write {syntax}") from None
+        raise NumcError(f"{what} {quoted(text)}: cannot read it from {_place(text, error)}, write {syntax}") from None
 
 
 def _place(text: str, error: UnexpectedInput) -> str:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return "its end"
-    return f"'{text[error.pos_in_stream :]}'"
-
-
-def _conversion(tree: Tree[Token]) -> Conversion:
-    to = _any_conversion(tree)
-    if isinstance(to, GroupConversion):
-        raise NumcError(
-            f"format '{to}': a format with groups is for the operands of an FMA operator, numc.round and numc.pack; "
-            f"use {_FORMAT_SYNTAX}"
-        )
-    return to
+    return quoted(text[error.pos_in_stream :])
 
 
 def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
@@ -145,10 +156,12 @@ def _options(name: str, options: list[str]) -> tuple[str, str]:
         elif option in ROUNDINGS and not rounding:
             rounding = option
         elif option in (*ROUNDINGS, "nan") or noise is not None:
-            raise NumcError(f"'{name}': ':{option}' after '{':' + rounding if rounding else ':nan'}', keep one of them")
+            raise NumcError(
+                f"'{name}': {quoted(':' + option)} after '{':' + rounding if rounding else ':nan'}', keep one of them"
+            )
         else:
             near = did_you_mean(option.lower(), ROUNDINGS)
-            raise NumcError(f"unknown rounding '{option}' of '{name}'{near}: allowed are {ROUNDING_SYNTAX}, nan")
+            raise NumcError(f"unknown rounding {quoted(option)} of '{name}'{near}: allowed are {ROUNDING_SYNTAX}, nan")
     return rounding, overflow
 
 
@@ -166,30 +179,35 @@ def _format(node: Token | Tree[Token]) -> Format:
     if isinstance(node, Tree):
         name = str(node.children[0])
         sized = " or ".join(kind.syntax for kind in _SIZED.values())
-        raise NumcError(f"unknown format '{name}(...)': allowed is {_FORMAT_SYNTAX} or {sized}")
+        raise NumcError(f"unknown format {quoted(name + '(...)')}: allowed is {_FORMAT_SYNTAX} or {sized}")
     text = name = str(node)
     if node.type == "PAPER":
         sign, exponent, significand, kind = text.split("/")
         if sign != "1" or kind not in ("d", "n"):
-            raise NumcError(f"format '{text}': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)")
-        name = f"e{int(exponent)}m{int(significand)}" + ("n" if kind == "n" else "")
+            raise NumcError(f"format {quoted(text)}: write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)")
+        x, y = _size(exponent, text), _size(significand, text)
+        name = f"e{x}m{y}" + ("n" if kind == "n" else "")
     if name == "bf16x1":
         name = "bf16"
     if name in FORMATS:
         return FORMATS[name]
     if match := _EXMY.fullmatch(name):
-        x, y, kind = int(match[1]), int(match[2]), match[3]
+        x, y, kind = _size(match[1], text), _size(match[2], text), match[3]
         fmt = Format(f"e{x}m{y}{kind or ''}", x, y, subnormals=kind != "n", finite=kind == "fn")
         return next((known for known in FORMATS.values() if known == fmt), fmt)
-    if re.fullmatch(r"bf16x\d+", name):
-        raise NumcError(f"format '{name}': allowed are bf16x1, bf16x2 and bf16x3")
+    if re.fullmatch(r"bf16x\d+", name, re.ASCII):
+        raise NumcError(f"format {quoted(name)}: allowed are bf16x1, bf16x2 and bf16x3")
     if needs := _SIZED.get(name):
         raise NumcError(f"format '{name}' needs its sizes: write {needs.syntax}, as in {needs.example}")
     near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
     raise NumcError(
-        f"unknown format '{name}'{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
+        f"unknown format {quoted(name)}{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
         f"{_GROUP_SYNTAX}"
     )
+
+
+def _size(digits: str, name: str) -> int:
+    return whole_number(digits, f"format {quoted(name)}")
 
 
 _CALLS = {
@@ -205,7 +223,9 @@ def _call(tree: Tree[Token]) -> Fma:
     name = str(tree.children[0])
     if name not in _CALLS:
         near = did_you_mean(name.lower(), _CALLS)
-        raise NumcError(f"unknown FMA operator '{name}(...)'{near}: allowed are {', '.join(_CALLS.values())}")
+        raise NumcError(
+            f"unknown FMA operator {quoted(name + '(...)')}{near}: allowed are {', '.join(_CALLS.values())}"
+        )
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
     datapath = _text(given["datapath"]) if "datapath" in given else "fp32"
     chunk = _chunk(name, given)
@@ -225,7 +245,7 @@ def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
         return None
     text = _text(given["chunk"])
     if not text.isdecimal() or len(text) > len(str(MAX_CHUNK)):
-        raise NumcError(f"{name}: chunk={text}, write a whole number from 1 to {MAX_CHUNK}")
+        raise NumcError(f"{name}: chunk={shortened(text)}, write a whole number from 1 to {MAX_CHUNK}")
     return int(text)
 
 
@@ -236,10 +256,9 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None
     if isinstance(acc, GroupConversion):
         raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: write acc=fp32")
     products = given.get("products")
-    if products is not None and not _text(products).isdecimal():
-        raise NumcError(f"fma: products='{_text(products)}', write a number")
-    every = parts_of(a, datapath) * parts_of(b, datapath)
-    return Fma("", a, b, acc, every if products is None else int(_text(products)), datapath, chunk=chunk)
+    if products is None:
+        return Fma("", a, b, acc, parts_of(a, datapath) * parts_of(b, datapath), datapath, chunk=chunk)
+    return Fma("", a, b, acc, whole_number(_text(products), "fma: products"), datapath, chunk=chunk)
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
@@ -253,9 +272,9 @@ def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | T
         elif index < len(positional) and index == len(given):
             key = positional[index]
         else:
-            raise NumcError(f"{name}: '{_text(value)}' has no name, write {_CALLS[name]}")
+            raise NumcError(f"{name}: {quoted(_text(value))} has no name, write {_CALLS[name]}")
         if key not in keys:
-            raise NumcError(f"{name}: unknown argument '{key}'{did_you_mean(key, keys)}: write {_CALLS[name]}")
+            raise NumcError(f"{name}: unknown argument {quoted(key)}{did_you_mean(key, keys)}: write {_CALLS[name]}")
         if key in given:
             raise NumcError(f"{name}: '{key}' is given twice, keep one of them")
         given[key] = value
@@ -267,7 +286,7 @@ def _taken(name: str, given: dict[str, Tree[Token] | Token], key: str) -> Conver
     if node is None:
         raise NumcError(f"{name}: the format '{key}' is missing, write {_CALLS[name]}")
     if isinstance(node, Token):
-        raise NumcError(f"{name}: {key}={node} is not a format, write {_FORMAT_SYNTAX}")
+        raise NumcError(f"{name}: {key}={shortened(node)} is not a format, write {_FORMAT_SYNTAX}")
     return _any_conversion(node)
 
 

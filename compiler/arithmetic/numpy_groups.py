@@ -20,7 +20,7 @@ from numc.compiler.arithmetic.numpy_rounding import (
     to_integer,
     to_noisy_integer,
 )
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, shortened
 
 _BLOCK = 1 << 15  # values that are converted together: their binary64 temporaries stay in the cache
 _LEAST = 2.0**-149  # the smallest binary32 number
@@ -68,18 +68,20 @@ class Layout:
 
 def layout(shape: tuple[int, ...], fmt: GroupFormat, axis: int | None) -> Layout:
     """Return where the groups of a tensor are; None is the last axis. Raises NumcError for an axis it does not have."""
+    if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int | np.integer)):
+        raise NumcError(f"axis: got {shortened(type(axis).__name__)}, want a whole number or None")
     size = int(np.prod(shape, dtype=np.int64))
     if fmt.group is None:
         if axis is not None:
-            raise NumcError(f"axis={axis}: '{fmt.name}' has one scale for the whole tensor, leave axis out")
+            raise NumcError(f"axis={shortened(axis)}: '{fmt.name}' has one scale for the whole tensor, leave axis out")
         return Layout(shape, None, 1, size, min(max(size, 1), _BLOCK))  # any cut will do: the scale is the tensor's
     if not shape:
         if axis is not None:
-            raise NumcError(f"axis={axis}: x is a scalar, leave axis out")
+            raise NumcError(f"axis={shortened(axis)}: x is a scalar, leave axis out")
         return Layout(shape, None, 1, 1, 1)
     given, axis = axis, -1 if axis is None else axis
     if not -len(shape) <= axis < len(shape):
-        raise NumcError(f"axis={given}: x has shape {shape}, allowed are {-len(shape)} to {len(shape) - 1}")
+        raise NumcError(f"axis={shortened(given)}: x has shape {shape}, allowed are {-len(shape)} to {len(shape) - 1}")
     axis %= len(shape)
     length = shape[axis]
     return Layout(shape, axis, size // length if length else 0, length, min(fmt.group, max(length, 1)))

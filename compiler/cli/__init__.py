@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
+import os
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 
@@ -20,12 +21,14 @@ from numc.compiler.cli.compare_command import compare_command
 from numc.compiler.cli.compile_command import compile_command
 from numc.compiler.cli.cost_command import cost_command
 from numc.compiler.cli.diff_command import diff_command
+from numc.compiler.cli.doctor_command import doctor_command
 from numc.compiler.cli.explain_command import explain_command
 from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
 from numc.compiler.cli.run_command import run_command
 from numc.compiler.cli.verify_command import verify_command
-from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
+from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, ParseError, escaped, shortened
+from numc.compiler.support.files import keep
 from numc.compiler.support.versions import own_version
 
 _EPILOG = """\b
@@ -65,6 +68,7 @@ for _command in (
     opt_command,
     list_command,
     cache_command,
+    doctor_command,
 ):
     cli.add_command(_command)
 
@@ -72,10 +76,20 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    0: success. 1: numc failed, or a check found a difference. 2: the input is wrong. 130: interrupted. 143: terminated
-    by SIGTERM. A failure prints one line to stderr, without a traceback.
+    0: success. 1: numc failed, or a check found a difference. 2: the input is wrong, or the system lacks memory, room
+    on a disk or a permission. 130: interrupted. 143: terminated by SIGTERM. A failure prints one line to stderr,
+    without a traceback.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may have what no encoding has
+    status = _run(list(sys.argv[1:] if arguments is None else arguments))
+    if (reason := _flush()) is not None and status == 0:
+        return _fail(f"standard output: {reason}", 2)
+    return status
+
+
+def _run(given: list[str]) -> int:
     try:
         with _raised_when_terminated():
             return int(cli.main(given, prog_name="numc", standalone_mode=False) or 0)
@@ -89,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         where = f" (see {context.command_path} --help)" if context else ""
-        return _fail(f"{error.format_message()}{where}", 2)
+        return _fail(f"{shortened(' '.join(error.format_message().splitlines()), 1000)}{where}", 2)
     except ParseError as error:
         click.echo(f"numc: error: {error}", err=True)  # several lines: the line of the text and the caret below it
         return 2
@@ -97,11 +111,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), 2)
     except CompilerBug as error:
         return _fail(str(error), 1)
+    except MemoryError:
+        return _fail("out of memory: use smaller data, a smaller --batch, or a machine with more of it", 2)
+    except OSError as error:
+        # What writes to files names them; without a name, it was a stream.
+        stream = error.filename is None and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EIO)
+        where = "standard output" if stream else error.filename or "the system refuses"
+        return _fail(f"{where}: {error.strerror or error}", 2)
     except Exception as error:
-        command = shlex.join(["numc", *given])
-        reason = (str(error).strip().splitlines() or [""])[0]
-        name = type(error).__name__
-        return _fail(f"{name}: {reason}; this is a fault of numc: report it with {_keep(command)}", 1)
+        return _fail(f"{type(error).__name__}: {shortened(error, 300)}; {FAULT}{_kept(given)}", 1)
 
 
 class _Terminated(BaseException):
@@ -127,16 +145,25 @@ def _raised_when_terminated() -> Iterator[None]:
 
 
 def _fail(text: str, status: int) -> int:
-    click.echo(f"numc: error: {' '.join(text.splitlines())}", err=True)
+    click.echo(f"numc: error: {escaped(text)}", err=True)
     return status
 
 
-def _keep(command: str) -> Path:
-    """Write the traceback of the current exception and the command that reproduces it to a file; return the file."""
+def _flush() -> str | None:
+    """Write out what stdout still holds. If that fails, return the reason, and let Python drop it without a message."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix="numc-failure-", dir="."))
-    except OSError:  # the current folder is not writable
-        folder = Path(tempfile.mkdtemp(prefix="numc-failure-"))
-    file = folder / "traceback.txt"
-    file.write_text(f"reproduce with: {command}\nin: {Path.cwd()}\n\n{traceback.format_exc()}", encoding="utf-8")
-    return file
+        sys.stdout.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error.strerror or str(error)
+    return None
+
+
+def _kept(given: Sequence[str]) -> str:
+    """Keep the traceback of the current exception with the command that reproduces it; return words that say where."""
+    command = shlex.join(["numc", *given])
+    with contextlib.suppress(OSError):
+        folder = keep({"traceback.txt": f"reproduce with: {command}\n\n{traceback.format_exc()}"})
+        return f" and {folder}/traceback.txt"
+    return ""

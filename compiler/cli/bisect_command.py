@@ -87,7 +87,7 @@ def bisect_command(
         if stopped.best is not None:
             where = f", written to {out}" if out is not None else ""
             enough = _count(len(stopped.best))
-            click.echo(f"after {stopped.tries} tries: {enough} in fp32 are enough, perhaps fewer{where}", err=True)
+            output.say(f"after {stopped.tries} tries: {enough} in fp32 are enough, perhaps fewer{where}", err=True)
             if out is not None:
                 output.write_text(out, stopped.policy)
             else:

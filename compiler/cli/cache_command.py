@@ -43,7 +43,7 @@ def info_command(want_json: bool) -> None:
     output.table(columns, rows)
     limit = f"{found['limit']:,} bytes" if found["limit"] else "0 bytes: it is off"
     said = f"{found['folder'] or 'no folder'}: {len(rows)} programs, {found['bytes']:,} bytes, at most {limit}"
-    click.echo(said, err=not sys.stdout.isatty())
+    output.say(said, err=not sys.stdout.isatty())
 
 
 @cache_command.command("clear")
@@ -52,4 +52,4 @@ def clear_command() -> None:
     from numc.compiler import cache
 
     count, size = cache.clear()
-    click.echo(f"removed {count} programs, {size:,} bytes, from {cache.folder() or 'no folder'}")
+    output.say(f"removed {count} programs, {size:,} bytes, from {cache.folder() or 'no folder'}")

@@ -15,7 +15,8 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import data_option, read_data, read_labels
 from numc.compiler.cli.source import check_model, parse_shapes, shape_option
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.arguments import checked_text
+from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def compare_command(
     except Interrupted as stopped:
         kept = f"kept in {stopped.path}: the same command goes on from there" if stopped.path else _NOT_KEPT
         finished = f"{stopped.finished} of {stopped.total} arithmetics are finished"
-        click.echo(f"numc: interrupted: {finished} and {kept}", err=True)
+        output.say(f"numc: interrupted: {finished} and {kept}", err=True)
         context.exit(130)
     if report is not None:
         found.write_report(report)
@@ -123,14 +124,14 @@ def compare_command(
 def split_list(option: str, text: str) -> list[str]:
     """Split a text at the commas outside of brackets. Raises NumcError for an empty part."""
     parts, depth = [""], 0
-    for character in text:
+    for character in checked_text(text, option, 20_000):
         depth += (character in "([{") - (character in ")]}")
         if character == "," and depth <= 0:
             parts.append("")
         else:
             parts[-1] += character
     if not all(part.strip() for part in parts):
-        raise NumcError(f"{option} {text!r}: has an empty part: want names with one comma between them")
+        raise NumcError(f"{option} {quoted(text)}: has an empty part: want names with one comma between them")
     return [part.strip() for part in parts]
 
 
@@ -215,6 +216,6 @@ def _show(found: Comparison, *written: str | None) -> None:
 
         text = f"relative error {peer.error:.1e}, allowed {AGREES:g}; largest difference {peer.largest:.1e}"
         said = peer.note or f"fp32 against onnxruntime {peer.version}: {text}"
-        click.echo(said, err=not sys.stdout.isatty())
+        output.say(said, err=not sys.stdout.isatty())
     for path in filter(None, written):
-        click.echo(f"wrote {path}", err=not sys.stdout.isatty())
+        output.say(f"wrote {path}", err=not sys.stdout.isatty())

@@ -155,7 +155,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     each = f" ({bits / values:.3g} bits per packed value)" if values else ""
     inputs, outputs = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (abi.inputs, abi.results))
     if not sys.stdout.isatty():
-        click.echo(
+        output.say(
             f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {used}, "
             f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights"
             f"{f', stored in {stored_bytes}{each}' if each else ''}, {seconds:.2f} s"

@@ -67,4 +67,4 @@ def cost_command(
     if known is not None:
         faster = "" if found.speed_up is None else f", {found.speed_up:.3g} times as fast as fp32"
         guessed = f"; assumed, not from a source: {', '.join(known.assumed)}" if known.assumed else ""
-        click.echo(f"{known.name}: {known.about}{faster}{guessed}", err=not sys.stdout.isatty())
+        output.say(f"{known.name}: {known.about}{faster}{guessed}", err=not sys.stdout.isatty())

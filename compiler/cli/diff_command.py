@@ -59,16 +59,16 @@ def diff_command(a: str, b: str, data: tuple[str, ...], seed: int, threads: int 
     output.table(columns, rows)
     if found.apart:
         names = ", ".join(found.apart)
-        click.echo(f"not compared, because they are not computed alike or not by a kernel: {names}")
+        output.say(f"not compared, because they are not computed alike or not by a kernel: {names}")
     if found.first is not None:
         layer = found.first
-        click.echo(f"first difference: layer {_place(layer.positions)} '{layer.name}', {layer.difference.first}")
+        output.say(f"first difference: layer {_place(layer.positions)} '{layer.name}', {layer.difference.first}")
     elif found.same:
         click.echo("no difference: every bit that was compared is the same")
     else:
         first = next(o for o in found.outputs if o.difference is None or o.difference.differ)
         where = "" if first.difference is None else f", {first.difference.first}"
-        click.echo(f"first difference: after the last layer, in output '{first.name}'{where}")
+        output.say(f"first difference: after the last layer, in output '{first.name}'{where}")
 
 
 def _place(positions: tuple[int, ...]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
+import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
+from numc.compiler.support.files import checked_path
 
 if TYPE_CHECKING:  # numpy is imported only where it is used, so that `--help` is quick
     import numpy as np
@@ -57,7 +57,7 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
     unnamed: list[tuple[str, Array]] = []
     for text in files:
         name, equals, file = text.partition("=")
-        if not equals or Path(text).exists():
+        if not equals or os.path.exists(text):
             name, file = "", text
         content = read_file(file)
         if isinstance(content, dict):
@@ -71,12 +71,12 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
             unnamed.append((file, content))
     free = [name for name in names if name not in given]
     if len(unnamed) > len(free):
-        wanted = ", ".join(f"'{name}'" for name in names) or "none"
+        wanted = ", ".join(map(quoted, names)) or "none"
         raise NumcError(f"--input {unnamed[len(free)][0]}: one input too many: the program takes {wanted}")
     given.update((name, array) for name, (_, array) in zip(free, unnamed, strict=False))
     missing = [spec for spec in program.inputs if spec.name not in given]
     if missing and seed is None:
-        wanted = ", ".join(f"'{spec.name}' ({spec})" for spec in missing)
+        wanted = ", ".join(f"{quoted(spec.name)} ({spec})" for spec in missing)
         raise NumcError(f"no value for {wanted}: give --input NAME=FILE.npy, or --random-input SEED")
     import numpy as np
 
@@ -88,10 +88,10 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
 
 def _put(given: dict[str, Array], names: Sequence[str], name: str, array: Array, what: str) -> None:
     if name not in names:
-        wanted = ", ".join(f"'{n}'" for n in names) or "none"
-        raise NumcError(f"{what} '{name}': no such input{did_you_mean(name, names)}: the program takes {wanted}")
+        wanted = ", ".join(map(quoted, names)) or "none"
+        raise NumcError(f"{what} {quoted(name)}: no such input{did_you_mean(name, names)}: the program takes {wanted}")
     if name in given:
-        raise NumcError(f"{what} '{name}': given twice")
+        raise NumcError(f"{what} {quoted(name)}: given twice")
     given[name] = array
 
 
@@ -108,7 +108,7 @@ def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
     given: dict[str, Array] = {}
     for text in texts:
         name, equals, file = text.partition("=")
-        if not equals or Path(text).exists():
+        if not equals or os.path.exists(text):
             name, file = "", text
         content = _read_array(file)
         if isinstance(content, dict) and name:
@@ -122,7 +122,7 @@ def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
             return content
         for key, array in content.items() if isinstance(content, dict) else [(name, content)]:
             if key in given:
-                raise NumcError(f"--data {text}: '{key}' is given twice")
+                raise NumcError(f"--data {text}: {quoted(key)} is given twice")
             given[key] = array
     return given
 
@@ -144,14 +144,14 @@ def read_labels(text: str) -> Array:
 def _read_array(text: str) -> Array | dict[str, Array]:
     """Return the content of a numpy file, or the array of FILE:ARRAY. Raises NumcError."""
     file, colon, name = text.rpartition(":")
-    if not colon or Path(text).exists():
+    if not colon or os.path.exists(text):
         return read_file(text)
     content = read_file(file)
     if not isinstance(content, dict):
-        raise NumcError(f"{text}: {file} is one array without a name: leave ':{name}' out")
+        raise NumcError(f"{text}: {file} is one array without a name: leave {quoted(':' + name)} out")
     if name not in content:
         raise NumcError(
-            f"{text}: there is no array '{name}' in it{did_you_mean(name, content)}: it has {', '.join(content)}"
+            f"{text}: there is no array {quoted(name)} in it{did_you_mean(name, content)}: it has {', '.join(content)}"
         )
     return content[name]
 
@@ -160,13 +160,20 @@ def read_file(file: str) -> Array | dict[str, Array]:
     """Return the array of an .npy file, or the arrays of an .npz file by name. Raises NumcError."""
     import numpy as np
 
+    path = checked_path(file)
     try:
-        content = np.load(file, allow_pickle=False)
-        return dict(content) if isinstance(content, np.lib.npyio.NpzFile) else np.asarray(content)
+        content = np.load(path, allow_pickle=False)
+        arrays = dict(content) if isinstance(content, np.lib.npyio.NpzFile) else np.asarray(content)
     except OSError as error:
-        raise NumcError(f"{file}: cannot read: {error.strerror or error}: want a .npy or .npz file") from None
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        raise NumcError(f"{file}: not a numpy file of plain numbers: want a .npy or .npz file") from None
+        raise NumcError(f"{path}: cannot read: {error.strerror or error}: want a .npy or .npz file") from None
+    except MemoryError:
+        raise NumcError(f"{path}: says that it holds more than there is memory for: want a .npy or .npz file") from None
+    except Exception:  # numpy and zipfile have no list of what a damaged file may raise
+        arrays = None
+    values = arrays.values() if isinstance(arrays, dict) else [arrays]
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biufc" for value in values):
+        raise NumcError(f"{path}: not a numpy file of plain numbers: want a .npy or .npz file")
+    return arrays  # type: ignore[return-value]
 
 
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:

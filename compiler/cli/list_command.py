@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from numc.compiler.cli import output
+from numc.compiler.support.versions import check_torch_mlir
 
 _EPILOG = """\b
 Besides the named ones there are formats and operators by their text:
@@ -155,6 +156,8 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, want_json: bool) -> None:
     """List number formats, FMA operators, machines, presets, passes in pipeline order, stages or targets."""
+    if what in ("passes", "stages"):
+        check_torch_mlir()
     rows = _LISTS[what]()
     if want_json:
         output.as_json([{key.replace(" ", "_"): _number(value) for key, value in row.items()} for row in rows])

@@ -10,8 +10,10 @@ import click
 
 from numc.compiler.cli import output
 from numc.compiler.cli.source import Arithmetic, arithmetic_options
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import checked_text
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import check_writable
+from numc.compiler.support.versions import check_torch_mlir
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -53,6 +55,7 @@ def opt_command(
     if out != "-":
         check_writable(Path(out))
 
+    check_torch_mlir()
     from numc.compiler.pipeline import STAGES
     from numc.frontends import mlir
 
@@ -60,7 +63,7 @@ def opt_command(
     for option, stage in (("--from", after), ("--to", to)):
         if stage is not None and stage not in STAGES:
             near = did_you_mean(stage, names)
-            raise NumcError(f"{option} {stage!r}: no such stage{near}: one of {', '.join(names)}")
+            raise NumcError(f"{option} {quoted(stage)}: no such stage{near}: one of {', '.join(names)}")
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")
@@ -112,7 +115,7 @@ def _find(step: str, module: ir.Module) -> Pass:
         reason = str(error).splitlines()[0].split("error: ")[-1]
         if "does not refer to a registered pass" in reason:
             reason = "no such pass"
-        raise NumcError(f"--passes {step!r}: {reason}{near}: see `numc list passes`") from None
+        raise NumcError(f"--passes {quoted(step)}: {reason}{near}: see `numc list passes`") from None
     return upstream("", step)
 
 
@@ -146,7 +149,7 @@ _UPSTREAM = (
 def split_passes(text: str) -> list[str]:
     """Split at the commas outside brackets. Raises NumcError for an empty name or unbalanced brackets."""
     steps, depth = [""], 0
-    for character in text:
+    for character in checked_text(text, "--passes", 20_000):
         depth += (character in "([{") - (character in ")]}")
         if depth < 0:
             break
@@ -156,7 +159,7 @@ def split_passes(text: str) -> list[str]:
             steps[-1] += character
     steps = [step.strip() for step in steps]
     if depth != 0:
-        raise NumcError(f"--passes {text!r}: unbalanced brackets: want a,b{{option=1}},func.func(c)")
+        raise NumcError(f"--passes {quoted(text)}: unbalanced brackets: want a,b{{option=1}},func.func(c)")
     if not all(steps):
-        raise NumcError(f"--passes {text!r}: an empty name: want a,b{{option=1}},func.func(c)")
+        raise NumcError(f"--passes {quoted(text)}: an empty name: want a,b{{option=1}},func.func(c)")
     return steps

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from numc.compiler.support.errors import escaped
 from numc.compiler.support.files import write_whole
 from numc.compiler.support.json_values import json_values
 
@@ -19,7 +20,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows: as a drawn table on a terminal, otherwise as tab-separated lines with a line of column names."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
-            click.echo("\t".join(map(str, row)))
+            click.echo("\t".join(escaped(str(cell).replace("\t", "\\t")) for cell in row))
         return
     from rich import box
     from rich.console import Console
@@ -32,8 +33,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         words = " ".join([column, *(str(row[n]) for row in rows)]).split()
         drawn.add_column(column, overflow="fold", min_width=min(20, max(map(len, words))))
     for row in rows:
-        drawn.add_row(*(Text(str(value)) for value in row))
+        drawn.add_row(*(Text(escaped(value)) for value in row))
     Console().print(drawn)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line, in which names of files and layers cannot control the terminal."""
+    click.echo(escaped(text), err=err)
 
 
 def as_json(value: Any) -> None:

@@ -108,7 +108,7 @@ def run_command(
         output.table(("output", "shape", "dtype", "min", "mean", "max"), cells)
         click.echo(f"{seconds * 1e3:.3f} ms", err=not sys.stdout.isatty())
     elif sys.stderr.isatty():
-        click.echo(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
+        output.say(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
     if collected is not None and stats_output is None:
         print_statistics(collected)
 

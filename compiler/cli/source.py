@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, quoted, shortened
+from numc.compiler.support.files import checked_path
+from numc.compiler.support.versions import check_torch_mlir
 
 if TYPE_CHECKING:
     from numc.compiler.options import Options
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODELS = (".onnx", ".mlir", ".pt2")
+_SIZE = re.compile(r"0*[1-9][0-9]{0,17}")  # what 64-bit integers hold
 
 
 @dataclass(frozen=True)
@@ -96,20 +101,24 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, _, sizes = text.rpartition("=")
         numbers = sizes.split("x")
-        if not name or not all(n.isascii() and n.isdigit() and int(n) > 0 for n in numbers):
-            raise NumcError(f"--shape {text!r}: want NAME=SIZExSIZE..., sizes of at least 1, such as x=1x3x224x224")
+        if not name or not all(_SIZE.fullmatch(number) for number in numbers):
+            raise NumcError(
+                f"--shape {quoted(text)}: want NAME=SIZExSIZE..., sizes of at least 1, such as x=1x3x224x224"
+            )
         if name in shapes:
-            raise NumcError(f"--shape {text!r}: the shape of '{name}' is given twice")
+            raise NumcError(f"--shape {quoted(text)}: the shape of {quoted(name)} is given twice")
         shapes[name] = tuple(map(int, numbers))
     return shapes
 
 
 def check_model(model: str) -> None:
-    """Raise NumcError unless `model` is an existing file with the suffix of a model."""
-    if Path(model).suffix not in MODELS:
-        raise NumcError(f"{model}: not a model by its suffix: want {', '.join(MODELS[:-1])} or {MODELS[-1]}")
-    if not Path(model).is_file():
-        raise NumcError(f"{model}: {'is a folder' if Path(model).is_dir() else 'no such file'}: want a model")
+    """Raise NumcError unless `model` is an existing file with the suffix of a model, and MLIR is there to read it."""
+    path = checked_path(model)
+    if path.suffix not in MODELS:
+        raise NumcError(f"{shortened(model, 300)}: not a model by its suffix: want .onnx, .mlir or .pt2")
+    if not os.path.isfile(path):
+        raise NumcError(f"{shortened(model, 300)}: {'is a folder' if path.is_dir() else 'no such file'}: want a model")
+    check_torch_mlir()
 
 
 def program_from(

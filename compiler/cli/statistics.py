@@ -27,7 +27,7 @@ def print_statistics(found: Statistics) -> None:
         columns.append("relative error")
     output.table(columns, [_cells(row, found.what) for row in found.rows])
     for note in dict.fromkeys(note for row in found.rows for note in row.note.split("; ") if note):
-        click.echo(note)
+        output.say(note)
     if "fmas" in found.what:
         shares = ", ".join(f"{share:.2%} {fma}" for fma, share in found.fma_mix().items())
         click.echo(f"FMAs: {shares or 'none'}")

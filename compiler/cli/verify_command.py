@@ -61,6 +61,6 @@ def verify_command(
         nothing = "" if report.rows else ": the program has no contraction"
         click.echo(f"{report.mismatches} mismatches in {report.checked} outputs checked{nothing}")
         if report.first:
-            click.echo(f"first mismatch: {report.first}")
+            output.say(f"first mismatch: {report.first}")
     if report.mismatches:
         context.exit(1)

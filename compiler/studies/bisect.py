@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from numc.compiler.policy_table import policy_table
 from numc.compiler.studies.data import BATCH, check_batch, check_data
 from numc.compiler.studies.ddmin import ddmin
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import check_function, checked
+from numc.compiler.support.errors import NumcError, did_you_mean, escaped, quoted, shortened
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.runtime.program import Program, seed_number
@@ -127,7 +129,9 @@ def bisect(
     after each try.
     Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
     """
-    _check_options(model, tolerance, metric, labels, batch, seed)
+    _check_options(model, tolerance, metric, labels, batch)
+    seed = seed_number(seed)
+    check_function(progress, "progress")
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
     imported = model if isinstance(model, Imported) else load_file(model, shapes)
@@ -161,15 +165,15 @@ def bisect(
     )
 
 
-def _check_options(model: object, tolerance: float, metric: str, labels: Any, batch: int, seed: int) -> None:
-    if not tolerance >= 0 or tolerance == float("inf"):
-        raise NumcError(f"tolerance: got {tolerance!r}, want a number of at least 0")
-    if metric not in METRICS:
-        raise NumcError(f"metric {metric!r}: no such metric{did_you_mean(metric, METRICS)}: want {', '.join(METRICS)}")
+def _check_options(model: object, tolerance: float, metric: str, labels: Any, batch: int) -> None:
+    if not isinstance(tolerance, Real) or not 0 <= tolerance < float("inf"):
+        raise NumcError(f"tolerance: got {shortened(tolerance)}, want a number of at least 0")
+    if checked(metric, "metric", str, "a name") not in METRICS:
+        near = did_you_mean(metric, METRICS)
+        raise NumcError(f"metric {quoted(metric)}: no such metric{near}: want {', '.join(METRICS)}")
     if labels is not None and metric != "top1":
         raise NumcError(f"metric '{metric}': needs no labels, leave them out")
     check_batch(batch)
-    seed_number(seed)
     if not isinstance(model, (str, os.PathLike, Imported)):
         raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
 
@@ -218,7 +222,7 @@ class _Search:
         """Return the text of the policy that keeps `layers` in fp32."""
         if not layers:
             return str(self._given)
-        names = " ".join(", ".join(dict.fromkeys(self._rows[p]["layer"] for p in layers)).split())
+        names = " ".join(escaped(", ".join(dict.fromkeys(self._rows[p]["layer"] for p in layers))).split())
         return f"{self._given}layer {', '.join(map(str, layers))} fma = fp32  # {names}\n"
 
     def error(self, layers: Sequence[int]) -> float:

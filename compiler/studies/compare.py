@@ -35,7 +35,9 @@ from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outpu
 from numc.compiler.studies.peer import Peer
 from numc.compiler.studies.results import LayerError, Result
 from numc.compiler.studies.store import Store
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import check_function, checked, checked_integer, checked_texts
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
+from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import own_version, version_of
 from numc.frontends.imported import Imported
 from numc.frontends.load import load
@@ -101,6 +103,9 @@ def compare(
     Ctrl-C.
     """
     _check_options(metrics, batch)  # before the model is read, which takes a while
+    checked_texts(commands, "commands"), checked(statistics, "statistics", bool, "True or False")
+    check_function(progress, "progress")
+    threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
     fraction = sampling(sample) if statistics else None
     columns = _columns(fmas, policies)
     name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
@@ -108,24 +113,24 @@ def compare(
     inputs, outputs = signature(imported)
     chosen = _output(output, outputs)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    checked = check_data(data, labels, inputs, chosen, symbols, batch)
-    names = check_metrics(metrics, checked.labels, chosen)
+    ready = check_data(data, labels, inputs, chosen, symbols, batch)
+    names = check_metrics(metrics, ready.labels, chosen)
     digest = _digest(imported)
-    store = Store(Path(results) if results is not None else None, name, digest)
-    work = _Work(imported, checked, names, chosen, threads, fraction, columns, tables)
+    store = Store(checked_path(results) if results is not None else None, name, digest)
+    work = _Work(imported, ready, names, chosen, threads, fraction, columns, tables)
     peer = Peer.find(model, imported.sources, threads)
-    about = [checked.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
+    about = [ready.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
     found = _results(work, keys, store, peer, progress)
     return Comparison(
-        name, checked.samples, checked.steps[0][1], threads, names, checked.kind,
+        name, ready.samples, ready.steps[0][1], threads, names, ready.kind,
         tuple(replace(result, name=column.name) for result, column in zip(found, columns, strict=True)),
-        {"model": digest, "data": checked.sha256()}, _versions(), tuple(commands),
+        {"model": digest, "data": ready.sha256()}, _versions(), tuple(commands),
     )  # fmt: skip
 
 
 def _check_options(metrics: Sequence[str], batch: int) -> None:
-    check_names(metrics)
+    check_names(checked_texts(metrics, "metrics"))
     check_batch(batch)
     if counting():  # a kernel counts for one observer only
         raise NumcError(
@@ -160,7 +165,7 @@ class Column:
 def _columns(fmas: Sequence[str], policies: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
     """Return the columns, fp32 first. Names or texts of the same arithmetic give one column, under the first name."""
     found: dict[str, Column] = {}
-    for column in [*(Column.plain(fma) for fma in dict.fromkeys(("fp32", *fmas))), *_policies(policies)]:
+    for column in [*map(Column.plain, dict.fromkeys(["fp32", *checked_texts(fmas, "fmas")])), *_policies(policies)]:
         if any(column.name == other.name for other in found.values()):
             column = replace(column, name=f"policy {column.name}")  # a preset or a file that is called like an operator
         found.setdefault(str(column.options.resolved()[0]), column)
@@ -168,13 +173,16 @@ def _columns(fmas: Sequence[str], policies: Mapping[str, Any] | Sequence[Any]) -
 
 
 def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
-    if not isinstance(given, Mapping):
+    if isinstance(given, Mapping):
+        checked_texts(list(given), "policies")
+    else:
         named: dict[str, Any] = {}
-        for policy in given:
+        for policy in checked(given, "policies", (list, tuple), "a sequence, or a mapping from names"):
+            checked(policy, "a policy", (str, os.PathLike, Policy), "a text, the name of a file, or a preset")
             is_text = isinstance(policy, Policy) or any(c in str(policy) for c in " =\n")
-            name = f"policy {len(named) + 1}" if is_text else Path(policy).stem
+            name = f"policy {len(named) + 1}" if is_text else checked_path(policy).stem
             if name in named:
-                raise NumcError(f"policy '{name}': there are two of this name: rename a file")
+                raise NumcError(f"policy {quoted(name)}: there are two of this name: rename a file")
             named[name] = policy
         given = named
     return [Column(name, Options(pack_weights=True, policy=load_policy(policy))) for name, policy in given.items()]
@@ -330,12 +338,12 @@ def _imported(model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any)
 
 def _output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
     names = [spec.name for spec in outputs]
-    if name is not None and name not in names:
-        known = ", ".join(map(repr, names))
-        raise NumcError(f"output '{name}': no such output{did_you_mean(name, names)}: the model has {known}")
+    if name is not None and checked(name, "output", str, "the name of an output") not in names:
+        known = ", ".join(map(quoted, names))
+        raise NumcError(f"output {quoted(name)}: no such output{did_you_mean(name, names)}: the model has {known}")
     found = outputs[names.index(name) if name is not None else 0]
     if not found.dtype.startswith("float"):
-        raise NumcError(f"output '{found.name}': is {found.dtype}: want an output of floats to compare")
+        raise NumcError(f"output {quoted(found.name)}: is {found.dtype}: want an output of floats to compare")
     return found
 
 

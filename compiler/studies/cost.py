@@ -18,6 +18,7 @@ from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.studies.cost_machines import Machine, Unit, load_machine
 from numc.compiler.studies.explain import explain
+from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import NumcError
 
 FP32_AREA = 24 * 24
@@ -147,7 +148,7 @@ def cost(
     *,
     policy: str | os.PathLike[str] | Policy | None = None,
     fma: str = "fp32",
-    machine: str | Machine | None = None,
+    machine: str | os.PathLike[str] | Machine | None = None,
     batch: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Report:
@@ -157,7 +158,8 @@ def cost(
     for no estimate of times. batch: the value of sizes that the model leaves free. Raises NumcError if the model, the
     machine or an option is not valid.
     """
-    known = load_machine(machine) if isinstance(machine, str) else machine
+    checked_integer(batch, "batch", 1, 2**63 - 1)
+    known = machine if machine is None or isinstance(machine, Machine) else load_machine(machine)
     return report(explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions, known, free=batch)
 
 

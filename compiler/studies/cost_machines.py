@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import checked_text
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
+from numc.compiler.support.files import checked_path
 
 _TOML: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _SHIPPED = Path(__file__).parent / "machines"
@@ -24,6 +27,9 @@ _KEYS: Mapping[str, Any] = {
 }
 _OPTIONAL = ("about", "assumed")
 _UNIT_KEYS = ("count", "latency", "values")
+_MOST = 1e18
+MAX_LENGTH = 1 << 16
+"""The most characters of a file."""
 
 
 @dataclass(frozen=True)
@@ -61,30 +67,34 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in _SHIPPED.glob("*.toml"))
 
 
-def load_machine(name: str) -> Machine:
+def load_machine(given: str | os.PathLike[str]) -> Machine:
     """Return a machine that comes with numc, or that a file describes.
 
     Raises NumcError if there is no such machine or file, or if the file is not valid.
     """
-    path = _SHIPPED / f"{name}.toml" if name in shipped() else Path(name)
+    path = checked_path(given)
+    name = str(given)
+    if name in shipped():
+        path = _SHIPPED / f"{name}.toml"
     try:
-        with open(path, "rb") as file:
-            values = _TOML.load(file)
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MAX_LENGTH + 1)
+        values = _TOML.loads(checked_text(text, "machine", MAX_LENGTH))
     except OSError as error:
         near = did_you_mean(name, shipped())
         reason = error.strerror or error
         raise NumcError(
-            f"machine '{name}': {reason}{near}: want a .toml file or one of {', '.join(shipped())}"
+            f"machine {quoted(name)}: {reason}{near}: want a .toml file or one of {', '.join(shipped())}"
         ) from None
-    except (_TOML.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise NumcError(f"{name}: not TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # what is no UTF-8, no TOML, too long a number, or nested too deeply
+        raise NumcError(f"{name}: not TOML: {shortened(error, 200)}") from None
     return _machine(name, values)
 
 
 def _machine(name: str, values: Mapping[str, Any]) -> Machine:
     for key in values:
         if key not in _KEYS:
-            raise NumcError(f"{name}: unknown key '{key}'{did_you_mean(key, _KEYS)}: want {', '.join(_KEYS)}")
+            raise NumcError(f"{name}: unknown key {quoted(key)}{did_you_mean(key, _KEYS)}: want {', '.join(_KEYS)}")
     for key, kind in _KEYS.items():
         if key not in values:
             if key not in _OPTIONAL:
@@ -92,7 +102,7 @@ def _machine(name: str, values: Mapping[str, Any]) -> Machine:
         elif kind is float:
             _positive(name, key, values[key], (int, float))
         elif not isinstance(values[key], kind):
-            raise NumcError(f"{name}: {key} = {values[key]!r}: want a {_WORDS[kind]}")
+            raise NumcError(f"{name}: {key} = {shortened(values[key])}: want a {_WORDS[kind]}")
     for size in values["cache_bytes"]:
         _positive(name, "cache_bytes", size, (int,))
     if not values["units"]:
@@ -113,13 +123,13 @@ _WORDS: Mapping[Any, str] = {str: "text", list: "list", dict: "table"}
 
 def _unit(name: str, unit: str, given: Any) -> Unit:
     if unit not in UNITS:
-        raise NumcError(f"{name}: unknown unit '{unit}'{did_you_mean(unit, UNITS)}: want {', '.join(UNITS)}")
+        raise NumcError(f"{name}: unknown unit {quoted(unit)}{did_you_mean(unit, UNITS)}: want {', '.join(UNITS)}")
     if not isinstance(given, dict):
-        raise NumcError(f"{name}: units.{unit} = {given!r}: want a table with {', '.join(_UNIT_KEYS)}")
+        raise NumcError(f"{name}: units.{unit} = {shortened(given)}: want a table with {', '.join(_UNIT_KEYS)}")
     for key in given:
         if key not in _UNIT_KEYS:
             near = did_you_mean(key, _UNIT_KEYS)
-            raise NumcError(f"{name}: unknown key 'units.{unit}.{key}'{near}: want {', '.join(_UNIT_KEYS)}")
+            raise NumcError(f"{name}: unknown key {quoted(f'units.{unit}.{key}')}{near}: want {', '.join(_UNIT_KEYS)}")
         _positive(name, f"units.{unit}.{key}", given[key], (int,))
     for key in _UNIT_KEYS[:2]:
         if key not in given:
@@ -128,6 +138,6 @@ def _unit(name: str, unit: str, given: Any) -> Unit:
 
 
 def _positive(name: str, key: str, value: Any, kinds: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= _MOST:
         number = "number" if float in kinds else "whole number"
-        raise NumcError(f"{name}: {key} = {value!r}: want a {number} above 0")
+        raise NumcError(f"{name}: {key} = {shortened(value)}: want a {number} above 0 and up to {_MOST:g}")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 from numc.runtime.abi import Input, TensorSpec
-from numc.runtime.tensors import is_tensor, to_array
+from numc.runtime.tensors import as_array
 
 Array = npt.NDArray[Any]
 
@@ -66,8 +66,8 @@ BATCH = 64  # the number of samples that run at once by default
 
 def check_batch(batch: int) -> None:
     """Raise NumcError if `batch` is less than 1."""
-    if batch < 1:
-        raise NumcError(f"batch: got {batch}, want at least 1")
+    if not isinstance(batch, int) or batch < 1:
+        raise NumcError(f"batch: got {shortened(batch)}, want at least 1")
 
 
 def check_data(
@@ -102,14 +102,12 @@ def check_data(
             continue
         if fixed is not None:
             if array.shape[at] % fixed:
-                raise NumcError(
-                    f"data '{spec.name}': {array.shape[at]} samples, but the model takes {fixed} at a time: give a "
-                    f"multiple of {fixed}"
-                )
+                got = f"{array.shape[at]} samples, but the model takes {fixed} at a time"
+                raise NumcError(f"data {quoted(spec.name)}: {got}: give a multiple of {fixed}")
             piece = at_once = fixed
         if total is not None and array.shape[at] != total[1]:
             raise NumcError(
-                f"data '{spec.name}': {array.shape[at]} samples, but '{total[0]}' has {total[1]}: want as many"
+                f"data {quoted(spec.name)}: {array.shape[at]} samples, but '{total[0]}' has {total[1]}: want as many"
             )
         total = total or (spec.name, array.shape[at])
     if total is None:  # one batch, which has the sizes of the model
@@ -134,17 +132,17 @@ def named(given: Any, inputs: Sequence[Input]) -> dict[str, Array]:
     given: arrays or tensors by name, where other names are ignored, or one array, if there is one input.
     """
     names = [spec.name for spec in inputs]
-    wanted = ", ".join(f"'{spec.name}' ({spec})" for spec in inputs) or "no inputs"
+    wanted = ", ".join(f"{quoted(spec.name)} ({spec})" for spec in inputs) or "no inputs"
     if not isinstance(given, Mapping):
         if len(inputs) != 1:
             raise NumcError(f"data: one array without a name, but the model takes {wanted}: give them by name")
         given = {names[0]: given}
     missing = [name for name in names if name not in given]
     if missing:
-        has = ", ".join(map(repr, given)) or "nothing"
-        near = did_you_mean(missing[0], [name for name in given if name not in names])
-        raise NumcError(f"data: no array '{missing[0]}'{near}: it has {has}, the model takes {wanted}")
-    return {name: to_array(name, given[name]) if is_tensor(given[name]) else np.asarray(given[name]) for name in names}
+        has = ", ".join(map(quoted, given)) or "nothing"
+        near = did_you_mean(missing[0], [name for name in given if isinstance(name, str) and name not in names])
+        raise NumcError(f"data: no array {quoted(missing[0])}{near}: it has {has}, the model takes {wanted}")
+    return {name: as_array(f"data {quoted(name)}", given[name]) for name in names}
 
 
 def _axes(inputs: Sequence[Input], symbols: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
@@ -173,7 +171,7 @@ def _check_array(spec: Input, array: Array, axis: int | None) -> None:
         for n, (want, size) in enumerate(zip(spec.shape, array.shape, strict=False))
     ]
     if array.dtype.name != spec.dtype or array.ndim != len(spec.shape) or not all(sizes):
-        raise NumcError(f"data '{spec.name}': got {got}, want {spec}")
+        raise NumcError(f"data {quoted(spec.name)}: got {got}, want {spec}")
     check_values(spec.name, array)
 
 
@@ -181,18 +179,17 @@ def check_values(name: str, array: Array) -> None:
     """Raise NumcError if an array is empty, or has a NaN or an infinity, which hide differences."""
     if array.size == 0:
         got = TensorSpec(name, array.dtype.name, array.shape)
-        raise NumcError(f"data '{name}': is empty ({got}): want at least one sample")
+        raise NumcError(f"data {quoted(name)}: is empty ({got}): want at least one sample")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = ~np.isfinite(array)
         place = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])
         kind = "NaN" if np.isnan(array[bad][0]) else "an infinity"
-        raise NumcError(
-            f"data '{name}': has {kind} at [{place}], {int(bad.sum())} values in all that are not finite: remove them"
-        )
+        count = f"{int(bad.sum())} values in all that are not finite"
+        raise NumcError(f"data {quoted(name)}: has {kind} at [{place}], {count}: remove them")
 
 
 def _labels(given: Any, samples: int, output: TensorSpec, axis: Mapping[str, int | None]) -> Array:
-    labels = to_array("labels", given) if is_tensor(given) else np.asarray(given)
+    labels = as_array("labels", given)
     if labels.dtype.kind not in "iuf" or labels.ndim == 0:
         raise NumcError(f"labels: got {TensorSpec('', labels.dtype.name, labels.shape)}: want class numbers or values")
     is_class = labels.dtype.kind in "iu"

@@ -7,19 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.studies.data import check_values
 from numc.compiler.studies.difference import Difference, Differences, difference
 from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.arguments import check_function, checked
+from numc.compiler.support.errors import NumcError, quoted
+from numc.compiler.support.files import checked_path
 from numc.runtime.abi import TensorSpec
 from numc.runtime.program import Program, load
+from numc.runtime.tensors import as_array
 
 Array = npt.NDArray[Any]
 
@@ -97,8 +98,9 @@ def diff(
     """
     first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
     check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
-    for name, value in inputs.items():
-        check_values(name, np.asarray(value))
+    check_function(progress, "progress")
+    for name, value in checked(inputs, "inputs", Mapping, "arrays by name of the input").items():
+        check_values(name, as_array(f"input {quoted(name)}", value))
     keys, apart = layers_of_both(first, second)
     counts = Counter(name for name, _ in keys[0].values())
     sums: dict[tuple[str, int], Differences] = {}
@@ -139,7 +141,7 @@ def diff(
 
 def load_program(path: str | os.PathLike[str]) -> Program:
     """Load a program file. Raises NumcError if it is not one, such as a model that is not compiled."""
-    if Path(path).suffix in (".onnx", ".mlir", ".pt2"):
+    if checked_path(path).suffix in (".onnx", ".mlir", ".pt2"):
         raise NumcError(f"{path}: is a model: compile it (numc compile {path} --fma FMA) and name the program")
     return load(path)
 

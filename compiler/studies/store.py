@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from numc.compiler.studies.results import Result
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import write_whole
 
 _KIND = "numc compare 1"
@@ -33,12 +33,11 @@ class Store:
             other = found["sha256"]
         except OSError as error:
             raise NumcError(f"{path}: cannot read: {error.strerror or error}: name another file") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise NumcError(f"{path}: not results of numc compare: choose another file, or remove this one") from None
         if other != sha256:
-            raise NumcError(
-                f"{path}: results of another model ({found.get('model')}): choose another file, or remove this one"
-            )
+            model = shortened(found.get("model"))
+            raise NumcError(f"{path}: results of another model ({model}): choose another file, or remove this one")
         self._content = found
 
     def get(self, key: str) -> Result | None:

@@ -1,13 +1,43 @@
-"""The exceptions of numc: either the input was wrong (exit code 2), or numc itself was (exit code 1)."""
+"""The exceptions of numc: either the input was wrong (exit code 2), or numc itself was (exit code 1).
+
+Their messages quote texts of users, files and models. Whatever these contain, a message is one line of bounded length
+without characters that change how a terminal shows it.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
+FAULT = "this is a fault of numc: report it with the output of `numc doctor`"
+"""What messages about faults of numc ask for."""
+_LONGEST = 4000  # characters of a message: enough for a list of the operators that a model has and numc does not
+
+
+def escaped(text: object) -> str:
+    """Return a text with escapes, such as ``\\x1b``, for what is not printable, except tabs: controls, bidi marks."""
+    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def shortened(text: object, most: int = 80) -> str:
+    """Return a text, escaped, without its middle if it is longer than `most` characters."""
+    try:
+        whole = str(text)
+    except Exception:  # a number of more digits than Python writes, an object of the user's that fails
+        whole = f"<{type(text).__name__}>"
+    return escaped(whole if len(whole) <= most else f"{whole[: most * 2 // 3]}...{whole[-(most // 4) :]}")
+
+
+def quoted(text: object) -> str:
+    """Return a text of a user, a file or a model as a message quotes it: escaped, shortened and in quotes."""
+    return f"'{shortened(text)}'"
+
 
 class NumcError(Exception):
     """The input is wrong. The message is one line that says what is wrong, what is allowed, and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message, _LONGEST))
 
 
 class ParseError(NumcError):
@@ -16,12 +46,18 @@ class ParseError(NumcError):
     The message has three lines: what is wrong, the line of the text, and a caret below the place.
     """
 
+    def __init__(self, message: str) -> None:
+        Exception.__init__(self, "\n".join(shortened(line, _LONGEST) for line in message.split("\n")))
+
 
 class CompilerBug(Exception):  # noqa: N818
     """numc itself failed. The message names the file with the IR and the command that reproduces the failure."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message, _LONGEST))
+
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return ``" (did you mean 'x' or 'y'?)"`` with the candidates closest to `name`, or "" if none is close."""
-    near = difflib.get_close_matches(name, list(candidates), n=2, cutoff=0.6)
-    return f" (did you mean {' or '.join(repr(n) for n in near)}?)" if near else ""
+    near = [] if len(name) > 200 else difflib.get_close_matches(name, list(candidates), n=2, cutoff=0.6)
+    return f" (did you mean {' or '.join(map(quoted, near))}?)" if near else ""

@@ -1,4 +1,4 @@
-"""Writing files so that a failure leaves no incomplete file."""
+"""Reading files that users name, and writing files so that a failure leaves no incomplete file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,29 @@ import contextlib
 import os
 import re
 import secrets
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, quoted
+
+
+def checked_path(name: object) -> Path:
+    """Return the path of a file that a user names, which need not be there.
+
+    Raises NumcError for what no file can be called by: another type, a NUL, characters that the system cannot encode.
+    """
+    if not isinstance(name, (str, os.PathLike)):
+        raise NumcError(f"got {type(name).__name__} for the name of a file: want a text or a path")
+    try:
+        path = Path(name)
+        if b"\0" in os.fsencode(path):
+            raise ValueError
+    except (TypeError, ValueError):  # TypeError: a path of bytes
+        raise NumcError(f"{quoted(name)}: no file has such a name: name another one") from None
+    return path
+
 
 #: The names of files that write_whole has not completed. Only a writer that was killed leaves one.
 TEMPORARY = re.compile(r"\.numc-[0-9a-f]{16}\.tmp")
@@ -18,7 +36,7 @@ TEMPORARY = re.compile(r"\.numc-[0-9a-f]{16}\.tmp")
 
 def check_writable(path: Path) -> None:
     """Raise NumcError if no file can be created at `path`. Commands call this before work that takes long."""
-    folder = path.parent
+    folder = checked_path(path).parent
     if path.is_dir():
         raise NumcError(f"{path}: is a folder: name a file for the output")
     if not folder.is_dir():
@@ -47,3 +65,14 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             raise
     except OSError as error:
         raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def keep(texts: Mapping[str, str]) -> Path:
+    """Write texts about a failure, by file name, into a new folder among the system's temporary ones; return it.
+
+    Raises OSError if there is no place for it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="numc-failure-"))
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+    return folder

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 
 SWITCHES = {
     "fast": "cheap rounding sequences under guards",
@@ -28,7 +28,7 @@ def switched_off() -> frozenset[str]:
     listed = frozenset(part.strip() for part in os.environ.get("NUMC_DISABLE", "").split(",") if part.strip())
     for part in sorted(listed - SWITCHES.keys()):
         near = did_you_mean(part, SWITCHES)
-        raise NumcError(f"NUMC_DISABLE: no such switch {part!r}{near}: choose from {', '.join(SWITCHES)}")
+        raise NumcError(f"NUMC_DISABLE: no such switch {quoted(part)}{near}: choose from {', '.join(SWITCHES)}")
     return listed
 
 

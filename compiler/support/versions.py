@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import cache
 from pathlib import Path
 
+from numc.compiler.support.errors import NumcError
+
+TORCH_MLIR = "20261001"
+"""The version of torch-mlir that numc is made for: its passes, and its IR, are others from day to day."""
+ANY_TORCH_MLIR = "NUMC_TORCH_MLIR"
+"""The environment variable that accepts other versions, at one's own risk, if it is ``any``."""
 UNKNOWN = "unknown"
 """The version of numc where it runs from a source tree that is not installed."""
 
@@ -17,6 +25,23 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+@cache
+def check_torch_mlir() -> None:
+    """Raise NumcError unless torch-mlir is installed in the version TORCH_MLIR, or ANY_TORCH_MLIR accepts any.
+
+    Called before MLIR is imported, since that may already fail in another version.
+    """
+    given = os.environ.get(ANY_TORCH_MLIR, "")
+    if given not in ("", "any"):
+        raise NumcError(f"{ANY_TORCH_MLIR}: got {given!r}, want 'any', or nothing for version {TORCH_MLIR} alone")
+    found, install = version_of("torch-mlir"), f"pip install torch-mlir=={TORCH_MLIR}"
+    if found is None:
+        raise NumcError(f"torch-mlir is not installed: {install}")
+    if found != TORCH_MLIR and not given:
+        risk = f"{ANY_TORCH_MLIR}=any goes on with it at your own risk"
+        raise NumcError(f"torch-mlir {found} is installed, numc is made for {TORCH_MLIR}: {install}; {risk}")
 
 
 def own_version() -> str:

@@ -20,6 +20,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from numc.compiler.arithmetic.policy.layer import SWAPPED
+from numc.compiler.support.errors import quoted
 from numc.frontends.lowering import (
     ConversionError,
     conversion_errors,
@@ -149,6 +150,9 @@ def values_of(node: fx.Node) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
+_LEFT = re.compile(r"tm_tensor\.(?!yield).*")
+
+
 def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     """Return a module whose ``@main`` takes the graph's placeholders; operations carry their `names` as locations.
 
@@ -165,9 +169,15 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     module = lower_apart(importer.module, TO_BACKEND_CONTRACT)
     erase_checks(module, _IDLE_CHECKS)
     to_loops(module)
-    if left := sorted({op.name for op in operations(module) if op.name.startswith("tm_tensor.")}):
+    if left := sorted({_place(op) for op in operations(module) if _LEFT.fullmatch(op.name)}):
         raise ConversionError(f"becomes {', '.join(left)}, which is not available")
     return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _place(op: ir.Operation) -> str:
+    """The name of an operation of the IR, with that of the node it comes from where it has one."""
+    place = op.location
+    return f"{op.name} ({quoted(place.name_str)})" if isinstance(place, ir.NameLoc) else str(op.name)
 
 
 class _Named(ContextCache):  # type: ignore[misc]
@@ -237,7 +247,7 @@ def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
 
 
 def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
-    """Try to lower every distinct operation alone; return the operations that fail."""
+    """Try to lower every distinct operation alone, if nothing refuses it already; return the operations that fail."""
     verdicts: dict[str, str | None] = {}
     found = []
     for node in nodes:
@@ -245,6 +255,8 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
             continue
         if not all(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in values_of(n)):
             continue  # a program cannot have a size as an argument
+        if refusal(node) is not None:
+            continue
         alone = _alone(node)
         key = str(alone) + str([values_of(n) for n in alone.nodes if n.op == "placeholder"])
         if key not in verdicts:

@@ -157,7 +157,8 @@ def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int]
     _check_signature(program, name)
     graph = program.graph
     if refused := refusals(graph):
-        raise NumcError(f"{name}: {listed(refused)}")
+        # What cannot be lowered is found here, too, so that the message names all at once.
+        raise NumcError(f"{name}: {listed(refused + [found for _, found in diagnose(graph.nodes)])}")
     symbols = _symbols(program, dims)
     inputs, weights = _order_arguments(program, name, symbols)
     outputs = _order_outputs(program, name, symbols)

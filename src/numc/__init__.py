@@ -85,6 +85,7 @@ _PUBLIC = {
     "verify": ("numc.compiler.studies.observe.verify", "verify"),
     "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
 }
+_NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower")
 _NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
 
 __all__ = sorted([*_PUBLIC, "__version__"])
@@ -107,7 +108,7 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # a type checker knows the names above, and reports any other
 
     def __getattr__(name: str) -> object:
-        """Import a public name at its first use. Raises NumcError if it needs PyTorch and that is not installed."""
+        """Import a public name at its first use. Raises NumcError if it needs PyTorch or MLIR and that is not there."""
         from importlib import import_module
 
         if name == "__version__":
@@ -118,6 +119,10 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and reports any o
             module, attribute = _PUBLIC[name]
             if name in _NEED_TORCH:
                 _check_torch(name)
+            if name in (*_NEED_MLIR, *_NEED_TORCH):
+                from numc.compiler.support.versions import check_torch_mlir
+
+                check_torch_mlir()
             value = import_module(module)
             if attribute:
                 value = getattr(value, attribute)

@@ -228,7 +228,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fma(a=e6m9, acc=e6m9, chunk=2.5)", f"fma: chunk=2.5, {_CHUNK}"),
         ("mac(e6m9, chunk=all)", f"mac: chunk=all, {_CHUNK}"),
         ("fmac(e6m9, chunk=2147483648)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=2147483648, {_CHUNK}"),
-        (f"fmac(e6m9, chunk={'9' * 5000})", f"fmac: chunk={'9' * 5000}, {_CHUNK}"),
+        (f"fmac(e6m9, chunk={'9' * 900})", f"fmac: chunk={'9' * 53}...{'9' * 20}, {_CHUNK}"),
         (
             "fmacs(e6m9, chunk=8)",
             "fma(a=e6m9,b=e6m9,acc=fp32): chunk=8 with an fp32 accumulator, "
@@ -241,7 +241,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ),
         ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): write fmac(F, chunk=c)"),
         ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): allowed are {_CALLS}"),
-        ("fma(a=bf16,acc=fp32,products=1.5)", "fma: products='1.5', write a number"),
+        ("fma(a=bf16,acc=fp32,products=1.5)", "fma: products: got '1.5', want a whole number"),
         (
             "fma(a=1/6/9,acc=fp32)",
             f"FMA operator 'fma(a=1/6/9,acc=fp32)': cannot read it from '/6/9,acc=fp32)', write a name or {_CALLS}",
@@ -253,7 +253,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fma(a=3,acc=fp32)", "fma: a=3 is not a format, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"),
         ("fma(a=bf16,a=bf16,acc=fp32)", "fma: 'a' is given twice, keep one of them"),
         ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): write {_FMA}"),
-        ("fma(a=bf16,acc=fp32,products=all)", "fma: products='all', write a number"),
+        ("fma(a=bf16,acc=fp32,products=all)", "fma: products: got 'all', want a whole number"),
         ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, allowed for 1 x 1 parts: 1"),
         ("fma(a=bf16,acc=e6m9:sr32)", "rounding 'sr32': 32 random bits, allowed are 1 to 24"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -404,16 +405,16 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<4x8xf32>, t
 
 
 def test_a_failing_pass_keeps_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def fail(module: object, state: object) -> None:
         raise ValueError("no luck")
 
     monkeypatch.setattr(pipeline, "STAGES", {"numc": {"explicit-arithmetic": fail}})
-    with pytest.raises(CompilerBug, match="no luck; reproduce with: numc opt .* --policy numc-failure-") as caught:
+    with pytest.raises(CompilerBug, match="no luck; .*; reproduce with: numc opt .* --policy ") as caught:
         numc.lower(CNN, policy="layer 0 mp")
     kept = str(caught.value).split("--policy ")[1].split()[0]
-    assert (tmp_path / kept).read_text() == "layer 0 mp\n"
+    assert Path(kept).read_text() == "layer 0 mp\n"
 
 
 def test_equal_policies_share_a_cached_program_and_others_do_not(

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -123,12 +124,16 @@ def test_a_fault_of_the_compiler_exits_1(numc_run, folder, monkeypatch):
     assert (done.status, done.error) == (1, "pass 'x' failed")
 
 
-def test_any_other_exception_leaves_a_traceback_in_a_file(numc_run, folder, monkeypatch):
+def test_any_other_exception_leaves_a_traceback_in_a_file(numc_run, folder, monkeypatch, tmp_path_factory):
+    kept = tmp_path_factory.mktemp("kept")
+    monkeypatch.setattr(tempfile, "tempdir", str(kept))
     _fails(monkeypatch, ZeroDivisionError("two\nlines"))
     done = numc_run("compile", folder / "matmul.mlir", "-o", "a b.numc")
     assert done.status == 1
-    (file,) = Path().glob("numc-failure-*/traceback.txt")
-    assert done.error == f"ZeroDivisionError: two; this is a fault of numc: report it with {file}"
+    assert not list(Path().iterdir()), "nothing is left in the working folder"
+    (file,) = kept.glob("numc-failure-*/traceback.txt")
+    fault = "this is a fault of numc: report it with the output of `numc doctor`"
+    assert done.error == f"ZeroDivisionError: two\\nlines; {fault} and {file}"
     assert f"reproduce with: numc compile {folder / 'matmul.mlir'} -o 'a b.numc'" in file.read_text()
     assert "ZeroDivisionError: two\nlines" in file.read_text()
 

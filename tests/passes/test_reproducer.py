@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -122,7 +123,9 @@ def _fails(module: ir.Module, state: State) -> None:
 def test_the_command_of_a_failure_fails_alike(
     options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("NUMC_DISABLE", "fuse-elementwise")
     state = State.of(options)
     module = module_of(
@@ -136,8 +139,9 @@ def test_the_command_of_a_failure_fails_alike(
                     pipeline.run_pass(name, STAGES[stage][name], module, state)
                 message = str(caught.value)
                 reason, command = message.split("; reproduce with: ")
-                assert command.startswith("env NUMC_DISABLE=fuse-elementwise numc opt numc-failure-")
+                assert command.startswith(f"env NUMC_DISABLE=fuse-elementwise numc opt {tmp_path}/numc-failure-")
                 assert main(shlex.split(command)[3:]) == 1
                 assert capsys.readouterr().err.split("; reproduce with")[0].endswith(reason)
                 monkeypatch.setitem(STAGES[stage], name, function)  # type: ignore[index]
             function(module, state)
+    assert not list(Path().iterdir()), "a failure leaves nothing in the caller's working folder"

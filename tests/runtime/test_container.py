@@ -349,7 +349,9 @@ def test_permissions_are_those_of_any_output_file(tmp_path):
 
 
 def test_broken_code_from_the_compiler_is_a_bug():
-    with pytest.raises(CompilerBug, match="^object code: not an ELF file$"):
+    with pytest.raises(
+        CompilerBug, match="^object code: not an ELF file; this is a fault of numc: report it .*`numc doctor`$"
+    ):
         Program(dataclasses.replace(programs.add(), code=b"nothing"))
 
 

@@ -15,6 +15,7 @@ from numc.compiler.arithmetic.exact.value import POINT, Value
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
 from numc.compiler.arithmetic.kinds.exact_groups import exponent, is_finite, is_negative, signed, times_power, units
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
+from numc.compiler.support.arguments import whole_number
 from numc.compiler.support.errors import NumcError
 
 CHUNK = 2  # magnitude bits that are stored, and multiplied, together (FAST's fMAC)
@@ -166,7 +167,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Bfp | None:
         return None
     if len(sizes) != 3 or not all(size.isdecimal() for size in sizes):
         raise NumcError("format 'bfp(...)': write bfp(g,e,m), three numbers: group, exponent and magnitude bits")
-    return Bfp(*map(int, sizes))
+    return Bfp(*(whole_number(size, "format 'bfp(...)'") for size in sizes))
 
 
 KIND = Kind(

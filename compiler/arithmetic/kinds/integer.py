@@ -20,7 +20,8 @@ from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, 
 from numc.compiler.arithmetic.kinds.exact_groups import is_negative, magnitude
 from numc.compiler.arithmetic.kinds.exact_groups import to_integer as exact_integer
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.arguments import whole_number
+from numc.compiler.support.errors import NumcError, quoted
 
 _FP32 = Conversion(FORMATS["fp32"])
 _LARGEST = int(_FP32.format.max_finite * (1 << POINT))
@@ -147,12 +148,12 @@ class Int(GroupFormat):
         return "int", 0, self.bits
 
 
-_INTN = re.compile(r"int(\d+)")
+_INTN = re.compile(r"int([0-9]+)")
 
 
 def _read(name: str, sizes: Sequence[str] | None) -> Int | None:
     match = _INTN.fullmatch(name)
-    return Int(int(match[1])) if match and sizes is None else None
+    return Int(whole_number(match[1], f"format {quoted(name)}")) if match and sizes is None else None
 
 
 KIND = Kind(

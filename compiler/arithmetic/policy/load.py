@@ -11,8 +11,10 @@ from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
 from numc.compiler.arithmetic.policy.layer import ROLES
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.presets import PRESETS, Arithmetic, Given
-from numc.compiler.arithmetic.policy.text import parse_policy
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.arithmetic.policy.text import MAX_LENGTH, parse_policy
+from numc.compiler.support.arguments import checked_text
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
+from numc.compiler.support.files import checked_path
 
 _STATEMENT = re.compile(r"\s*(#|(format|fma|default|layer|op|role)\s)")
 
@@ -24,13 +26,16 @@ def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
     """
     if isinstance(given, Policy):
         return given
+    if not isinstance(given, (str, os.PathLike)):
+        raise NumcError(f"policy: got {type(given).__name__}, want a text, the name of a file, or a preset")
     if isinstance(given, str) and ("\n" in given or _STATEMENT.match(given) or _is_text(given)):
         return parse_policy(given)
     if isinstance(given, str) and given in PRESETS and not os.path.isfile(given):
         return arithmetic(given).policy()
-    name = os.fspath(given)
+    path = checked_path(given)
+    name = str(given)
     try:
-        text = Path(given).read_text(encoding="utf-8-sig") if name.strip() else ""
+        text = _read(path) if name.strip() else ""
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text"
         raise _no_policy(name, f"{reason}{_meant(name)}") from None
@@ -40,8 +45,16 @@ def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
     return policy
 
 
+def _read(path: Path) -> str:
+    """Return the text of a file, or so much of it that the parser sees that it is too long."""
+    with open(path, encoding="utf-8-sig") as file:
+        return file.read(MAX_LENGTH + 1)
+
+
 def _no_policy(name: str, reason: str) -> NumcError:
-    return NumcError(f"policy {name!r}: {reason}: want a file, the text of a policy, or a preset: {', '.join(PRESETS)}")
+    return NumcError(
+        f"policy {quoted(name)}: {reason}: want a file, the text of a policy, or a preset: {', '.join(PRESETS)}"
+    )
 
 
 def _meant(name: str) -> str:
@@ -74,21 +87,26 @@ def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> Arithmetic
         return name
     if isinstance(name, Arithmetic):
         chosen: dict[str, Given] = {"fma": name.fma, "ops": name.ops, **{r: (f, o) for r, f, o in name.roles}}
-    else:
+    elif isinstance(name, str):
         chosen = dict(PRESETS[name]) if name in PRESETS else {"fma": name}
+    else:
+        raise NumcError(f"arithmetic: got {type(name).__name__}, want the name of a preset or an operator")
     for key, value in given.items():
         if key not in ("fma", "ops", *ROLES):
-            raise NumcError(f"unknown role {key!r}{did_you_mean(key, ROLES)}: want fma, ops, {', '.join(ROLES)}")
+            raise NumcError(f"unknown role {quoted(key)}{did_you_mean(key, ROLES)}: want fma, ops, {', '.join(ROLES)}")
         if value is not None:
             chosen[key] = value
-    fma, ops = chosen.pop("fma", None) or "fp32", chosen.pop("ops", None) or "fp32"
+    fma, ops = (chosen.pop(key, "fp32") for key in ("fma", "ops"))
     if not isinstance(fma, str) or not isinstance(ops, str):
         raise NumcError("fma and ops are one text each; a role may be a pair of both")
     parse_fma(fma), parse_conversion(ops)
     roles = []
     for role, value in sorted(chosen.items()):
-        own_fma, own_ops = value if isinstance(value, tuple) else (value, "fp32" if value == "fp32" else ops)
-        assert isinstance(own_fma, str)
+        alone = isinstance(value, str) and value == "fp32"
+        pair = value if isinstance(value, tuple) else (value, "fp32" if alone else ops)
+        if len(pair) != 2:
+            raise NumcError(f"role '{role}': got {len(pair)} texts, want an operator, or a pair of it and a format")
+        own_fma, own_ops = (checked_text(one, f"role '{role}'", MAX_LENGTH) for one in pair)
         parse_fma(own_fma), parse_conversion(own_ops)
         roles.append((role, own_fma, own_ops))
     return Arithmetic(fma, ops, tuple(roles))

@@ -16,11 +16,12 @@ from functools import cached_property
 from types import MappingProxyType
 
 from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic.grammar import MAX_LENGTH, parse_conversion, parse_fma
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.policy.layer import KINDS, Layer
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.arguments import checked_text
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 
 KEYS = ("fma", "ops", "a", "b", "acc")
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
@@ -142,7 +143,9 @@ class Rule:
         holds = self.where.holds(layer)
         if holds is None:
             sizes = " and ".join(self.where.free(layer))
-            raise NumcError(f"'{layer.name}' has a free {sizes}, which '{self}' asks for: fix the shape (--shape)")
+            raise NumcError(
+                f"{quoted(layer.name)} has a free {sizes}, which {quoted(self)} asks for: fix the shape (--shape)"
+            )
         return holds
 
     @property
@@ -214,12 +217,8 @@ class Policy:
     def _texts(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for definition in self.definitions:
-            found[definition.name] = _expanded(definition.text, found)
+            found[definition.name] = expanded(definition.text, found)
         return found
-
-    def expanded(self, name: str) -> str:
-        """Return the text that a defined name stands for; any other name is returned as it is."""
-        return self._texts.get(name, name)
 
     @property
     def default(self) -> tuple[Fma, Conversion]:
@@ -257,7 +256,7 @@ class Policy:
                 try:
                     if not rule.matches(layer, count):
                         continue
-                    fma, ops, says_fma, says_ops = self._apply(rule, fma, ops, f" (layer '{layer.name}')")
+                    fma, ops, says_fma, says_ops = self._apply(rule, fma, ops, f" (layer {quoted(layer.name)})")
                 except NumcError as error:
                     raise NumcError(f"{self.name}:{rule.line}: {error}") from None
                 matched.add(number)
@@ -278,15 +277,15 @@ class Policy:
                 if beyond or not any(rule.selects(selector, layer, count) for layer in layers):
                     raise NumcError(f"{self.name}:{rule.line}: {_nothing(rule, selector, layers, count)}")
             if number not in matched and rule.subject != "default":
-                kinds = ", ".join(map(str, rule.selectors))
-                raise NumcError(f"{self.name}:{rule.line}: '{rule.head}' matches nothing: no {kinds} has such sizes")
+                kinds, head = shortened(", ".join(map(str, rule.selectors))), quoted(rule.head)
+                raise NumcError(f"{self.name}:{rule.line}: {head} matches nothing: no {kinds} has such sizes")
 
     def _parsed(self, key: str, text: str) -> tuple[Fma | None, Conversion | None, Conversion | GroupConversion | None]:
         """Parse a setting into an operator, a format of other operations, or the format of an operand.
 
         Raises NumcError.
         """
-        value = _expanded(text, self._texts)
+        value = expanded(text, self._texts)
         if not key:
             return *_either(value), None
         if key in ("fma", "ops"):
@@ -326,8 +325,10 @@ def plain(fma: str = "fp32", ops: str = "fp32", roles: Iterable[tuple[str, str, 
     return Policy((), tuple(rules), strict=False)
 
 
-def _expanded(text: str, names: Mapping[str, str]) -> str:
-    return _WORD.sub(lambda match: names.get(match[0], match[0]), text)
+def expanded(text: str, names: Mapping[str, str]) -> str:
+    """Return a setting with the texts that defined names stand for. Raises NumcError if it is too long for one."""
+    checked_text(text, "a setting", MAX_LENGTH)  # before too: a name may stand for hundreds of characters
+    return checked_text(_WORD.sub(lambda match: names.get(match[0], match[0]), text), "a setting", MAX_LENGTH)
 
 
 def _either(text: str) -> tuple[Fma | None, Conversion | None]:
@@ -371,15 +372,15 @@ def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: i
         names = list(dict.fromkeys(layer.name for layer in layers if layer.name))
         near = did_you_mean(selector, names)
         there = f"its layers are {_some(names)}" if names else "its operations have no names"
-        return f'layer "{selector}" matches nothing in this model{near}: {there}'
+        return f'layer "{shortened(selector)}" matches nothing in this model{near}: {there}'
     kinds = list(dict.fromkeys(kind for layer in layers for kind in layer.kinds))
     if rule.subject == "op":
         near = did_you_mean(selector, [kind for kind in (*kinds, *KINDS) if kind != selector])
-        return f"op {selector} matches nothing in this model{near}: it has {_some(kinds)}"
+        return f"op {shortened(selector)} matches nothing in this model{near}: it has {_some(kinds)}"
     roles = list(dict.fromkeys(layer.role for layer in layers if layer.role))
     return f"role {selector} matches nothing in this model: it has {_some(roles)}"
 
 
 def _some(names: Sequence[str], most: int = 12) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(names[:most]) or "nothing") + more
+    return (", ".join(map(shortened, names[:most])) or "nothing") + more

@@ -21,7 +21,8 @@ from numc.compiler.arithmetic.reference import dot
 from numc.compiler.arithmetic.reference.group_operators import PARTS
 from numc.compiler.arithmetic.reference.operators import grouped_dot, vector
 from numc.compiler.studies.observe.operands import Operands
-from numc.runtime.program import Program
+from numc.compiler.support.arguments import check_function, checked, checked_integer
+from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
 Results = Array | dict[str, Array]
@@ -79,8 +80,12 @@ def verify(
 
     inputs: arrays by name. seed: of the choice of outputs. threads: as for a Program. progress: called with the number
     of outputs recomputed so far and `samples`. A contraction in a loop is sampled in every execution. Raises NumcError
-    for inputs that do not fit.
+    for inputs that do not fit, and for arguments of other types.
     """
+    checked(program, "program", Program, "what numc.compile or numc.load returns")
+    checked(inputs, "inputs", Mapping, "arrays by name of the input")
+    checked_integer(samples, "samples", 1, 2**31 - 1), seed_number(seed)
+    check_function(progress, "progress")
     table = program.manifest["contractions"]
     watch = Watch(table, max(1, samples // max(1, len(table))), np.random.default_rng(seed), progress, samples)
     by_phases = any(c["phases"] for c in table)

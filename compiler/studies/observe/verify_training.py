@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from numc.compiler.studies.observe.verify import Report, Watch
+from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import NumcError
-from numc.runtime.program import WATCHES, Program
+from numc.runtime.program import WATCHES, Program, seed_number
 
 
 class Watched:
@@ -40,9 +41,9 @@ def verify_training(*, samples: int = 20, seed: int = 0) -> Iterator[Watched]:
     Outputs of each contraction are recomputed by the exact definition of its operator, in integers, and compared bit by
     bit. samples: the number of outputs recomputed when a contraction runs for the first time; later runs recompute one.
     seed: of the choice of outputs. The block's value has a method `report`, whose rows name the contractions ``conv1``,
-    ``conv1/dgrad``, ``conv1/wgrad``.
+    ``conv1/dgrad``, ``conv1/wgrad``. Raises NumcError for numbers out of range.
     """
-    watched = Watched(samples, seed)
+    watched = Watched(checked_integer(samples, "samples", 1, 2**31 - 1), seed_number(seed))
     WATCHES.append(watched.around)
     try:
         yield watched

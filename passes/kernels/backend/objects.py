@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -71,16 +70,26 @@ def compile_part(part: Part) -> bytes:
         engine = mlir.mlirExecutionEngineCreate(address, part.opt_level, 0, None, True, True)
     if not engine:
         raise RuntimeError("LLVM refused the module")
-    handle, path = tempfile.mkstemp(suffix=".o")
-    os.close(handle)
     try:
         # The engine links what it compiles, before it dumps it; the real addresses come with the runtime's loader.
         for name in part.needed:
             mlir.mlirExecutionEngineRegisterSymbol(engine, _String.of(name), 1)
         if not mlir.mlirExecutionEngineLookup(engine, _String.of(part.exported[0])):
             raise RuntimeError(f"LLVM compiled no function {part.exported[0]}")
-        mlir.mlirExecutionEngineDumpToObjectFile(engine, _String.of(path))
-        return Path(path).read_bytes()
+        return _dumped(mlir, engine)
     finally:
         mlir.mlirExecutionEngineDestroy(engine)
-        os.unlink(path)
+
+
+def _dumped(mlir: ctypes.CDLL, engine: int) -> bytes:
+    """The object that an engine has, through a pipe: LLVM ends the process when it cannot write all of a file."""
+    source, sink = os.pipe()
+    with ThreadPoolExecutor(1) as reader, os.fdopen(source, "rb") as pipe:
+        content = reader.submit(pipe.read)
+        try:
+            mlir.mlirExecutionEngineDumpToObjectFile(engine, _String.of(f"/proc/self/fd/{sink}"))
+        finally:
+            os.close(sink)
+        if not (found := content.result()):
+            raise RuntimeError("LLVM wrote no object to /proc/self/fd")
+        return found
