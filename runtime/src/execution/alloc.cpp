@@ -14,6 +14,7 @@
 #include <new>
 
 #include "numc.h"
+#include "execution/check.hpp"
 #include "execution/run.hpp"
 
 namespace numc {
@@ -195,6 +196,7 @@ void disown(Block *block) {
 }  // namespace
 
 bool release_from_run(Run &run, void *allocated) {
+  if (checking()) return checked_release(run, allocated);
   auto &cache = large_cache();
   std::lock_guard<std::mutex> lock(cache.mutex);
   for (Block *block = run.blocks; block != nullptr; block = block->next)
@@ -206,11 +208,13 @@ bool release_from_run(Run &run, void *allocated) {
 }
 
 void release_all(Run &run) {
+  if (checking()) return checked_release_all(run);
   std::lock_guard<std::mutex> lock(large_cache().mutex);
   while (run.blocks != nullptr) disown(run.blocks);
 }
 
 void free_run(Run &run) {
+  if (checking()) return checked_free_run(run);
   auto &cache = large_cache();
   Block *evicted = nullptr;
   {
@@ -235,6 +239,7 @@ extern "C" {
 
 void *numc_alloc(size_t size) {
   if (size > size_t{1} << 46) return nullptr;  // more than an x86-64 process can address
+  if (checking()) return checked_alloc(size, current_run != nullptr ? current_run->layout : Layout::kEndsAtGuard);
   uint64_t capacity;
   const uint32_t bin = bin_of(size, &capacity);
   if (bin < kSmallBins) {
@@ -276,6 +281,10 @@ void *numc_alloc(size_t size) {
 
 void numc_free(void *pointer) {
   if (pointer == nullptr) return;
+  if (checking()) {
+    if (!checked_free(pointer)) bad_free();
+    return;
+  }
   Block *block = block_of(pointer);
   if (block->magic != kLive) bad_free();
   block->magic = kFreed;

@@ -84,9 +84,11 @@ struct Pool {
 
   void grow(int wanted) {
     for (std::lock_guard<std::mutex> lock(mutex); static_cast<int>(workers.size()) < wanted;) {
-      // Workers block all signals, so that they are handled by the threads of the host program.
+      // Workers block all signals, so that they are handled by the threads of the host program: all but those of
+      // faults, which the kernel sends to the thread at fault, and which end the process without a word if it cannot.
       sigset_t all, old;
       sigfillset(&all);
+      for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
       pthread_sigmask(SIG_SETMASK, &all, &old);
       bool started = true;
       try {

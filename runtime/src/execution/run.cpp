@@ -21,6 +21,7 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run) {
   Run *const outer_run = current_run;
   const int outer_depth = parallel_depth;
   const uint32_t mxcsr = _mm_getcsr();
+  if (checking()) catch_faults();
   Escape escape;
   escape.outer = current_escape;
   current_escape = &escape;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "numc.h"
+#include "execution/check.hpp"
 
 namespace numc {
 
@@ -18,6 +19,7 @@ struct Run {
   void *observer_user = nullptr;
   Block *blocks = nullptr;  // the large blocks that it owns (alloc.hpp)
   uint64_t seed = 0, step = 0;                        // they determine its random bits
+  Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)
   std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
 };
 

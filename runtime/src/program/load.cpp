@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "error.hpp"
+#include "execution/check.hpp"
 #include "program/capi.hpp"
 #include "program/program.hpp"
 
@@ -115,6 +116,7 @@ void check_features(const Abi &abi) {
 using namespace numc;
 
 void numc_program::set_up(Span abi_bytes, Span code) {
+  validate_check_switch();
   abi = read_abi(abi_bytes);
   check_features(abi);
   object = std::make_unique<Object>(code.data, code.size);
@@ -133,6 +135,13 @@ void numc_program::add_weight(const Value &value, const void *data) {
     if (memory == nullptr) throw std::bad_alloc();
     expanded.emplace_back(memory);
     expand(*value.storage, static_cast<const uint8_t *>(data), static_cast<float *>(memory));
+    data = memory;
+  } else if (checking()) {
+    void *const memory = numc_alloc(value.bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    expanded.emplace_back(memory);
+    std::memcpy(memory, data, value.bytes);
+    forbid_writes(memory);
     data = memory;
   }
   std::vector<int64_t> words;
