@@ -22,6 +22,7 @@ def main() -> int:
         return 0
     from fuzz.targets import KINDS
 
+    KINDS.pop("broken")
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"default: all, that is {', '.join(KINDS)}")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on (default: 60)")

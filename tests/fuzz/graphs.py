@@ -709,13 +709,18 @@ OPERATORS: dict[str, Callable[[Graph], None]] = {
 }
 
 
-def random_graph(rng: random.Random, most: int = 6, among: Sequence[str] = tuple(OPERATORS)) -> Graph:
-    """A graph of 1 to about `most` nodes, with one to three inputs of free and fixed sizes."""
+def random_graph(
+    rng: random.Random, most: int = 6, among: Sequence[str] = tuple(OPERATORS), *, free: bool = False
+) -> Graph:
+    """A graph of 1 to about `most` nodes among these, with one or two inputs of free and fixed sizes.
+
+    free: the first size is a free one.
+    """
     graph = Graph(rng)
     rank = rng.choice([2, 3, 4])
     shape: list[Size] = [rng.choice(SIZES) for _ in range(rank)]
     for n in range(rank):
-        if rng.random() < (0.5 if n == 0 else 0.15):
+        if rng.random() < (0.5 if n == 0 else 0.15) or (free and n == 0):
             shape[n] = rng.choice("nm")
     graph.add_input("f", tuple(shape))
     if rng.random() < 0.5:

@@ -11,6 +11,7 @@ import io
 import os
 import random
 import shutil
+import signal
 import struct
 import tempfile
 import zlib
@@ -22,7 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 
 import numc
+from fuzz.differential import OPERATORS as OF_MODELS
 from fuzz.differential import Finding, check_graph, graph_of
+from fuzz.graphs import OPERATORS as GRAPH_OPERATORS
+from fuzz.graphs import random_graph
 from fuzz.modules import check_module
 from fuzz.mutants import damaged, edits_of_bytes, edits_of_text, rewritten
 from numc.compiler.arithmetic import grammar
@@ -133,8 +137,6 @@ def operators(number: int) -> str:
 
     def run(some: Sequence[Any]) -> str:
         text = rewritten(seed, some)
-        grammar.parse_fma.cache_clear()
-        grammar.parse_any_conversion.cache_clear()
         judge(lambda: check_operator(text), f"the operator {text[:200]!r}")
         return judge(lambda: grammar.parse_fma(text), f"the operator {text[:200]!r}")
 
@@ -296,7 +298,7 @@ def onnx_bytes(number: int) -> str:
 
     def run(some: Sequence[Any]) -> str:
         path.write_bytes(damaged(seed, some))
-        return judge(prepared, f"an ONNX file, edits {some}")
+        return judge(prepared, f"an ONNX file, edits {some}", lines=1000)  # the worker makes one line of it
 
     return reduced(edits, run)
 
@@ -385,9 +387,46 @@ def graphs(number: int) -> str:
         raise Finding(f"{type(error).__name__}: {error} from a graph of {nodes}") from error
 
 
+CONTRACTIONS = ("matmul", "matmul", "gemm", "einsum", "conv", "conv", "conv_transpose", "recurrent", "binary", "softmax",
+                "layer_norm", "transpose", "pool", "unary_exact")  # fmt: skip
+
+
+def guarded_runs(number: int) -> str:
+    """One program run with many sizes: every operator in turn, on graphs and on products of matrices of any size."""
+    rng = random.Random(f"guarded {number}")
+    fma = OF_MODELS[number // 2 % len(OF_MODELS)]
+    if number % 4 == 3:
+        draw = np.random.default_rng(number)
+        for seed in range(100):
+            m, k, n = (rng.choice([0, 1, 2, 7, 8, 9, 16, 31, 64, 70]) for _ in range(3))
+            a, b, c = (draw.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
+            numc.matmul(a, b, c, fma=fma, seed=seed, threads=1 + seed % 3)
+        return "100 runs"
+    if number % 2 == 0:
+        fma = "fp32"
+    graph = random_graph(rng, among=tuple(GRAPH_OPERATORS) if fma == "fp32" else CONTRACTIONS, free=True)
+    try:
+        return f"{check_graph(graph, fma=fma, runs=90)[1]} runs"
+    except Exception as error:
+        nodes = [node.op_type for node in graph.nodes]
+        raise Finding(f"{type(error).__name__}: {error} from a graph of {nodes} in {fma}") from error
+
+
 def modules(number: int) -> str:
     """Random torch modules against eager torch."""
     return check_module(number)
+
+
+def broken(number: int) -> str:
+    """What is wrong in some cases: for the test of the fuzzers."""
+
+    def fault() -> None:
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if number == 2:
+            raise ValueError("no")
+
+    return judge(fault, f"case {number}")
 
 
 KINDS: dict[str, Kind] = {
@@ -399,5 +438,7 @@ KINDS: dict[str, Kind] = {
     "compiled": onnx_files_compiled,
     "commands": command_lines,
     "graphs": graphs,
+    "guarded": guarded_runs,
     "modules": modules,
+    "broken": broken,
 }

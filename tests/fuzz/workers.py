@@ -11,13 +11,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 60.0
+LIMIT = 120.0
 """Seconds that one case may take."""
+AT_ONCE = 20_000
+"""Cases that one process runs before a new one takes over: what caches keep of them stays bounded."""
 MEMORY = 16 << 30
 """Bytes of address space that one process may take."""
 
@@ -55,13 +57,19 @@ def serve(kind: str, first: int, count: int, seconds: float) -> None:
         answers.write(json.dumps(answer) + "\n")
 
 
-def run(kind: str, first: int = 0, count: int = sys.maxsize, seconds: float = 1e9) -> Report:
-    """Run `count` cases of a kind from number `first` on, for at most `seconds`; a process that dies is replaced."""
+def run(
+    kind: str, first: int = 0, count: int = sys.maxsize, seconds: float = 1e9, more: Mapping[str, str] | None = None
+) -> Report:
+    """Run `count` cases of a kind from number `first` on, for at most `seconds`; a process that dies is replaced.
+
+    more: what these processes find in their environment besides.
+    """
     report = Report(kind, next=first)
     end = time.monotonic() + seconds
     while report.cases < count and time.monotonic() < end:
         before = report.next
-        for answer in _answers(kind, report.next, count - report.cases, max(end - time.monotonic(), 0.0)):
+        left = min(count - report.cases, AT_ONCE)
+        for answer in _answers(kind, report.next, left, max(end - time.monotonic(), 0.0), more or {}):
             number = int(answer["number"])
             report.cases += 1
             report.next = number + 1
@@ -74,11 +82,13 @@ def run(kind: str, first: int = 0, count: int = sys.maxsize, seconds: float = 1e
     return report
 
 
-def _answers(kind: str, first: int, count: int, seconds: float) -> Iterator[dict[str, object]]:
+def _answers(
+    kind: str, first: int, count: int, seconds: float, more: Mapping[str, str]
+) -> Iterator[dict[str, object]]:
     """The answers of one process; if it dies, the last one is the finding that the case it was in killed it."""
     command = [sys.executable, "-m", "fuzz", "--serve", kind, str(first), str(count), str(seconds)]
     paths = [str(ROOT / "tests"), str(ROOT / "tests" / "shared"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONFAULTHANDLER": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONFAULTHANDLER": "1", **more}
     begun = None
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=ROOT, text=True)

@@ -93,7 +93,7 @@ std::string difference(const Abi &abi, const Attempt &first, const Attempt &seco
     if (std::memcmp(a.dims, b.dims, sizeof a.dims) != 0) return who + " has other sizes when it is computed again";
     const int64_t element = first_difference(a, b);
     if (element >= 0)
-      return who + " depends on memory that was never written or on the number of threads: element " +
+      return who + " depends on memory that the program has not written or on the number of threads: element " +
              std::to_string(element) + " is " + hexadecimal(a, element) + ", then " + hexadecimal(b, element);
   }
   return "";

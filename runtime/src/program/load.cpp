@@ -136,17 +136,23 @@ void numc_program::add_weight(const Value &value, const void *data) {
     expanded.emplace_back(memory);
     expand(*value.storage, static_cast<const uint8_t *>(data), static_cast<float *>(memory));
     data = memory;
-  } else if (checking()) {
-    void *const memory = numc_alloc(value.bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    expanded.emplace_back(memory);
-    std::memcpy(memory, data, value.bytes);
-    forbid_writes(memory);
-    data = memory;
   }
-  std::vector<int64_t> words;
-  append_descriptor(words, data, value.dims.data(), value.dims.size());
-  weights.push_back(std::move(words));
+  for (auto &of_layout : weights) {
+    const void *place = data;
+    if (checking()) {
+      const size_t bytes = value.storage ? value.storage->words * 4 : value.bytes;
+      void *const copy = checked_alloc(bytes, static_cast<Layout>(&of_layout - weights));
+      if (copy == nullptr) throw std::bad_alloc();
+      expanded.emplace_back(copy);
+      std::memcpy(copy, data, bytes);
+      forbid_writes(copy);
+      place = copy;
+    }
+    std::vector<int64_t> words;
+    append_descriptor(words, place, value.dims.data(), value.dims.size());
+    of_layout.push_back(std::move(words));
+    if (!checking()) break;
+  }
 }
 
 void numc_program::set_up(Span bytes) {

@@ -52,12 +52,12 @@ struct numc_program {
 
   std::unique_ptr<numc::Mapping> mapping;
   std::unique_ptr<void, AllocFree> aligned_weights;
-  std::vector<std::unique_ptr<void, AllocFree>> expanded;  // those that the file holds packed; all if runs are checked
+  std::vector<std::unique_ptr<void, AllocFree>> expanded;  // those that the file holds packed; in checked runs, copies
   numc::Abi abi;
   std::unique_ptr<numc::Object> object;
   void (*entry)(void **) = nullptr;
   std::vector<const numc::Value *> inputs;
-  std::vector<std::vector<int64_t>> weights;  // their descriptors, in the order of the arguments
+  std::vector<std::vector<int64_t>> weights[2];  // their descriptors, in the order of the arguments, by Layout
   size_t result_words = 0;
   std::mutex mutex;  // guards the observer
   numc_observer observer = nullptr;

@@ -163,7 +163,7 @@ int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, Run &s
   size_t input = 0, weight = 0;
   for (const auto &argument : abi.arguments) {
     if (argument.weight) {
-      args.push_back(const_cast<int64_t *>(weights[weight++].data()));
+      args.push_back(const_cast<int64_t *>(weights[static_cast<int>(state.layout)][weight++].data()));
       continue;
     }
     const numc_tensor &tensor = given[input];
