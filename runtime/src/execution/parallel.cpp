@@ -88,7 +88,7 @@ struct Pool {
       // faults, which the kernel sends to the thread at fault, and which end the process without a word if it cannot.
       sigset_t all, old;
       sigfillset(&all);
-      for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
+      for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, signal);
       pthread_sigmask(SIG_SETMASK, &all, &old);
       bool started = true;
       try {
