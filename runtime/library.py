@@ -13,8 +13,6 @@ from numc.compiler.support.errors import NumcError
 
 FILE_NAME = "libnumc_runtime.so"
 MAX_RANK = 16
-CHECK_FAILED = -4
-"""What a run returns in which NUMC_CHECK found something: NUMC_CHECK_FAILED of numc.h."""
 
 Observer = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32)
 

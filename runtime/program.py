@@ -23,6 +23,9 @@ from numc.runtime.tensors import any_tensor, is_tensor, to_array, to_tensor
 Callback = Callable[[int, int, int], None]
 
 
+#: What a run returns in which NUMC_CHECK found something (numc.h).
+CHECK_FAILED = -4
+
 #: Context managers that every run of a program enters: those of verification and statistics while they are active.
 WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
 

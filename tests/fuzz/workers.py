@@ -54,6 +54,7 @@ def serve(kind: str, first: int, count: int, seconds: float) -> None:
             answer = {"number": number, "outcome": KINDS[kind](number)}
         except Finding as finding:
             answer = {"number": number, "finding": str(finding)}
+        faulthandler.cancel_dump_traceback_later()
         answers.write(json.dumps(answer) + "\n")
 
 

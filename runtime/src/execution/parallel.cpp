@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "execution/alloc.hpp"
 #include "execution/run.hpp"
 
 namespace numc {
@@ -71,6 +72,7 @@ void work(Job &job, int own) {
     int32_t none = 0;
     job.failure.compare_exchange_strong(none, escape.code);
   }
+  free_small(escape.small);  // of tasks that failed
   current_escape = escape.outer;
 }
 
@@ -197,10 +199,16 @@ Pool &pool() {
   return *the_pool.load();
 }
 
-void observe(const Run *run, int64_t id, void *context, int32_t phase) {
+// What an observer does is no part of the run: the run does not own what it allocates.
+void observe(Run *run, int64_t id, void *context, int32_t phase) {
   const uint32_t mxcsr = _mm_getcsr();
+  Escape *const escape = current_escape;
   _mm_setcsr(kDefaultMxcsr);
+  current_run = nullptr;
+  current_escape = nullptr;
   run->observer(run->observer_user, id, context, phase);
+  current_run = run;
+  current_escape = escape;
   _mm_setcsr(mxcsr);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "error.hpp"
+#include "execution/alloc.hpp"
 
 namespace numc {
 
@@ -32,6 +33,7 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run) {
     function(args);
   }
   _mm_setcsr(mxcsr);
+  move_small(escape.small, run.small);
   current_escape = escape.outer;
   current_run = outer_run;
   parallel_depth = outer_depth;

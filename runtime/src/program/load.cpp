@@ -133,7 +133,8 @@ void numc_program::add_weight(const Value &value, const void *data) {
   if (value.storage) {
     void *const memory = numc_alloc(value.storage->words * 4);
     if (memory == nullptr) throw std::bad_alloc();
-    expanded.emplace_back(memory);
+    std::unique_ptr<void, AllocFree> owner(memory);  // growing the vector may fail
+    expanded.push_back(std::move(owner));
     expand(*value.storage, static_cast<const uint8_t *>(data), static_cast<float *>(memory));
     data = memory;
   }
@@ -143,7 +144,8 @@ void numc_program::add_weight(const Value &value, const void *data) {
       const size_t bytes = value.storage ? value.storage->words * 4 : value.bytes;
       void *const copy = checked_alloc(bytes, static_cast<Layout>(&of_layout - weights));
       if (copy == nullptr) throw std::bad_alloc();
-      expanded.emplace_back(copy);
+      std::unique_ptr<void, AllocFree> owner(copy);
+      expanded.push_back(std::move(owner));
       std::memcpy(copy, data, bytes);
       forbid_writes(copy);
       place = copy;
