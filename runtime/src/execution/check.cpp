@@ -41,6 +41,7 @@ struct Freed {
 
 struct Memory {
   std::mutex mutex;
+  uint64_t used = 0;  // bytes of the live regions
   Regions live;
   std::deque<Freed> freed;
 };
@@ -93,6 +94,7 @@ void forget(Memory &m, Regions::iterator at) {
   const Region &region = freed.region;
   // Gives the pages back and lets nobody touch the addresses.
   mmap(region.base, region.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  m.used -= region.size;
   m.live.erase(at);
   m.freed.push_back(freed);
   if (m.freed.size() > kRemembered) {
@@ -175,7 +177,12 @@ void validate_check_switch() {
 }
 
 void *checked_alloc(size_t size, Layout layout, size_t alignment) {
+  Memory &m = memory();
   const size_t room = size == 0 ? kPage : (size + kPage - 1) / kPage * kPage, whole = room + 2 * kPage;
+  {
+    std::lock_guard<std::mutex> lock(m.mutex);
+    if (current_run != nullptr && m.used + whole > current_run->memory) return nullptr;
+  }
   void *const mapped = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   char *const base = static_cast<char *>(mapped), *const begin = base + kPage, *const end = begin + room;
@@ -186,8 +193,8 @@ void *checked_alloc(size_t size, Layout layout, size_t alignment) {
   fill(begin, end, layout);
   char *const buffer =
       layout == Layout::kEndsAtGuard ? end - (size + alignment - 1) / alignment * alignment : begin;
-  Memory &m = memory();
   std::lock_guard<std::mutex> lock(m.mutex);
+  m.used += whole;
   m.live[buffer] = Region{base, whole, size, layout, current_run};
   return buffer;
 }
