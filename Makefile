@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 # The tests run in two processes; equal programs are compiled by one of them only.
 PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: demo test test-all lint install-test bench exhaustive mutants sdist wheel matrix clean
+.PHONY: demo test test-all lint install-test bench exhaustive fuzz mutants sdist wheel matrix clean
 .DEFAULT_GOAL := demo
 
 $(RUN)/python:
@@ -52,6 +52,11 @@ docs: $(RUN)/python
 # Every float32 input of every conversion and function, every operator on every target, full products of parameters: hours.
 exhaustive: install-test
 	$(RUN)/python -m pytest -q -m slow
+
+# Random models against other runtimes, and damaged texts and files: docs/checking.md. KINDS chooses some of the fuzzers.
+SECONDS ?= 600
+fuzz: install-test
+	PYTHONPATH=tests:tests/shared $(RUN)/python -m fuzz --seconds $(SECONDS) $(KINDS)
 
 # The faults of tests/mutants.toml, one at a time in a copy of the sources: the default tier has to find each of them.
 mutants: install-test

@@ -24,6 +24,9 @@ from numc.runtime.tensors import any_tensor, as_array, dense, to_tensor
 Callback = Callable[[int, int, int], None]
 
 
+#: What a run returns in which NUMC_CHECK found something (numc.h).
+CHECK_FAILED = -4
+
 #: Context managers that every run of a program enters: those of verification and statistics while they are active.
 WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
 
@@ -150,7 +153,8 @@ class Program:
 
         seed: of stochastic rounding, 0 to 2^64 - 1. Without one, every run draws other random bits: those of seed 0 and
         of the number of earlier runs without a seed.
-        Raises NumcError for inputs that are missing, unknown, or of another dtype or shape.
+        Raises NumcError for inputs that are missing, unknown, or of another dtype or shape, and under NUMC_CHECK=1
+        CompilerBug for code that does what it must not do.
         """
         arrays, tensors = self._bind(args, named)
         count = 0 if threads is None else _thread_count(threads)
@@ -195,8 +199,10 @@ class Program:
             return int(library().numc_run(self._handle, given, taken, threads, error.reference()))
         return int(library().numc_run_seeded(self._handle, given, taken, threads, seed, error.reference()))
 
-    def _failure(self, code: int, text: str) -> NumcError:
+    def _failure(self, code: int, text: str) -> NumcError | CompilerBug:
         """Return the text that the manifest has for a code of numc_fail."""
+        if code == CHECK_FAILED:
+            return CompilerBug(text)
         known = self.manifest.get("failures", {})
         return NumcError(str(known.get(str(code), text)) if code > 0 else text)
 

@@ -35,7 +35,13 @@ typedef enum numc_dtype {
 } numc_dtype;
 
 /* What numc_run and numc_object_call return. A positive value is the code that the program gave to numc_fail(). */
-enum { NUMC_OK = 0, NUMC_BAD_INPUT = -1, NUMC_OUT_OF_MEMORY = -2, NUMC_BAD_FREE = -3 };
+enum {
+  NUMC_OK = 0,
+  NUMC_BAD_INPUT = -1,
+  NUMC_OUT_OF_MEMORY = -2,
+  NUMC_BAD_FREE = -3,
+  NUMC_CHECK_FAILED = -4 /* the environment variable NUMC_CHECK is 1, and the run did what it must not do */
+};
 
 /* A dense row-major tensor. Of an input, `data` is read during the run and `owner` is ignored. Outputs are filled in by
  * numc_run, and numc_tensor_release frees their memory. An output whose `owner` is NULL lies in the memory of an input;

@@ -14,6 +14,7 @@
 #include <new>
 
 #include "numc.h"
+#include "execution/check.hpp"
 #include "execution/run.hpp"
 
 namespace numc {
@@ -23,7 +24,8 @@ struct Block {
   uint32_t bin;
   uint64_t capacity;  // bytes of the buffer behind the header
   Run *run;           // the run that owns the block while it is in use; large blocks only
-  Block *previous, *next;  // of the run's blocks while in use, of the blocks in the bin while kept
+  Block **list;       // the list of small blocks that it is in while it is in use, if any
+  Block *previous, *next;  // of that list or of the run's large blocks while in use, of those in the bin while kept
   Block *older, *newer;    // of the large blocks that are kept, by age
 };
 
@@ -59,7 +61,7 @@ Block *from_system(uint64_t capacity, uint32_t bin) {
   const bool huge = capacity >= 2 * kHugePage;
   if (posix_memalign(&memory, huge ? kHugePage : 64, kHeader + capacity) != 0) return nullptr;
   if (huge) madvise(memory, kHeader + capacity, MADV_HUGEPAGE);
-  return new (memory) Block{kLive, bin, capacity, nullptr, nullptr, nullptr, nullptr, nullptr};
+  return new (memory) Block{kLive, bin, capacity, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 }
 
 struct SmallCache {
@@ -186,6 +188,24 @@ void disown(Block *block) {
   block->previous = block->next = nullptr;
 }
 
+// Small blocks of a run are in a list of the thread that allocates them, which frees them, too: no lock is needed.
+void enlist(Block **list, Block *block) {
+  block->list = list;
+  block->previous = nullptr;
+  block->next = *list;
+  if (block->next != nullptr) block->next->previous = block;
+  *list = block;
+}
+
+void delist(Block *block) {
+  if (block->list == nullptr) return;
+  if (block->previous != nullptr) block->previous->next = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  if (*block->list == block) *block->list = block->next;
+  block->list = nullptr;
+  block->previous = block->next = nullptr;
+}
+
 [[noreturn]] void bad_free() {
   if (current_escape != nullptr) numc_fail(NUMC_BAD_FREE);
   std::fputs("numc: numc_free of a pointer that numc_alloc did not give, or for the second time\n", stderr);
@@ -194,7 +214,28 @@ void disown(Block *block) {
 
 }  // namespace
 
+void free_small(Block *list) {
+  while (list != nullptr) {
+    Block *const next = list->next;
+    numc_free(data_of(list));
+    list = next;
+  }
+}
+
+void move_small(Block *&from, Block *&to) {
+  while (Block *const block = from) {
+    delist(block);
+    enlist(&to, block);
+  }
+}
+
 bool release_from_run(Run &run, void *allocated) {
+  if (checking()) return checked_release(run, allocated);
+  for (Block *block = run.small; block != nullptr; block = block->next)
+    if (data_of(block) == allocated) {
+      delist(block);
+      return true;
+    }
   auto &cache = large_cache();
   std::lock_guard<std::mutex> lock(cache.mutex);
   for (Block *block = run.blocks; block != nullptr; block = block->next)
@@ -206,11 +247,15 @@ bool release_from_run(Run &run, void *allocated) {
 }
 
 void release_all(Run &run) {
+  if (checking()) return checked_release_all(run);
+  while (run.small != nullptr) delist(run.small);
   std::lock_guard<std::mutex> lock(large_cache().mutex);
   while (run.blocks != nullptr) disown(run.blocks);
 }
 
 void free_run(Run &run) {
+  if (checking()) return checked_free_run(run);
+  free_small(run.small);
   auto &cache = large_cache();
   Block *evicted = nullptr;
   {
@@ -235,6 +280,7 @@ extern "C" {
 
 void *numc_alloc(size_t size) {
   if (size > size_t{1} << 46) return nullptr;  // more than an x86-64 process can address
+  if (checking()) return checked_alloc(size, current_run != nullptr ? current_run->layout : Layout::kEndsAtGuard);
   uint64_t capacity;
   const uint32_t bin = bin_of(size, &capacity);
   if (bin < kSmallBins) {
@@ -247,6 +293,7 @@ void *numc_alloc(size_t size) {
     } else if ((block = from_system(capacity, bin)) == nullptr) {
       return nullptr;
     }
+    if (current_escape != nullptr) enlist(&current_escape->small, block);
     return data_of(block);
   }
   auto &cache = large_cache();
@@ -276,10 +323,15 @@ void *numc_alloc(size_t size) {
 
 void numc_free(void *pointer) {
   if (pointer == nullptr) return;
+  if (checking()) {
+    if (!checked_free(pointer)) bad_free();
+    return;
+  }
   Block *block = block_of(pointer);
   if (block->magic != kLive) bad_free();
   block->magic = kFreed;
   if (block->bin < kSmallBins) {
+    delist(block);
     if (small_cache.closed || small_cache.bytes + block->capacity > kKeepSmall) {
       std::free(block);
       return;

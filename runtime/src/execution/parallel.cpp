@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "execution/alloc.hpp"
 #include "execution/run.hpp"
 
 namespace numc {
@@ -71,6 +72,7 @@ void work(Job &job, int own) {
     int32_t none = 0;
     job.failure.compare_exchange_strong(none, escape.code);
   }
+  free_small(escape.small);  // of tasks that failed
   current_escape = escape.outer;
 }
 
@@ -84,9 +86,11 @@ struct Pool {
 
   void grow(int wanted) {
     for (std::lock_guard<std::mutex> lock(mutex); static_cast<int>(workers.size()) < wanted;) {
-      // Workers block all signals, so that they are handled by the threads of the host program.
+      // Workers block all signals, so that they are handled by the threads of the host program: all but those of
+      // faults, which the kernel sends to the thread at fault, and which end the process without a word if it cannot.
       sigset_t all, old;
       sigfillset(&all);
+      for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, signal);
       pthread_sigmask(SIG_SETMASK, &all, &old);
       bool started = true;
       try {
@@ -195,10 +199,16 @@ Pool &pool() {
   return *the_pool.load();
 }
 
-void observe(const Run *run, int64_t id, void *context, int32_t phase) {
+// What an observer does is no part of the run: the run does not own what it allocates.
+void observe(Run *run, int64_t id, void *context, int32_t phase) {
   const uint32_t mxcsr = _mm_getcsr();
+  Escape *const escape = current_escape;
   _mm_setcsr(kDefaultMxcsr);
+  current_run = nullptr;
+  current_escape = nullptr;
   run->observer(run->observer_user, id, context, phase);
+  current_run = run;
+  current_escape = escape;
   _mm_setcsr(mxcsr);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "error.hpp"
+#include "execution/alloc.hpp"
 
 namespace numc {
 
@@ -21,6 +22,7 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run) {
   Run *const outer_run = current_run;
   const int outer_depth = parallel_depth;
   const uint32_t mxcsr = _mm_getcsr();
+  if (checking()) catch_faults();
   Escape escape;
   escape.outer = current_escape;
   current_escape = &escape;
@@ -31,6 +33,7 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run) {
     function(args);
   }
   _mm_setcsr(mxcsr);
+  move_small(escape.small, run.small);
   current_escape = escape.outer;
   current_run = outer_run;
   parallel_depth = outer_depth;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "numc.h"
+#include "execution/check.hpp"
 
 namespace numc {
 
@@ -16,8 +17,9 @@ struct Run {
   uint64_t memory = UINT64_MAX;  // the most bytes that the large buffers of all runs may take while this one allocates
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
-  Block *blocks = nullptr;  // the large blocks that it owns (alloc.hpp)
+  Block *blocks = nullptr, *small = nullptr;  // the large and the small blocks that it owns (alloc.hpp)
   uint64_t seed = 0, step = 0;                        // they determine its random bits
+  Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)
   std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
 };
 
@@ -27,6 +29,7 @@ struct Escape {
   std::jmp_buf buffer;
   int32_t code = 0;
   Escape *outer = nullptr;
+  Block *small = nullptr;  // what was allocated since, on this thread (alloc.hpp)
 };
 
 extern thread_local Run *current_run;

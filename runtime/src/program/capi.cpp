@@ -30,6 +30,7 @@ std::string describe_failure(int32_t code) {
                   std::getenv("NUMC_MEMORY") != nullptr ? "NUMC_MEMORY" : "the machine's memory (NUMC_MEMORY=N: N GiB)");
     return text;
   }
+  if (code == NUMC_CHECK_FAILED) return take_fault();
   if (code == NUMC_BAD_FREE) return "the program freed a buffer twice";
   return "the program stopped with code " + std::to_string(code);
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "error.hpp"
+#include "execution/check.hpp"
 #include "program/capi.hpp"
 #include "program/program.hpp"
 
@@ -115,6 +116,7 @@ void check_features(const Abi &abi) {
 using namespace numc;
 
 void numc_program::set_up(Span abi_bytes, Span code) {
+  validate_check_switch();
   abi = read_abi(abi_bytes);
   check_features(abi);
   object = std::make_unique<Object>(code.data, code.size);
@@ -131,13 +133,28 @@ void numc_program::add_weight(const Value &value, const void *data) {
   if (value.storage) {
     void *const memory = numc_alloc(value.storage->words * 4);
     if (memory == nullptr) throw std::bad_alloc();
-    expanded.emplace_back(memory);
+    std::unique_ptr<void, AllocFree> owner(memory);  // growing the vector may fail
+    expanded.push_back(std::move(owner));
     expand(*value.storage, static_cast<const uint8_t *>(data), static_cast<float *>(memory));
     data = memory;
   }
-  std::vector<int64_t> words;
-  append_descriptor(words, data, value.dims.data(), value.dims.size());
-  weights.push_back(std::move(words));
+  for (auto &of_layout : weights) {
+    const void *place = data;
+    if (checking()) {
+      const size_t bytes = value.storage ? value.storage->words * 4 : value.bytes;
+      void *const copy = checked_alloc(bytes, static_cast<Layout>(&of_layout - weights));
+      if (copy == nullptr) throw std::bad_alloc();
+      std::unique_ptr<void, AllocFree> owner(copy);
+      expanded.push_back(std::move(owner));
+      std::memcpy(copy, data, bytes);
+      forbid_writes(copy);
+      place = copy;
+    }
+    std::vector<int64_t> words;
+    append_descriptor(words, place, value.dims.data(), value.dims.size());
+    of_layout.push_back(std::move(words));
+    if (!checking()) break;
+  }
 }
 
 void numc_program::set_up(Span bytes) {

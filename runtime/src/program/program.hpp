@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "execution/run.hpp"
 #include "loader/elf.hpp"
 #include "numc.h"
 #include "program/container.hpp"
@@ -51,12 +52,12 @@ struct numc_program {
 
   std::unique_ptr<numc::Mapping> mapping;
   std::unique_ptr<void, AllocFree> aligned_weights;
-  std::vector<std::unique_ptr<void, AllocFree>> expanded;  // those that the file holds packed
+  std::vector<std::unique_ptr<void, AllocFree>> expanded;  // those that the file holds packed; in checked runs, copies
   numc::Abi abi;
   std::unique_ptr<numc::Object> object;
   void (*entry)(void **) = nullptr;
   std::vector<const numc::Value *> inputs;
-  std::vector<std::vector<int64_t>> weights;  // their descriptors, in the order of the arguments
+  std::vector<std::vector<int64_t>> weights[2];  // their descriptors, in the order of the arguments, by Layout
   size_t result_words = 0;
   std::mutex mutex;  // guards the observer
   numc_observer observer = nullptr;
@@ -69,6 +70,10 @@ struct numc_program {
   void set_up(numc::Span abi_bytes, numc::Span code);
   void add_weight(const numc::Value &value, const void *data);
 
-  // Runs the program; `seed` is null for a run that was given none. See numc_run.
-  int32_t run(const numc_tensor *inputs, numc_tensor *outputs, int32_t threads, const uint64_t *seed, char **error);
+  // Throws Error for inputs of another dtype or shape.
+  void check_inputs(const numc_tensor *given) const;
+  // Runs the program on inputs that are as they should be, with the threads and random bits of `state`. See numc_run.
+  int32_t run(const numc_tensor *given, numc_tensor *outputs, numc::Run &state, char **error);
+  // Runs it twice as check.hpp describes and compares the results (checked_run.cpp).
+  int32_t run_checked(const numc_tensor *given, numc_tensor *outputs, const numc::Run &state, char **error);
 };

@@ -145,11 +145,12 @@ bool take_results(const numc_program &program, Run &run, const int64_t *words, c
 
 using namespace numc;
 
-int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, int32_t threads, const uint64_t *seed,
-                          char **error) {
-  Run state;
-  state.threads = resolve_threads(threads);
-  state.memory = resolve_memory();
+void numc_program::check_inputs(const numc_tensor *given) const {
+  for (size_t i = 0; i < inputs.size(); ++i) check_input(*inputs[i], given[i]);
+  check_symbols(*this, given);
+}
+
+int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, Run &state, char **error) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     state.observer = observer;
@@ -162,21 +163,15 @@ int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, int32_
   size_t input = 0, weight = 0;
   for (const auto &argument : abi.arguments) {
     if (argument.weight) {
-      args.push_back(const_cast<int64_t *>(weights[weight++].data()));
+      args.push_back(const_cast<int64_t *>(weights[static_cast<int>(state.layout)][weight++].data()));
       continue;
     }
     const numc_tensor &tensor = given[input];
-    check_input(*inputs[input], tensor);
     append_descriptor(descriptors[input], tensor.data, tensor.dims, static_cast<size_t>(tensor.rank));
     args.push_back(descriptors[input++].data());
   }
-  check_symbols(*this, given);
   std::vector<numc_tensor> taken;
   taken.reserve(abi.results.size());
-  if (seed != nullptr)
-    state.seed = *seed;
-  else
-    state.step = executions.fetch_add(1, std::memory_order_relaxed);
   int32_t code = call_protected(entry, args.data(), state);
   if (code == 0 && !take_results(*this, state, results.data(), args, given, taken)) code = NUMC_OUT_OF_MEMORY;
   free_run(state);
@@ -189,19 +184,37 @@ int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, int32_
   return NUMC_OK;
 }
 
+namespace {
+
+// `seed` is null for a run that was given none.
+int32_t start(numc_program &program, const numc_tensor *given, numc_tensor *outputs, int32_t threads,
+              const uint64_t *seed, char **error) {
+  Run state;
+  state.threads = resolve_threads(threads);
+  state.memory = resolve_memory();
+  program.check_inputs(given);
+  if (seed != nullptr)
+    state.seed = *seed;
+  else
+    state.step = program.executions.fetch_add(1, std::memory_order_relaxed);
+  return checking() ? program.run_checked(given, outputs, state, error) : program.run(given, outputs, state, error);
+}
+
+}  // namespace
+
 extern "C" {
 
 int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                  char **error) {
   return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
-    return program->run(inputs, outputs, threads, nullptr, error);
+    return start(*program, inputs, outputs, threads, nullptr, error);
   });
 }
 
 int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                         uint64_t seed, char **error) {
   return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
-    return program->run(inputs, outputs, threads, &seed, error);
+    return start(*program, inputs, outputs, threads, &seed, error);
   });
 }
 

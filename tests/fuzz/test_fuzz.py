@@ -1,0 +1,37 @@
+"""The fuzzers for some seconds each: always the same cases, so that what fails here fails again."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz import workers
+
+DEFAULT = {"operators": 300, "policies": 1000, "packed": 3000, "programs": 150, "commands": 150, "onnx": 150}
+"""Cases of each kind in the default tier."""
+MORE = {"operators": 2000, "policies": 6000, "packed": 20000, "programs": 1500, "commands": 1500, "onnx": 1000,
+        "graphs": 60, "modules": 18, "compiled": 4}  # fmt: skip
+"""Cases in the tier `all`."""
+CASES = [
+    *DEFAULT.items(),
+    *(pytest.param(kind, count, marks=pytest.mark.all) for kind, count in MORE.items()),
+]
+
+
+@pytest.mark.parametrize(("kind", "count"), CASES)
+def test_nothing_is_found(kind: str, count: int) -> None:
+    report = workers.run(kind, 1_000_000, count)  # numbers that no long run has begun with
+    assert report.findings == {}
+    assert report.cases == count
+    # Most cases of a kind of texts and files are refused, and most models run: what makes them is not idle.
+    assert len(report.outcomes) > (1 if kind in ("operators", "policies", "programs", "onnx") else 0)
+    if kind in ("graphs", "modules"):
+        assert report.outcomes["ran"] > count // 2
+
+
+def test_a_case_that_dies_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 1 of the kind `broken` kills its process, case 2 is a finding; the others are run by a second process."""
+    report = workers.run("broken", 0, 4)
+    assert sorted(report.findings) == [1, 2]
+    assert report.findings[1].startswith("killed its process (status -11): ")
+    assert report.findings[2] == "ValueError: 'no' from case 2"
+    assert report.outcomes == {"answered": 2}
