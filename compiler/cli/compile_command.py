@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import read_named
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
@@ -64,29 +65,17 @@ def compile_command(
     """
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
-    if emit is not None and calibrate is not None:
-        raise NumcError("--emit writes IR text, --calibrate makes a program: leave one of them out")
-    if emit is not None and want_json:
-        raise NumcError("--emit writes IR text: leave --json out")
-    if emit is not None and pack_weights:
-        raise NumcError("--emit writes IR text, which holds no weights: leave --pack-weights out")
-    if emit is not None and key is not None:
-        raise NumcError("--emit writes IR text, which is not signed: leave --sign out")
-    if out == "-" and emit is None:
+    if emit is not None:
+        given = {"--calibrate": calibrate, "--json": want_json, "--pack-weights": pack_weights, "--sign": key}
+        _check_emit(emit, (option for option, value in given.items() if value))
+    elif out == "-":
         raise NumcError("-o -: a program is not text: name a file (stdout is for --emit)")
     out = out or ("-" if emit is not None else f"{Path(model).stem}.numc")
     if out != "-":
         check_writable(Path(out))
         if emit is None and Path(out).exists() and not Path(out).is_file():
             raise NumcError(f"{out}: not a regular file: a program takes the place of the file it is written to")
-
-    if emit is not None:
-        from numc.compiler.pipeline import STAGES
-
-        if emit not in STAGES:
-            raise NumcError(f"--emit {emit!r}: no such stage{did_you_mean(emit, STAGES)}: one of {', '.join(STAGES)}")
-    options = arithmetic.options()
-    options = replace(options, pack_weights=pack_weights, statistics=statistics)
+    options = replace(arithmetic.options(), pack_weights=pack_weights, statistics=statistics)
     dump = _folder(dump_dir) if dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:
@@ -110,6 +99,24 @@ def compile_command(
         contents, cached = compiling.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
     write_program(out, contents, sign)
     _summary(contents, out, time.perf_counter() - start, cached, want_json)
+
+
+_NOT_WITH_EMIT = {
+    "--calibrate": "--emit writes IR text, --calibrate makes a program: leave one of them out",
+    "--json": "--emit writes IR text: leave --json out",
+    "--pack-weights": "--emit writes IR text, which holds no weights: leave --pack-weights out",
+    "--sign": "--emit writes IR text, which is not signed: leave --sign out",
+}
+
+
+def _check_emit(stage: str, given: Iterable[str]) -> None:
+    for option in given:
+        raise NumcError(_NOT_WITH_EMIT[option])
+    from numc.compiler.pipeline import STAGES
+
+    if stage not in STAGES:
+        near = did_you_mean(stage, STAGES)
+        raise NumcError(f"--emit {quoted(stage)}: no such stage{near}: one of {', '.join(STAGES)}")
 
 
 def _folder(path: str) -> Path:
