@@ -154,7 +154,7 @@ def test_failure_codes(tmp_path):
     with LoadedObject(build(tmp_path, source, "-fPIC", "-fno-builtin")) as loaded:
         assert loaded.call("stop", word.ctypes.data) == (42, "the program stopped with code 42")
         assert loaded.call("give_up") == (-1, "the program stopped with code -1")
-        assert loaded.call("hungry", word.ctypes.data) [0] == -2
+        assert loaded.call("hungry", word.ctypes.data)[0] == -2
         assert loaded.call("twice") == (-3, "the program freed a buffer twice")
         assert loaded.call("aligned", word.ctypes.data) == (0, "")
         assert word[0] % 64 == 0
