@@ -5,6 +5,7 @@ Each try runs in a process of its own with a time limit, because it may crash as
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from numc.frontends.worker import Answer, Parts, Stage
 
 Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
 
+# What torch-mlir says of fixed sizes that do not fit, in terms of operations that the user does not know.
+_CONTRADICTION = re.compile("has shape's dimension|size mismatch|should have the same number of elements")
 SECONDS_PER_NODE = 20.0
 SECONDS = 240.0
 
@@ -40,10 +43,27 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
             verdicts[key] = _try(alone, prepared.no_broadcast)
         reason = verdicts.get(key)
         if reason is not None:
+            if _CONTRADICTION.search(reason):
+                reason = f"its inputs contradict each other: {_inputs(node, types, constants)}"
             refused.append((label(node), node.op_type, version, reason))
     if refused:
         return unsupported(refused)
     return NumcError(f"cannot be compiled: {cause}; every operator alone can")
+
+
+def _inputs(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto], constants: dict[str, onnx.TensorProto]) -> str:
+    """The names of the inputs of a node with their sizes, or the values of one that is a list of numbers."""
+    found = []
+    for name in filter(None, dict.fromkeys(node.input)):
+        if name in constants and constants[name].data_type == onnx.TensorProto.INT64 and len(constants[name].dims) == 1:
+            found.append(f"'{name}' is {onnx.numpy_helper.to_array(constants[name])[:8].tolist()}")
+        elif name in constants:
+            found.append(f"'{name}' has sizes {list(constants[name].dims)}")
+        elif name in types:
+            dims = types[name].type.tensor_type.shape.dim
+            sizes = ", ".join(str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in dims)
+            found.append(f"'{name}' has sizes [{sizes}]")
+    return ", ".join(found)
 
 
 def _alone(

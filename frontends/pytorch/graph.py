@@ -225,10 +225,16 @@ def _reason(node: fx.Node) -> tuple[str, str] | None:
                 "a size or number depends on data",
                 "make it constant, with torch.where instead of a mask as an index",
             )
+    if target in CONTRACTIONS and any(_is_empty_int8(v) for n in node.all_input_nodes for v in values_of(n)):
+        return "multiplies int8 matrices without elements, on which torch-mlir crashes", "use .to(torch.int32)"
     for value in [v for n in (node, *node.all_input_nodes) for v in values_of(n)]:
         if isinstance(value, torch.Tensor) and (problem := tensor_problem(value)):
             return problem
     return None
+
+
+def _is_empty_int8(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.int8 and value.numel() == 0
 
 
 def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:

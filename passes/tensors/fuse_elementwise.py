@@ -21,6 +21,8 @@ _CHEAP = {
     for name in ("addf", "subf", "mulf", "negf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
 }
 _MOST_CHEAP_OPS = 2
+# A longer body saves nothing, and each join copies it: without a bound, a chain would take the square of its length.
+_MOST_OPS = 128
 
 
 def fuse_elementwise(module: ir.Operation) -> None:
@@ -71,7 +73,9 @@ def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
     """Join one producer into `consumer`; returns what takes the consumer's place, or None if nothing can be joined."""
     for number in range(linalg.input_count(consumer)):
         producer = _producer(consumer.operands[number])
-        if producer is None or not _wanted(producer) or not _keeps_elements(producer, consumer, number):
+        if producer is None or _length(producer) + _length(consumer) > _MOST_OPS:
+            continue
+        if not _wanted(producer) or not _keeps_elements(producer, consumer, number):
             continue
         joined = _join(producer, consumer, number)
         if joined is not None:
@@ -79,6 +83,11 @@ def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
                 producer.erase()
             return joined
     return None
+
+
+def _length(generic: ir.Operation) -> int:
+    """The number of operations of a body."""
+    return len(linalg.body(generic).operations)
 
 
 def _keeps_elements(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:

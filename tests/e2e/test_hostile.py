@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 
 import numc
+from numc.passes import linalg
 from tiers import by_default
 
 FILES = Path(__file__).parents[1] / "data" / "hostile"
@@ -161,3 +163,17 @@ def test_runs_as_onnxruntime_or_says_why_not(name: str) -> None:
     assert not any("\n" in text for text in said)
     if FAILS[name]:
         assert any(FAILS[name] in text for text in said), said
+
+
+def test_a_long_chain_is_loops_of_bounded_length(tmp_path: Path) -> None:
+    """Otherwise joining them takes the square of the length: 3,000 operations took more than ten minutes."""
+    count = 300
+    nodes = [helper.make_node("Relu", [f"t{n}"], [f"t{n + 1}"]) for n in range(count)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("t0", f"t{count}")]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 18)])  # fmt: skip
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    module = numc.lower(tmp_path / "m.onnx", to="tensors").operation
+    lengths = [len(linalg.body(op).operations) for op in linalg.operations(module, "linalg.generic")]
+    assert 100 < max(lengths) <= 128
+    assert len(lengths) < 10

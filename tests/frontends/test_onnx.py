@@ -253,6 +253,30 @@ def test_all_operators_that_do_not_lower_are_listed(save: Maker) -> None:
     assert "fine" not in text
 
 
+def test_fixed_sizes_that_contradict_each_other(save: Maker) -> None:
+    shape = numpy_helper.from_array(np.array([4, 5]), "s")
+    parts = numpy_helper.from_array(np.array([2, 2]), "p")
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["c"], name="sum"),
+        helper.make_node("MatMul", ["a", "v"], ["d"], name="product"),
+        helper.make_node("Reshape", ["a", "s"], ["e"], name="other"),
+    ]
+    inputs = [value("a", [2, 3]), value("b", [4]), value("v", [4, "n"])]
+    outputs = [value(name, ["k", "l"]) for name in "cde"]
+    assert error(save(nodes, inputs, outputs, [shape])) == (
+        "3 nodes cannot be compiled: "
+        "node 'sum' (Add, opset 18): its inputs contradict each other: 'a' has sizes [2, 3], 'b' has sizes [4]; "
+        "node 'product' (MatMul, opset 18): its inputs contradict each other: "
+        "'a' has sizes [2, 3], 'v' has sizes [4, ?]; "
+        "node 'other' (Reshape, opset 18): its inputs contradict each other: 'a' has sizes [2, 3], 's' is [4, 5]"
+    )
+    node = helper.make_node("Split", ["x", "p"], ["y", "z"], name="cut")
+    assert error(save([node], [value("x", [5])], [value("y", ["k"]), value("z", ["l"])], [parts])) == (
+        "1 node cannot be compiled: node 'cut' (Split, opset 18): "
+        "its parts [2, 2] do not add up to 5, which 'x' has in dimension 0"
+    )
+
+
 def test_control_flow(save: Maker) -> None:
     branch = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "b", [], [value("r", [4])])
     node = helper.make_node("If", ["c"], ["y"], name="choice", then_branch=branch, else_branch=branch)

@@ -1,4 +1,4 @@
-"""Nodes that torch-mlir would lower to something else than ONNX defines: rewritten to onnxruntime's results, or refused.
+"""Nodes that torch-mlir would lower to something else than ONNX defines: they give onnxruntime's results or are refused.
 
 Many of them are one model, because each compilation takes a second.
 """
@@ -51,8 +51,8 @@ def compare(path: Path, feeds: dict[str, Array]) -> None:
 
 def test_pools(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    feeds = {name: rng.standard_normal(shape).astype(np.float32)
-             for name, shape in {"s": (1, 2, 2, 2), "l": (1, 2, 7), "m": (2, 1, 4, 3), "o": (1, 1, 5, 6)}.items()}  # fmt: skip
+    shapes = {"s": (1, 2, 2, 2), "l": (1, 2, 7), "m": (2, 1, 4, 3), "o": (1, 1, 5, 6)}
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     pools = [
         *[("MaxPool", "s", dict(kernel_shape=[3, 3], strides=[2, 2], pads=p, **c))
           for p in ([1] * 4, [0, 0, 1, 1], [1, 1, 0, 0]) for c in ({}, CEIL)],

@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from numc.frontends.training.decompositions import constant_pad_nd, convolution  # noqa: E402
+import numc  # noqa: E402
+from numc.frontends.training.decompositions import constant_pad_nd, convolution, nll_loss_backward  # noqa: E402
 from numc.frontends.training.pools import adaptive_avg_pool_backward, avg_pool_backward, indexed_pool_backward  # noqa: E402
 
 aten = torch.ops.aten
@@ -71,3 +72,32 @@ def test_padding_that_cuts() -> None:
     for pad in ([-1, 2], [1, -2, -1, -1], [-6, 1]):
         assert torch.equal(constant_pad_nd(x, pad, 3.0), aten.constant_pad_nd(x, pad, 3.0))
     assert constant_pad_nd(x, [1, 2]) is NotImplemented
+
+
+def test_indices_that_do_not_come_from_the_pooling() -> None:
+    """They may lie outside of their windows; those of the pooling itself need no scattered write."""
+    torch.manual_seed(0)
+
+    def gradient(grad: torch.Tensor, x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        return aten.max_pool2d_with_indices_backward(grad, x, [2, 2], [1, 1], [1, 1], [1, 1], False, indices)
+
+    # Whole numbers, so that the order of additions does not count.
+    given = torch.randint(9, (4, 7, 6)).float(), torch.rand(4, 6, 5), torch.randint(16, (4, 7, 6))
+    assert torch.equal(torch.compile(gradient, backend=numc.backend())(*given), gradient(*given))
+    backend = numc.backend()
+    x = torch.randn(2, 3, 6, 5, requires_grad=True)
+    torch.compile(lambda x: torch.max_pool2d(x * 2, 3, 2, 1), backend=backend)(x).sum().backward()
+    assert not any("scf.for" in region.imported.mlir for region in backend.regions)
+    found, x.grad = x.grad, None
+    torch.max_pool2d(x * 2, 3, 2, 1).sum().backward()
+    assert torch.equal(found, x.grad)
+
+
+def test_the_gradient_of_a_loss_of_one_sample() -> None:
+    def gradient(weight: torch.Tensor | None, target: torch.Tensor, reduction: int) -> torch.Tensor:
+        grad = torch.rand(1 if reduction == 0 else ()) if target.dim() else torch.rand(())
+        how = (grad, torch.rand(3), target, weight, reduction, 1, torch.tensor(3.0))
+        torch.testing.assert_close(nll_loss_backward(*how), aten.nll_loss_backward(*how), rtol=0, atol=0)
+
+    for weight, target, reduction in product((None, torch.rand(3)), ([2, 0, 0], [1, 2, 2], 2, 1), (0, 1)):
+        gradient(weight, torch.tensor(target), reduction)
