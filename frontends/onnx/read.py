@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -217,7 +218,7 @@ def label(node: onnx.NodeProto) -> str:
     return node.name or next((name for name in node.output if name), "")
 
 
-def unsupported(entries: list[tuple[str, str, int | None, str]]) -> NumcError:
+def unsupported(entries: Sequence[tuple[str, str, int | None, str]]) -> NumcError:
     """Return the error that lists (node, operator, opset, reason), with nodes of one operator and reason together."""
     groups: dict[tuple[str, int | None, str], list[str]] = {}
     for name, op, version, reason in entries:

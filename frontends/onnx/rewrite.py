@@ -128,7 +128,7 @@ def _recurrent(node: _Node) -> list[onnx.NodeProto] | None:
     steps = shape[node.attribute("layout", 0)] if shape else None
     known = node.constants.get(lengths)
     if known is None or steps is None or not bool((known.astype(np.int64) == steps).all()):
-        raise _RefusedError("sequence_lens is available only as a constant that equals the full length of every sequence")
+        raise _RefusedError("sequence_lens is available only as a constant equal to the full length of every sequence")
     copy = node.with_attributes()
     copy.input[4] = ""
     return [copy]
@@ -241,8 +241,9 @@ def _split(node: _Node) -> list[onnx.NodeProto] | None:
     axis = node.attribute("axis", 0) % len(shape)
     if shape[axis] is not None:
         if shape[axis] != parts.sum():
-            raise _RefusedError(f"its parts {parts.tolist()} do not add up to {shape[axis]}, which '{node.input(0)}' has "
-                           f"in dimension {axis}")  # fmt: skip
+            raise _RefusedError(
+                f"its parts {parts.tolist()} do not add up to {shape[axis]}, which '{node.input(0)}' has in dimension {axis}"
+            )
         return None
     whole = node.fresh("whole")
     copy = node.with_attributes()
