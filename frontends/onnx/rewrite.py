@@ -241,9 +241,8 @@ def _split(node: _Node) -> list[onnx.NodeProto] | None:
     axis = node.attribute("axis", 0) % len(shape)
     if shape[axis] is not None:
         if shape[axis] != parts.sum():
-            raise _RefusedError(
-                f"its parts {parts.tolist()} do not add up to {shape[axis]}, which '{node.input(0)}' has in dimension {axis}"
-            )
+            where = f"'{node.input(0)}' has in dimension {axis}"
+            raise _RefusedError(f"its parts {parts.tolist()} do not add up to {shape[axis]}, which {where}")
         return None
     whole = node.fresh("whole")
     copy = node.with_attributes()
