@@ -75,7 +75,7 @@ def ask(
     """
     limits = _Limits.of(size, seconds)
     bounds = {"seconds": limits.seconds, "memory": limits.memory, "stack": stack, "processes": None if forks else 0}
-    variables = {name: os.environ[name] for name in (MEMORY, TIME) if name in os.environ}
+    variables = {name: os.environ.get(name, "") for name in (MEMORY, TIME)}
     head = {"request": request, "parts": len(parts), "limits": bounds, "folder": _folder(), "variables": variables}
     stage, end = "start", None
     received: list[bytes] = []

@@ -111,7 +111,7 @@ def _answer(task: str, connection: Connection) -> NoReturn:
     try:
         with contextlib.suppress(OSError):  # a path that is relative to a folder that is gone will not be found
             os.chdir(head["folder"])
-        os.environ.update(head["variables"])  # for workers of this worker
+        os.environ.update(head["variables"])  # for workers of this one: the server has those of its start
         _limit(**head["limits"])
         module, _, function = task.partition(":")
         run: Task = getattr(importlib.import_module(module), function)

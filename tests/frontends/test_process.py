@@ -139,6 +139,12 @@ def test_what_a_worker_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert parts == [b"cba", b""]
 
 
+def test_workers_of_workers_have_the_limits_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gib in ("2", ""):  # not those with which the server was started
+        monkeypatch.setenv(process.MEMORY, gib)
+        assert ask("look")[0]["memory"] == gib
+
+
 def test_threads_and_forks(server: Any) -> None:
     with ThreadPoolExecutor(4) as pool:
         parts = [os.urandom(300_000) for _ in range(8)]
