@@ -106,6 +106,7 @@ def test_inputs(program: Program, inputs: Any, message: str) -> None:
         program.by_name(inputs)
 
 
+@pytest.mark.filterwarnings("ignore")  # torch's, about kinds of tensors that it will not have for ever
 def test_tensors(program: Program) -> None:
     torch = pytest.importorskip("torch")
     a = torch.tensor(A)
