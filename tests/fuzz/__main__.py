@@ -61,7 +61,8 @@ def _run(kinds: list[str], seconds: float, first: int | None, count: int) -> int
             (STATE / f"{kind}.next").write_text(str(total.next))
     for report in reports.values():
         outcomes = ", ".join(f"{name} {n}" for name, n in report.outcomes.most_common())
-        print(f"{report.kind}: {report.cases} cases up to number {report.next}; {outcomes}; {len(report.findings)} findings")
+        found = f"{len(report.findings)} findings"
+        print(f"{report.kind}: {report.cases} cases up to number {report.next}; {outcomes}; {found}")
     return 1 if any(report.findings for report in reports.values()) else 0
 
 

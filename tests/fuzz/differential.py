@@ -21,7 +21,7 @@ Arrays = Mapping[str, np.ndarray]
 OPERATORS = ("mp", "bf16_2_2", "fmac(e6m9)", "fmac(bf16,chunk=5)", "bfp(5,2,4)", "mxfp8", "int8", "mac(bf16:sr8)")
 
 
-class Finding(Exception):
+class Finding(Exception):  # noqa: N818
     """numc did what it must not do."""
 
 

@@ -25,13 +25,13 @@ SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17)
 OPSET = 18
 
 
-class Unfit(Exception):
+class Unfit(Exception):  # noqa: N818
     """The graph has no operand for the operator that was drawn."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the graph. dtype: "f", "i", "b" or "e" (a float that no node may read). exact: every runtime computes the same bits."""
+    """A tensor of the graph. dtype: "f", "i", "b" or "e". exact: every runtime computes the same bits."""
 
     name: str
     dtype: str
@@ -81,7 +81,14 @@ class Graph:
         return found[max(self.rng.randrange(len(found)), self.rng.randrange(len(found)))]
 
     def node(
-        self, op: str, inputs: Sequence[Value | None], shape: Shape, *, dtype: str = "f", exact: bool = False, **more: Any
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        shape: Shape,
+        *,
+        dtype: str = "f",
+        exact: bool = False,
+        **more: Any,
     ) -> Value:
         """Add a node of one output."""
         return self.nodes_of(op, inputs, [shape], dtype=dtype, exact=exact, **more)[0]
@@ -302,10 +309,7 @@ def matmul(g: Graph) -> None:
     (depth,) = numbers(x.shape[-1:])
     others = [v for v in g.values if v.dtype == "f" and v.rank >= 2 and v.shape[-2] == depth]
     others = [v for v in others if fits(v.shape[:-2], x.shape[:-2])]
-    if others and g.rng.random() < 0.4:
-        y = g.rng.choice(others)
-    else:
-        y = g.floats(depth, g.rng.choice(SIZES))
+    y = g.rng.choice(others) if others and g.rng.random() < 0.4 else g.floats(depth, g.rng.choice(SIZES))
     g.node("MatMul", [x, y], (*broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1]))
 
 
@@ -345,7 +349,8 @@ def window(g: Graph, spatial: Sequence[Size]) -> tuple[dict[str, Any], tuple[Siz
             sizes.append((d + low + high - reach) // s + 1)
         for column, value in zip((kernel, strides, dilations, before, after), (k, s, e, low, high), strict=True):
             column.append(value)
-    return dict(kernel_shape=kernel, strides=strides, dilations=dilations, pads=before + after), tuple(sizes)
+    more = {"kernel_shape": kernel, "strides": strides, "dilations": dilations, "pads": before + after}
+    return more, tuple(sizes)
 
 
 def conv(g: Graph) -> None:
@@ -446,7 +451,7 @@ def arg(g: Graph) -> None:
 
 def cumsum(g: Graph) -> None:
     x = g.pick(fits=lambda v: v.rank >= 1)
-    more = dict(exclusive=g.rng.randrange(2), reverse=g.rng.randrange(2))
+    more = {"exclusive": g.rng.randrange(2), "reverse": g.rng.randrange(2)}
     g.node("CumSum", [x, g.constant(np.int64(axis_of(g, x)))], x.shape, **more)
 
 
@@ -495,8 +500,10 @@ def concat(g: Graph) -> None:
     at = axis % x.rank
 
     def alike(v: Value) -> bool:
-        return v.rank == x.rank and None not in v.shape and without(v.shape, at, keep=False) == without(
-            x.shape, at, keep=False
+        return (
+            v.rank == x.rank
+            and None not in v.shape
+            and without(v.shape, at, keep=False) == without(x.shape, at, keep=False)
         )
 
     y = g.pick(fits=alike)
@@ -615,7 +622,7 @@ def resize(g: Graph) -> None:
     scales = g.constant(np.array([1, 1, 2, 2], np.float32))
     h, w = numbers(x.shape[2:])
     mode, how = g.rng.choice([("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners")])
-    more = dict(nearest_mode="floor") if mode == "nearest" else {}
+    more = {"nearest_mode": "floor"} if mode == "nearest" else {}
     g.node("Resize", [x, None, scales], (*x.shape[:2], 2 * h, 2 * w), mode=mode,
            coordinate_transformation_mode=how, **more)  # fmt: skip
 

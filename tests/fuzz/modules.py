@@ -22,7 +22,7 @@ Step = Callable[[Any], Any]
 Shape = tuple[int, ...]
 
 
-class Unfit(Exception):
+class Unfit(Exception):  # noqa: N818
     """The step takes no value of this shape."""
 
 
@@ -220,7 +220,7 @@ def module_of(number: int) -> tuple[Any, Any, list[str]]:
 
 
 def check_module(number: int) -> str:
-    """Compile the module of a case, with a free first dimension in half of the cases, and compare it with eager torch."""
+    """Compile the module of a case, every second one with a free first dimension, and compare it with eager torch."""
     import torch
 
     logging.disable(logging.WARNING)

@@ -10,10 +10,31 @@ Edit = tuple[str, int, bytes]  # what is done, where, and with which bytes
 TextEdit = tuple[str, int, int, str]  # what is done, from where, to where, and with which text
 
 # Sizes and indices at which arithmetic overflows.
-NUMBERS = (0, 1, 2, 7, 8, 63, 64, 127, 128, 255, 256, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63, 2**64 - 1)
+NUMBERS = (
+    0,
+    1,
+    2,
+    7,
+    8,
+    63,
+    64,
+    127,
+    128,
+    255,
+    256,
+    2**15,
+    2**16,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**62,
+    2**63,
+    2**64 - 1,
+)
 
-CHARACTERS = ["\0", "\n", "\r", "\t", " ", "'", '"', "\\", "(", ")", "{", "}", "[", ",", ":", ";", "=", "#", "-", "+", ".",
-              "0", "9", "a", "_", "é", "٣", "²", "Ⅷ", "𝟗", "\u2028", "\x85", "\ud800", "\U0010ffff", "%s", "{0}", "\x1b[31m"]  # fmt: skip
+CHARACTERS = ["\0", "\n", "\r", "\t", " ", "'", '"', "\\", "(", ")", "{", "}", "[", ",", ":", ";", "=", "#", "-", "+",
+              ".", "0", "9", "a", "_", "é", "٣", "²", "Ⅷ", "𝟗", "\u2028", "\x85", "\ud800", "\U0010ffff", "%s", "{0}",
+              "\x1b[31m"]  # fmt: skip
 # Long ones are of the lengths at which numbers, recursion and messages have their limits.
 LONG = ("9" * 30, "9" * 5000, "0" * 5000, "(" * 300, "fma(a=" * 300, "x" * 3000, " " * 3000, ":" * 300, "1/" * 300)
 

@@ -71,7 +71,9 @@ def judge(run: Callable[[], object], what: str, lines: int = 1) -> str:
     else:
         return "answered"
     if not text.strip() or len(text.split("\n")) > lines or len(text) > LONGEST_MESSAGE:
-        raise Finding(f"a message of {len(text.splitlines())} lines and {len(text)} characters, {text[:120]!r}, from {what}")
+        raise Finding(
+            f"a message of {len(text.splitlines())} lines and {len(text)} characters, {text[:120]!r}, from {what}"
+        )
     return "refused"
 
 
@@ -95,7 +97,8 @@ def reduced(edits: Sequence[Any], run: Callable[[Sequence[Any]], str]) -> str:
 # Texts.
 
 CALLS = ("fma(a=bf16,b=e4m3fn,acc=fp32)", "fma(a=bf16,acc=bf16x2,datapath=exact)", "mac(fp16)", "fmac(bf16,chunk=5)",
-         "fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "bfp(5,2,4)", "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32)",
+         "fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "bfp(5,2,4)",
+         "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32)",
          "fma(a=int8:channel,acc=fp32)", "e5m2:rtz:nan", "mac(bf16:sr8.lfsr)", "1/4/3/d", "bf16_2_2{3}")  # fmt: skip
 OPERATORS = (*FMAS, *FORMATS, *CALLS)
 WORDS = (*OPERATORS, "a=", "b=", "acc=", "chunk=", "products=", "datapath=", ":rtz", ":rne", ":sr24", ":nan", "(", ")",
@@ -327,10 +330,13 @@ def onnx_files_compiled(number: int) -> str:
 
 _OPTIONS = ("--fma", "--ops", "--shape", "--target", "--policy", "--output", "-o", "--emit", "--input", "--batch",
             "--threads", "--random-input", "--seed", "--samples", "--json", "--data", "--stats", "--calibrate",
-            "--pack-weights", "--no-cache", "--machine", "--passes", "--from", "--statistics", "--help", "--version")  # fmt: skip
+            "--pack-weights", "--no-cache", "--machine", "--passes", "--from", "--statistics", "--help",
+            "--version")  # fmt: skip
 _COMMANDS = ("compile", "run", "verify", "explain", "cost", "compare", "diff", "bisect", "opt", "list", "cache")
-_VALUES = ("add.numc", "add.numc", "damaged.numc", "no.numc", "text.mlir", "x.npy", "x=x.npy", "data.npz", ".", "/dev/null",
-           "out.numc", "no/such/out.numc", "-", "", "x=1x4", "x=ax4", "x=", "0", "-1", "1", "99999999999999999999", "nan",
+_VALUES = ("add.numc", "add.numc", "damaged.numc", "no.numc", "text.mlir", "x.npy", "x=x.npy", "data.npz", ".",
+           "/dev/null",
+           "out.numc", "no/such/out.numc", "-", "", "x=1x4", "x=ax4", "x=", "0", "-1", "1", "99999999999999999999",
+           "nan",
            "numc", "linalg", "x86-64-v3", "host", "default mp", "layer 3 fp32", "fmas", "formats", "info", "clear",
            "all", "1/4", "swamping", *OPERATORS[:12])  # fmt: skip
 
@@ -341,7 +347,9 @@ def _working_folder() -> Path:
     place.mkdir()
     (place / "add.numc").write_bytes(program_files()[0])
     (place / "damaged.numc").write_bytes(program_files()[0][:-3])
-    (place / "text.mlir").write_text("func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> { return %x : tensor<?x4xf32> }")
+    (place / "text.mlir").write_text(
+        "func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> { return %x : tensor<?x4xf32> }"
+    )
     np.save(place / "x.npy", np.ones((2, 4), np.float32))
     np.savez(place / "data.npz", x=np.ones((2, 4), np.float32))
     return place
@@ -387,7 +395,8 @@ def graphs(number: int) -> str:
         raise Finding(f"{type(error).__name__}: {error} from a graph of {nodes}") from error
 
 
-CONTRACTIONS = ("matmul", "matmul", "gemm", "einsum", "conv", "conv", "conv_transpose", "recurrent", "binary", "softmax",
+CONTRACTIONS = ("matmul", "matmul", "gemm", "einsum", "conv", "conv", "conv_transpose", "recurrent", "binary",
+                "softmax",
                 "layer_norm", "transpose", "pool", "unary_exact")  # fmt: skip
 
 

@@ -83,9 +83,7 @@ def run(
     return report
 
 
-def _answers(
-    kind: str, first: int, count: int, seconds: float, more: Mapping[str, str]
-) -> Iterator[dict[str, object]]:
+def _answers(kind: str, first: int, count: int, seconds: float, more: Mapping[str, str]) -> Iterator[dict[str, object]]:
     """The answers of one process; if it dies, the last one is the finding that the case it was in killed it."""
     command = [sys.executable, "-m", "fuzz", "--serve", kind, str(first), str(count), str(seconds)]
     paths = [str(ROOT / "tests"), str(ROOT / "tests" / "shared"), os.environ.get("PYTHONPATH", "")]

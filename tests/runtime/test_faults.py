@@ -48,9 +48,7 @@ def test_every_allocation_may_fail(tmp_path: Path) -> None:
 def test_every_write_may_fail(tmp_path: Path) -> None:
     run("cc", "-shared", "-fPIC", "-Wall", "-Werror", HERE / "disk.c", "-o", tmp_path / "disk.so")
     (tmp_path / "out").mkdir()
-    said = json.loads(
-        run(sys.executable, "-m", "disk_faults", tmp_path / "out", LD_PRELOAD=str(tmp_path / "disk.so"))
-    )
+    said = json.loads(run(sys.executable, "-m", "disk_faults", tmp_path / "out", LD_PRELOAD=str(tmp_path / "disk.so")))
     assert said["wrong"] == []
     assert set(said["calls"]) == {"short", "interrupted", "full", "broken"}
     assert min(said["calls"].values()) >= 3  # the header, a section, fsync

@@ -1,4 +1,4 @@
-"""``python -m disk_faults FOLDER``, with disk.c loaded before it: writes a program while one call after the other fails.
+"""``python -m disk_faults FOLDER``, with disk.c loaded before it: writes a program while one call after another fails.
 
 Prints, as JSON, what was wrong: nothing where every file is complete or absent and every error is one line.
 """

@@ -1,4 +1,4 @@
-"""``python -m killed_compiles FOLDER COUNT``: compiles a model in a child that is killed at a random moment, many times.
+"""``python -m killed_compiles FOLDER COUNT``: compiles a model in a child that is killed at a random moment.
 
 Prints, as JSON, what was wrong: nothing where the program file is complete or absent, the cache serves the next
 compilation, and that one leaves no temporary file in the cache.
