@@ -284,16 +284,20 @@ def _forwarder(watchers: list[_Watcher]) -> Any:
     return Observer(forward)
 
 
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str) else shortened(value)
+
+
 def _thread_count(threads: Any) -> int:
     if not isinstance(threads, int | np.integer) or isinstance(threads, bool) or not 1 <= threads <= 1024:
-        raise NumcError(f"threads: got {shortened(threads)}, want a whole number from 1 to 1024")
+        raise NumcError(f"threads: got {_shown(threads)}, want a whole number from 1 to 1024")
     return int(threads)
 
 
 def seed_number(seed: Any) -> int:
     """Return `value` as a seed. Raises NumcError if it is none."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
-        raise NumcError(f"seed: got {shortened(seed)}, want a whole number from 0 to {2**64 - 1}")
+        raise NumcError(f"seed: got {_shown(seed)}, want a whole number from 0 to {2**64 - 1}")
     return int(seed)
 
 
@@ -307,7 +311,7 @@ def _address(array: Array) -> int:
 def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
     what = f"input {quoted(spec.name)}"
-    array = as_array(what, value)
+    array = as_array(what, value, str(spec))
     dtype = array.dtype.newbyteorder("=")
     if isinstance(value, int | float | list | tuple) and dtype != spec.dtype:
         # Python numbers have no dtype: they are converted to the wanted one if no more than precision is lost.

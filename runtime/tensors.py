@@ -16,8 +16,8 @@ import numpy.typing as npt
 from numc.compiler.support.errors import NumcError, shortened
 
 
-def as_array(what: str, value: Any) -> npt.NDArray[Any]:
-    """Return an array or a tensor as it is, and numbers and lists as an array; `what` is what messages call it.
+def as_array(what: str, value: Any, want: str = "numbers of one type") -> npt.NDArray[Any]:
+    """Return an array or a tensor as it is, and numbers and lists as an array; messages call it `what` and `want`.
 
     Raises NumcError for everything else.
     """
@@ -29,7 +29,7 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
         raise NumcError(f"{what}: no array: there is not enough memory for it") from None
     except Exception as error:  # an object may raise anything when it is asked for its values
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise NumcError(f"{what}: no array ({shortened(reason, 200)}): want numbers of one type") from None
+        raise NumcError(f"{what}: no array ({shortened(reason, 200)}): want {want}") from None
     if array.dtype == object:
         raise NumcError(f"{what}: got {shortened(type(value).__name__)} of objects, want numbers of one type")
     return array

@@ -87,7 +87,7 @@ INPUTS: list[tuple[Any, str]] = [
     ({"arg0": [[1, 2], [3]], "arg1": B, "arg2": C}, r"input 'arg0': no array \(setting an array element"),
     (
         {"arg0": Evil(), "arg1": B, "arg2": C},
-        r"input 'arg0': no array \(evil\\x1b\[31m more\): want numbers of one type",
+        r"input 'arg0': no array \(evil\\x1b\[31m more\): want float32",
     ),
     ({"arg0": "x", "arg1": B, "arg2": C}, r"input 'arg0': got str\d*\[\], want float32\[\?,4\]"),
     (

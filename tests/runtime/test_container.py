@@ -138,7 +138,7 @@ def test_a_damaged_section_with_a_right_checksum_never_crashes(whole, folder, da
 def test_a_line_end_in_a_name_stays_out_of_the_message(whole, folder):
     sections = programs.sections_of(whole)
     file = programs.file_of({**sections, "abi": sections["abi"].replace(b"bias", b"\nias"), "weights": b""})
-    assert read_bytes(file, folder).endswith("damaged program file (weight ' ias' is not in it)")
+    assert read_bytes(file, folder).endswith("damaged program file (weight '\\nias' is not in it)")
     assert load_bytes(file).endswith("damaged program file (weight '?ias' is not in it)")
 
 
