@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from numc.compiler.support.errors import NumcError, quoted
+from numc.compiler.support.errors import NumcError, shortened
 
 
 def checked_path(name: object) -> Path:
@@ -26,7 +26,7 @@ def checked_path(name: object) -> Path:
         if b"\0" in os.fsencode(path):
             raise ValueError
     except (TypeError, ValueError):  # TypeError: a path of bytes
-        raise NumcError(f"{quoted(name)}: no file has such a name: name another one") from None
+        raise NumcError(f"'{shortened(name, 300)}': no file has such a name: name another one") from None
     return path
 
 

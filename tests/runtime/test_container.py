@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import runtime_programs as programs
-from numc.compiler.support.errors import CompilerBug, NumcError
+from numc.compiler.support.errors import CompilerBug, NumcError, escaped
 from numc.runtime import (
     Contents,
     Input,
@@ -205,7 +205,7 @@ def test_foreign_files(tmp_path, whole):
     (tmp_path / "part").write_bytes(programs.file_of({k: v for k, v in sections.items() if k != "ir"}))
     for name, text in {
         "missing": "No such file or directory",
-        "no\0name": "embedded null byte",
+        "no\0name": "no file has such a name: name another one",
         "": "not a file",
         "pipe": "not a file",
         "text": "not a numc program file",
@@ -216,7 +216,7 @@ def test_foreign_files(tmp_path, whole):
     }.items():
         with pytest.raises(NumcError) as caught:
             load(tmp_path / name)
-        assert str(caught.value) == f"'{tmp_path / name}': {text}"
+        assert str(caught.value) == escaped(f"'{tmp_path / name}': {text}")
     error = ErrorText()
     assert not library().numc_program_load(os.fsencode(tmp_path / "pipe"), error.reference())
     assert error.take() == f"'{tmp_path}/pipe': not a file"
