@@ -166,7 +166,7 @@ def test_runs_as_onnxruntime_or_says_why_not(name: str) -> None:
 
 
 def test_a_long_chain_is_loops_of_bounded_length(tmp_path: Path) -> None:
-    """Otherwise joining them takes the square of the length: 3,000 operations took more than ten minutes."""
+    """Otherwise the time that joining them takes grows with the square of the length."""
     count = 300
     nodes = [helper.make_node("Relu", [f"t{n}"], [f"t{n + 1}"]) for n in range(count)]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("t0", f"t{count}")]

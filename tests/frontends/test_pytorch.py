@@ -210,6 +210,29 @@ def test_an_index_out_of_range_is_an_error_of_the_run() -> None:
 # Modules that are wrong.
 
 
+def test_integers_are_divided_exactly_and_floats_become_integers_as_in_eager_torch() -> None:
+    def divided(a: Any, b: Any, x: Any) -> Any:
+        floor = torch.div(a, b, rounding_mode="floor"), a // 3, torch.div(a.int(), b.int(), rounding_mode="floor")
+        return (*floor, x.long(), x.int(), x.to(torch.int8), x.to(torch.int16))
+
+    a, b = torch.tensor([2**62 - 5, -(2**62) + 5, 2**53 + 1]), torch.tensor([7, 3, -1])
+    x = torch.tensor([3e9, -3e9, 1e20, float("nan"), 300.0, -300.0, 2.0**31, -(2.0**31), 1.5, -1.5, 70000.0])
+    module = Calls(divided)
+    program = numc.compile(module, (a, b, x))
+    for found, want in zip(program(a, b, x).values(), module(a, b, x), strict=True):
+        assert torch.equal(found, want)
+    with pytest.raises(NumcError, match="an integer is divided by zero"):
+        program(a, b * 0, x)
+
+
+def test_int8_matrices_without_elements() -> None:
+    a, b = torch.empty(3, 0, dtype=torch.int8), torch.empty(0, 3, dtype=torch.int8)
+    assert "multiplies int8 matrices without elements, on which torch-mlir crashes; use .to(torch.int32)" in refused(
+        Calls(torch.mm), a, b
+    )
+    assert torch.equal(torch.compile(torch.mm, backend=numc.backend())(a, b), torch.mm(a, b))
+
+
 def test_all_unsupported_operations_are_listed() -> None:
     class Factors(nn.Module):
         def forward(self, x: Any) -> Any:
