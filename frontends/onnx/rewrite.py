@@ -18,7 +18,7 @@ from numc.frontends.onnx.read import label, unsupported
 Array = npt.NDArray[np.generic]
 
 
-class _RefusedError(Exception):
+class _RefusalError(Exception):
     """A node cannot be lowered to what ONNX defines. The message is the reason."""
 
 
@@ -99,7 +99,7 @@ def rewrite(graph: onnx.GraphProto, constants: dict[str, Array], version: int) -
         rule = _RULES.get(proto.op_type)
         try:
             found = rule(_Node(proto, types, constants)) if rule else None
-        except _RefusedError as reason:
+        except _RefusalError as reason:
             refused.append((label(proto), proto.op_type, version, str(reason)))
             continue
         nodes += [onnx.NodeProto.FromString(proto.SerializeToString())] if found is None else found
@@ -115,12 +115,12 @@ def rewrite(graph: onnx.GraphProto, constants: dict[str, Array], version: int) -
 def _recurrent(node: _Node) -> list[onnx.NodeProto] | None:
     """torch-mlir ignores some inputs and attributes; lengths that are the full length of sequences can be left out."""
     if node.input(7):
-        raise _RefusedError("its peephole weights P are not available")
+        raise _RefusalError("its peephole weights P are not available")
     if node.attribute("clip", None) is not None:
-        raise _RefusedError("its attribute clip is not available")
+        raise _RefusalError("its attribute clip is not available")
     names = [name.decode() for name in node.attribute("activations", [])]
     if others := sorted(set(names) - _ACTIVATIONS):
-        raise _RefusedError(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")
+        raise _RefusalError(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")
     lengths = node.input(4)
     if not lengths:
         return None
@@ -128,7 +128,9 @@ def _recurrent(node: _Node) -> list[onnx.NodeProto] | None:
     steps = shape[node.attribute("layout", 0)] if shape else None
     known = node.constants.get(lengths)
     if known is None or steps is None or not bool((known.astype(np.int64) == steps).all()):
-        raise _RefusedError("sequence_lens is available only as a constant that equals the full length of every sequence")
+        raise _RefusalError(
+            "sequence_lens is available only as a constant that equals the full length of every sequence"
+        )
     copy = node.with_attributes()
     copy.input[4] = ""
     return [copy]
@@ -139,7 +141,7 @@ def _max_pool(node: _Node) -> list[onnx.NodeProto] | None:
     if node.has_output(1):
         shape, pads = node.shape(node.input(0)), node.attribute("pads", ())
         if shape is None or shape[:2] != [1, 1] or any(pads) or node.attribute("storage_order", 0):
-            raise _RefusedError("its output Indices is available for one plane without padding only")
+            raise _RefusalError("its output Indices is available for one plane without padding only")
     if not node.attribute("ceil_mode", 0):
         return None
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):  # they say how many windows there are
@@ -174,7 +176,7 @@ def _padding(node: _Node) -> tuple[list[int], list[int], list[int]]:
     kernel = list(node.attribute("kernel_shape", ()))
     rank = len(kernel)
     if shape is None or None in shape[2:]:
-        raise _RefusedError("ceil_mode is available for images of fixed sizes only: give shapes={...} or --shape")
+        raise _RefusalError("ceil_mode is available for images of fixed sizes only: give shapes={...} or --shape")
     strides, dilations = (node.attribute(name, [1] * rank) for name in ("strides", "dilations"))
     pads = list(node.attribute("pads", [0] * (2 * rank)))
     before, after = pads[:rank], pads[rank:]
@@ -216,7 +218,7 @@ def _extreme(node: _Node) -> list[onnx.NodeProto] | None:
     """torch-mlir counts from the end of another dimension where the size is free."""
     shape = node.shape(node.input(0))
     if node.attribute("select_last_index", 0) and (shape is None or shape[node.attribute("axis", 0)] is None):
-        raise _RefusedError("select_last_index is available along dimensions of fixed size only")
+        raise _RefusalError("select_last_index is available along dimensions of fixed size only")
     return None
 
 
@@ -241,8 +243,8 @@ def _split(node: _Node) -> list[onnx.NodeProto] | None:
     axis = node.attribute("axis", 0) % len(shape)
     if shape[axis] is not None:
         if shape[axis] != parts.sum():
-            raise _RefusedError(f"its parts {parts.tolist()} do not add up to {shape[axis]}, which '{node.input(0)}' has "
-                           f"in dimension {axis}")  # fmt: skip
+            found = f"{shape[axis]}, which '{node.input(0)}' has in dimension {axis}"
+            raise _RefusalError(f"its parts {parts.tolist()} do not add up to {found}")
         return None
     whole = node.fresh("whole")
     copy = node.with_attributes()
@@ -281,18 +283,18 @@ def _sized(node: _Node, value: str, to: str, axis: int, size: int, rank: int) ->
 
 def _grid_sample(node: _Node) -> list[onnx.NodeProto] | None:
     if node.attribute("mode", "linear") == "nearest":
-        raise _RefusedError("its mode 'nearest' is not available: use 'linear'")
+        raise _RefusalError("its mode 'nearest' is not available: use 'linear'")
     return None
 
 
 def _q_linear_mat_mul(node: _Node) -> list[onnx.NodeProto] | None:
     if any(len(node.shape(node.input(n)) or ()) != 2 for n in (0, 3)):
-        raise _RefusedError("it is available for matrices only, not for stacks of them")
+        raise _RefusalError("it is available for matrices only, not for stacks of them")
     return None
 
 
 def _random(_: _Node) -> list[onnx.NodeProto] | None:
-    raise _RefusedError("draws random numbers: give them to the model as an input")
+    raise _RefusalError("draws random numbers: give them to the model as an input")
 
 
 _RULES: dict[str, Rule] = {

@@ -259,13 +259,13 @@ def test_fixed_sizes_that_contradict_each_other(save: Maker) -> None:
         helper.make_node("MatMul", ["a", "v"], ["d"], name="product"),
         helper.make_node("Reshape", ["a", "s"], ["e"], name="other"),
     ]
-    inputs = [value("a", [2, 3]), value("b", [4]), value("v", [4, "n"])]
+    inputs = [value("a", [2, 3]), value("b", [4]), value("v", [4, 5])]
     outputs = [value(name, ["k", "l"]) for name in "cde"]
     assert error(save(nodes, inputs, outputs, [shape])) == (
         "3 nodes cannot be compiled: "
         "node 'sum' (Add, opset 18): its inputs contradict each other: 'a' has sizes [2, 3], 'b' has sizes [4]; "
         "node 'product' (MatMul, opset 18): its inputs contradict each other: "
-        "'a' has sizes [2, 3], 'v' has sizes [4, ?]; "
+        "'a' has sizes [2, 3], 'v' has sizes [4, 5]; "
         "node 'other' (Reshape, opset 18): its inputs contradict each other: 'a' has sizes [2, 3], 's' is [4, 5]"
     )
     node = helper.make_node("Split", ["x", "p"], ["y", "z"], name="cut")

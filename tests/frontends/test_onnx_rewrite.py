@@ -1,4 +1,4 @@
-"""Nodes that torch-mlir would lower to something else than ONNX defines: they give onnxruntime's results or are refused.
+"""Nodes that torch-mlir would lower to something else than ONNX defines: onnxruntime's results, or refused.
 
 Many of them are one model, because each compilation takes a second.
 """
