@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import numc
 from numc.compiler.support.errors import NumcError
 from numc.frontends import mlir as mlir_frontend
+from numc.frontends import process
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.onnx import load as frontend
 
@@ -389,16 +391,70 @@ def test_free_sizes_are_checked_when_the_program_runs(save: Maker) -> None:
     assert frontend.load(file, shapes={"a": (4,), "b": (1,)}).outputs[0].shape == (4,)
 
 
-def test_time_limit() -> None:
-    assert error(DIGITS / "mlp.onnx", time_limit=0.01).startswith("import took longer than 0.01 s (stage: ")
+RESHAPES = [
+    (["a", "b", 4, 8], [-1, 32]),
+    (["a", "b", 4, 8], [0, 0, 32]),
+    (["a", 2, "b", 2], [-1, 0, 2]),
+    (["a", 3, 6, "b"], [1, -1, 0, 1]),
+    ([1, "a", "b", 6], [0, 3, -1]),
+    (["a", "b", 4], [-1, 2]),
+    (["b", 6, "a"], [-1, 0]),
+    (["a", "b"], [1, -1, 1]),
+    (["a", "b", 32], [0, 0, 4, 8]),
+]
 
 
-def test_a_crash_of_the_importer_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontend, "_run", lambda request, limit: -11)
-    assert error(DIGITS / "mlp.onnx") == (
-        "the importer crashed with SIGSEGV (stage: start); "
-        "the file is damaged or uses something the importer cannot handle"
-    )
+def test_reshapes_with_free_sizes(save: Maker) -> None:
+    nodes, inputs, outputs, shapes = [], [], [], []
+    for n, (shape, to) in enumerate(RESHAPES):
+        nodes.append(helper.make_node("Reshape", [f"x{n}", f"s{n}"], [f"y{n}"]))
+        inputs.append(value(f"x{n}", shape))  # type: ignore[arg-type]
+        outputs.append(value(f"y{n}", [None] * len(to)))  # type: ignore[list-item]
+        shapes.append(numpy_helper.from_array(np.array(to, np.int64), f"s{n}"))
+    path = save(nodes, inputs, outputs, shapes)
+    program, session = numc.compile(path), onnxruntime.InferenceSession(path)
+    for a, b in ((1, 1), (1, 3), (2, 1), (5, 3)):
+        sizes = {"a": a, "b": b}
+        feeds = {
+            f"x{n}": np.random.default_rng(n).random([sizes.get(d, d) for d in shape], np.float32)  # type: ignore[call-overload]
+            for n, (shape, _) in enumerate(RESHAPES)
+        }
+        for mine, theirs in zip(program(feeds).values(), session.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_sizes_of_a_reshape_that_come_with_the_run(save: Maker) -> None:
+    inputs = [value("x", ["n", 4]), value("shape", [2], TensorProto.INT64)]
+    path = save([helper.make_node("Reshape", ["x", "shape"], ["y"])], inputs, [value("y", ["p", "q"])])
+    program = numc.compile(path)
+    x = np.arange(24, dtype=np.float32).reshape(6, 4)
+    np.testing.assert_array_equal(program(x, np.array([-1, 8])), x.reshape(-1, 8))
+    np.testing.assert_array_equal(program(x, np.array([0, 4])), x)
+    for shape, found in (
+        ([-1, -1], "a size of a reshape is below -1, or more than one is -1 (in 'y')"),
+        ([-2, 8], "a size of a reshape is below -1, or more than one is -1 (in 'y')"),
+        ([5, -1], "a reshape does not keep the number of elements (in 'y')"),
+    ):
+        with pytest.raises(NumcError) as caught:
+            program(x, np.array(shape))
+        assert str(caught.value) == found
+
+
+def test_limits_and_crashes_of_the_importer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMC_IMPORT_TIME", "0.01")
+    assert error(DIGITS / "mlp.onnx").startswith("import took longer than 0.01 s (stage: ")
+    asked = []
+
+    def crash(*arguments: object, **options: object) -> None:
+        asked.append(arguments)
+        raise process.CrashError("crashed with SIGSEGV", "convert" if len(asked) > 1 else "read")
+
+    monkeypatch.setattr(process, "ask", crash)
+    rest = "; the file is damaged or uses something the importer cannot handle"
+    assert error(DIGITS / "mlp.onnx") == f"the importer crashed with SIGSEGV (stage: read){rest}"
+    # A second worker looks for the node, and crashes, too.
+    assert error(DIGITS / "mlp.onnx") == f"the importer crashed with SIGSEGV (stage: convert){rest}"
+    assert len(asked) == 3
 
 
 def test_a_crashing_node_is_named(save: Maker) -> None:
@@ -411,7 +467,7 @@ def test_a_crashing_node_is_named(save: Maker) -> None:
     text = error(
         save(nodes, [value("x", [0, 3, 4]), value("v", [4])], [value("y", [3, 4, 0]), value("w", [4])], [shape])
     )
-    assert text == "1 node cannot be compiled: node 'nothing' (Reshape, opset 18): the importer crashed (SIGFPE)"
+    assert text == "1 node cannot be compiled: node 'nothing' (Reshape, opset 18): the importer crashed with SIGFPE"
 
 
 # MLIR text.
@@ -432,3 +488,15 @@ def test_mlir_that_is_no_text(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(NumcError, match="not UTF-8 text"):
         mlir_frontend.load(file)
+    file.write_text("func.func @main(")
+    with pytest.raises(NumcError, match=r"^.*x\.mlir: not valid MLIR of this version: expected non-function type"):
+        mlir_frontend.load(file)
+
+
+def test_mlir_that_makes_its_parser_crash(tmp_path: Path) -> None:
+    file = tmp_path / "deep.mlir"
+    file.write_text("module attributes {a = " + "[" * 100_000 + "]" * 100_000 + "} {}")
+    with pytest.raises(NumcError) as caught:
+        mlir_frontend.load(file)
+    text = "the parser of MLIR crashed with SIGSEGV: the text is nested too deeply, or damaged; write it again"
+    assert str(caught.value) == f"{file}: {text}"
