@@ -57,8 +57,9 @@ def _key(path: str | os.PathLike[str], kind: str) -> Any:
         raise NumcError("signatures need the package cryptography: pip install 'numc[sign]'") from None
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise NumcError(f"{path}: cannot read the {kind} key: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # ValueError: no name of a file
+        reason = error.strerror if isinstance(error, OSError) else "no such file"
+        raise NumcError(f"{path}: cannot read the {kind} key: {reason}") from None
     want = f"want an ed25519 {kind} key in PEM without a password: {_MAKE[kind]}"
     try:
         if kind == "private":

@@ -140,4 +140,5 @@ def _unit(name: str, unit: str, given: Any) -> Unit:
 def _positive(name: str, key: str, value: Any, kinds: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= _MOST:
         number = "number" if float in kinds else "whole number"
-        raise NumcError(f"{name}: {key} = {shortened(value)}: want a {number} above 0 and up to {_MOST:g}")
+        shown = quoted(value) if isinstance(value, str) else shortened(value)
+        raise NumcError(f"{name}: {key} = {shown}: want a {number} above 0 and up to {_MOST:g}")

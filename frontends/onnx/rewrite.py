@@ -128,7 +128,8 @@ def _recurrent(node: _Node) -> list[onnx.NodeProto] | None:
     steps = shape[node.attribute("layout", 0)] if shape else None
     known = node.constants.get(lengths)
     if known is None or steps is None or not bool((known.astype(np.int64) == steps).all()):
-        raise _RefusedError("sequence_lens is available only as a constant equal to the full length of every sequence")
+        full = "a constant that equals the full length of every sequence"
+        raise _RefusedError(f"sequence_lens is available only as {full}")
     copy = node.with_attributes()
     copy.input[4] = ""
     return [copy]

@@ -25,7 +25,6 @@ NEGATIVE = "a size would be negative"
 WINDOW = "an input is smaller than the window that slides over it"
 SLICE = "a slice reaches beyond its tensor"
 RESHAPE = "a reshape does not keep the number of elements"
-INFERRED = "a reshape has a negative size: only one may be negative, and it is -1"
 PADDING = "padding would be negative"
 
 
@@ -211,24 +210,6 @@ def _check_reshape(op: ir.Operation) -> None:
         writer.at_least(size, 0, NEGATIVE)
         want = writer.multiply(want, size)
     writer.equal(have, want, RESHAPE)
-    for given in _inferred_sizes(shape):
-        writer.require(_at_least_minus_one(given, writer.at), INFERRED)
-
-
-def _inferred_sizes(shape: ir.Value) -> Iterator[ir.Value]:
-    """The sizes of a reshape in whose places torch-mlir puts an inferred one if they are negative."""
-    maker = linalg.maker(shape)
-    for size in maker.operands if maker is not None and maker.name == "tensor.from_elements" else ():
-        chosen = linalg.maker(size)
-        if chosen is not None and chosen.name == "arith.select":
-            compared = linalg.maker(chosen.operands[0])
-            if compared is not None and compared.name == "arith.cmpi" and compared.operands[0] == chosen.operands[2]:
-                yield chosen.operands[2]
-
-
-def _at_least_minus_one(size: ir.Value, at: ir.InsertionPoint) -> ir.Value:
-    with at:
-        return arith.CmpIOp(arith.CmpIPredicate.sge, size, arith.ConstantOp(size.type, -1).result).result
 
 
 def _check_scatter(op: ir.Operation) -> None:

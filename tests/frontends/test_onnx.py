@@ -324,7 +324,7 @@ def test_absurd_sizes_inside(save: Maker) -> None:
     shape = numpy_helper.from_array(np.array([2**20, 2**20]), "s")
     nodes = [helper.make_node("ConstantOfShape", ["s"], ["c"], name="huge"), helper.make_node("Add", ["x", "c"], ["y"])]
     file = save(nodes, [value("x", [1])], [value("y", [2**10, 2**10])], [shape])
-    assert error(file).startswith("node 'huge' (ConstantOfShape) asks for shape [1048576, 1048576]")
+    assert error(file).startswith("'y' would have shape [1048576, 1048576]")
     file = save([helper.make_node("Expand", ["x", "s"], ["c"]), helper.make_node("ReduceMax", ["c"], ["y"])],
                 [value("x", [1])], [value("y", [1, 1])], [shape])  # fmt: skip
     assert error(file).startswith("'c' would have shape [1048576, 1048576]")
