@@ -190,6 +190,14 @@ def _padding(node: _Node) -> tuple[list[int], list[int], list[int]]:
     return before, after, wanted
 
 
+def _depth_to_space(node: _Node) -> list[onnx.NodeProto] | None:
+    """torch-mlir mixes up the dimensions of CRD where one channel is left: there, CRD and DCR are the same."""
+    shape, block = node.shape(node.input(0)), node.attribute("blocksize", 1)
+    if node.attribute("mode", "DCR") == "CRD" and shape is not None and shape[1] == block * block:
+        return [node.with_attributes(mode="DCR")]
+    return None
+
+
 def _instance_normalization(node: _Node) -> list[onnx.NodeProto] | None:
     """torch-mlir divides by the number of elements of another dimension where sizes are free."""
     source, scale, bias = node.proto.input
@@ -300,6 +308,7 @@ _RULES: dict[str, Rule] = {
     "ArgMax": _extreme,
     "ArgMin": _extreme,
     "AveragePool": _average_pool,
+    "DepthToSpace": _depth_to_space,
     "GridSample": _grid_sample,
     "InstanceNormalization": _instance_normalization,
     "MaxPool": _max_pool,

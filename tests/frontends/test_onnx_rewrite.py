@@ -70,6 +70,18 @@ def test_pools(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds), feeds)
 
 
+def test_depth_to_space(tmp_path: Path) -> None:
+    """One channel that is left, as in networks for super-resolution, and several."""
+    shapes = {"a": (1, 4, 2, 3), "b": (2, 8, 3, 2)}
+    feeds = {name: np.arange(np.prod(s), dtype=np.float32).reshape(s) for name, s in shapes.items()}
+    nodes = [
+        helper.make_node("DepthToSpace", [name], [f"{name}{mode}"], blocksize=2, mode=mode)
+        for name in feeds
+        for mode in ("DCR", "CRD")
+    ]
+    compare(model_of(tmp_path, nodes, feeds), feeds)
+
+
 def test_free_sizes_and_numbers(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
