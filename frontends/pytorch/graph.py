@@ -261,9 +261,8 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
             continue
         if not all(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in values_of(n)):
             continue  # a program cannot have a size as an argument
-        values = [v for n in (node, *node.all_input_nodes) for v in values_of(n) if isinstance(v, torch.Tensor)]
-        if refusal(node) is not None or any(map(tensor_problem, values)):
-            continue  # said already, of the node or of what made its operands
+        if refusal(node) is not None:
+            continue
         alone = _alone(node)
         key = str(alone) + str([values_of(n) for n in alone.nodes if n.op == "placeholder"])
         if key not in verdicts:

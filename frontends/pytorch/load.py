@@ -156,6 +156,8 @@ def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int]
         raise NumcError(f"{name}: cannot be decomposed: {_explained(error)}") from None
     _check_signature(program, name)
     graph = program.graph
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
+        graph.erase_node(node)  # torch has checked it when it traced the graph
     if refused := refusals(graph):
         # What cannot be lowered is found here, too, so that the message names all at once.
         raise NumcError(f"{name}: {listed(refused + [found for _, found in diagnose(graph.nodes)])}")
