@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch_mlir import ir
 
+from numc.compiler.support.errors import NumcError
+
 Linear = tuple[dict[int, int], int]
 
 _ZERO = "0.000000e+00 : f32"
@@ -213,12 +215,11 @@ def replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:
 
 
 def main(module: ir.Operation) -> ir.Operation:
-    """The function @main of a module that has one."""
-    return next(
-        op.operation
-        for op in module.regions[0].blocks[0].operations
-        if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main"
-    )
+    """The function @main of a module. Raises NumcError if there is none."""
+    for op in module.regions[0].blocks[0].operations:
+        if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
+            return op.operation
+    raise NumcError("the module has no function @main: want one, which takes the inputs and returns the results")
 
 
 def retype(function: ir.Operation) -> None:

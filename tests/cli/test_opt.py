@@ -125,12 +125,15 @@ def test_passes_that_do_not_split(text):
         split_passes(text)
 
 
-def test_a_pass_needs_no_main(numc_run, folder):
+def test_most_passes_need_no_main(numc_run, folder):
     (folder / "f.mlir").write_text((folder / "matmul.mlir").read_text().replace("@main", "@f"))
     passes = "generalize,explicit-arithmetic,bufferize,plan-kernels,emit-kernels"
     done = numc_run("opt", folder / "f.mlir", "--passes", passes)
     assert (done.status, done.err) == (0, "")
     assert "call @layer_contraction" in done.out
+    done = numc_run("opt", folder / "f.mlir", "--to", "llvm")
+    assert done.status == 2
+    assert "the module has no function @main: want one" in done.error
 
 
 def test_a_plan_is_printed_edited_and_resumed(numc_run, folder, dump):
