@@ -198,6 +198,20 @@ def _depth_to_space(node: _Node) -> list[onnx.NodeProto] | None:
     return None
 
 
+def _gemm(node: _Node) -> list[onnx.NodeProto] | None:
+    """torch-mlir ignores alpha where C is left out, and takes no empty name for it."""
+    alpha = node.attribute("alpha", 1.0)
+    if node.input(2) or not node.is_float(node.input(0)) or (alpha == 1 and len(node.proto.input) == 2):
+        return None
+    product = node.with_attributes(alpha=None, beta=None)
+    del product.input[2:]
+    if alpha == 1:
+        return [product]
+    product.output[0] = node.fresh("product")
+    factor = node.constant("alpha", alpha, np.float32)
+    return [product, node.make("Mul", [product.output[0], factor], node.proto.output[0])]
+
+
 def _instance_normalization(node: _Node) -> list[onnx.NodeProto] | None:
     """torch-mlir divides by the number of elements of another dimension where sizes are free."""
     source, scale, bias = node.proto.input
@@ -309,6 +323,7 @@ _RULES: dict[str, Rule] = {
     "ArgMin": _extreme,
     "AveragePool": _average_pool,
     "DepthToSpace": _depth_to_space,
+    "Gemm": _gemm,
     "GridSample": _grid_sample,
     "InstanceNormalization": _instance_normalization,
     "MaxPool": _max_pool,

@@ -82,6 +82,17 @@ def test_depth_to_space(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds), feeds)
 
 
+def test_factors_of_gemm(tmp_path: Path) -> None:
+    feeds = {name: np.random.default_rng(0).standard_normal(s).astype(np.float32) for name, s in
+             {"a": (3, 4), "b": (4, 5), "c": (5,)}.items()}  # fmt: skip
+    nodes = [
+        helper.make_node("Gemm", ["a", "b"], ["without"], alpha=0.5, beta=0.25),
+        helper.make_node("Gemm", ["a", "b", ""], ["empty"], alpha=0.5),
+        helper.make_node("Gemm", ["a", "b", "c"], ["both"], alpha=0.5, beta=0.25),
+    ]
+    compare(model_of(tmp_path, nodes, feeds), feeds)
+
+
 def test_free_sizes_and_numbers(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
