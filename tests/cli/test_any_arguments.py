@@ -52,7 +52,7 @@ def files(folder: Path, numc_run: object) -> None:
     Path("folder.onnx").mkdir()
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.all)])
+@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.slow)])
 def test_mutants_of_command_lines(numc_run, files, count):
     choose = random.Random(count)
     options = {name: [option for p in each.params for option in p.opts] for name, each in cli.commands.items()}

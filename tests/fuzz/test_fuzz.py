@@ -8,8 +8,8 @@ from fuzz import workers
 
 DEFAULT = {"operators": 300, "policies": 1000, "packed": 3000, "programs": 150, "commands": 150, "onnx": 150}
 """Cases of each kind in the default tier."""
-MORE = {"operators": 2000, "policies": 6000, "packed": 20000, "programs": 1500, "commands": 1500, "onnx": 1000,
-        "graphs": 60, "modules": 18, "compiled": 4}  # fmt: skip
+MORE = {"operators": 2000, "policies": 6000, "packed": 8000, "programs": 600, "commands": 600, "onnx": 600,
+        "graphs": 40, "modules": 12, "compiled": 4}  # fmt: skip
 """Cases in the tier `all`."""
 CASES = [
     *DEFAULT.items(),

@@ -47,7 +47,7 @@ def folder_with(models, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("programs", [QUICK, pytest.param(MORE, marks=pytest.mark.all)], ids=["quick", "more"])
+@pytest.mark.parametrize("programs", [QUICK, pytest.param(MORE, marks=pytest.mark.slow)], ids=["quick", "more"])
 def test_two_builds_are_the_same_bytes(programs, tmp_path, monkeypatch):
     models = {model for model, _ in programs}
     here, there = folder_with(models, tmp_path / "here"), folder_with(models, tmp_path / "quite" / "another place")
