@@ -15,6 +15,7 @@ from torch_mlir.passmanager import PassManager
 from numc.frontends import process
 from numc.frontends.reshapes import lower_reshapes
 from numc.frontends.worker import Answer, Parts, Stage
+from numc.passes import dialect
 
 
 class ConversionError(Exception):
@@ -91,9 +92,7 @@ def _bytecode(module: ir.Module) -> bytes:
 
 def load_tm_tensor(context: ir.Context) -> None:
     """Load the dialect of torch-mlir's scatters and sorts, so that a module that has them can be parsed."""
-    with context:  # nothing registers this dialect: a pass that needs it loads it, on an empty module
-        empty = ir.Module.parse("func.func private @f()")
-        PassManager.parse("builtin.module(func.func(tm-tensor-bufferize))").run(empty.operation)
+    dialect.load_for(context, "func.func(tm-tensor-bufferize)")
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -11,42 +11,39 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, tensor
-from torch_mlir.passmanager import PassManager
 
-from numc.passes import linalg
+from numc.passes import dialect, linalg
 
 TOO_MANY = "a size of a reshape is below -1, or more than one is -1"
 
 _TENSOR = re.compile(r"!torch\.vtensor<\[([^\]]*)\],([a-z]+)(\d+)>")
-_INTEGERS = {"si": "i", "ui": "i", "i": "i"}
+_INTEGERS = {"si": "i", "ui": "i"}
 
 
 def lower_reshapes(module: ir.Module) -> None:
     """Replace every aten.view in which a size is free; of the sizes, one may be -1, for what the others leave."""
-    _load_conversions(module.context)
+    found = []
     for op in linalg.operations(module.operation, "torch.aten.view"):
         if op.operands[1].owner.name == "torch.prim.ListConstruct":
             source, result = (_builtin(value.type) for value in (op.operands[0], op.results[0]))
             if source is not None and result is not None and not (source.has_static_shape and result.has_static_shape):
-                with ir.InsertionPoint(op), op.location:
-                    _lower(op, source, result)
-
-
-def _load_conversions(context: ir.Context) -> None:
-    """Load the dialect torch_c, which Python cannot name: a pass that needs it does so, even on an empty module."""
-    with context, ir.Location.unknown():
-        PassManager.parse("builtin.module(torch-func-backend-type-conversion)").run(ir.Module.create().operation)
+                found.append((op, source, result))
+    if found:
+        dialect.load_for(module.context, "torch-func-backend-type-conversion")  # torch_c
+    for op, source, result in found:
+        with ir.InsertionPoint(op), op.location:
+            _lower(op, source, result)
 
 
 def _builtin(type_: ir.Type) -> ir.RankedTensorType | None:
     match = _TENSOR.fullmatch(str(type_))
     if match is None:
         return None
-    sizes = [size.replace("?", "-1") for size in match[1].split(",") if size]
     element = ir.Type.parse(f"{_INTEGERS.get(match[2], match[2])}{match[3]}", type_.context)
     dynamic = ir.ShapedType.get_dynamic_size()
     with ir.Location.unknown(type_.context):
-        return ir.RankedTensorType.get([dynamic if size == "-1" else int(size) for size in sizes], element)
+        sizes = [dynamic if size == "?" else int(size) for size in match[1].split(",") if size]
+        return ir.RankedTensorType.get(sizes, element)
 
 
 def _lower(op: ir.Operation, source: ir.RankedTensorType, result: ir.RankedTensorType) -> None:

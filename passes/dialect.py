@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import ext
+from torch_mlir.passmanager import PassManager
 
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
@@ -72,6 +73,12 @@ def context() -> ir.Context:
     with ctx:
         Numc.load()
     return ctx
+
+
+def load_for(context: ir.Context, passes: str) -> None:
+    """Load the dialects that `passes` need and that Python cannot name: passes load them, on an empty module too."""
+    with context, ir.Location.unknown():
+        PassManager.parse(f"builtin.module({passes})").run(ir.Module.parse("func.func private @f()").operation)
 
 
 def conversion_of(op: ir.Operation) -> Conversion:
