@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted, shortened
+from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
 from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, encode_abi
 from numc.runtime.container import Contents, read_program_and_abi, write_program
@@ -157,7 +158,7 @@ class Program:
         CompilerBug for code that does what it must not do.
         """
         arrays, tensors = self._bind(args, named)
-        count = 0 if threads is None else _thread_count(threads)
+        count = 0 if threads is None else checked_integer(threads, "threads", 1, 1024)
         chosen = None if seed is None else seed_number(seed)
         for number in self._updates.values():
             arrays[number] = np.require(arrays[number], requirements="W")
@@ -284,21 +285,9 @@ def _forwarder(watchers: list[_Watcher]) -> Any:
     return Observer(forward)
 
 
-def _shown(value: Any) -> str:
-    return quoted(value) if isinstance(value, str) else shortened(value)
-
-
-def _thread_count(threads: Any) -> int:
-    if not isinstance(threads, int | np.integer) or isinstance(threads, bool) or not 1 <= threads <= 1024:
-        raise NumcError(f"threads: got {_shown(threads)}, want a whole number from 1 to 1024")
-    return int(threads)
-
-
 def seed_number(seed: Any) -> int:
     """Return `value` as a seed. Raises NumcError if it is none."""
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < 1 << 64:
-        raise NumcError(f"seed: got {_shown(seed)}, want a whole number from 0 to {2**64 - 1}")
-    return int(seed)
+    return checked_integer(seed, "seed", 0, 2**64 - 1)
 
 
 def _address(array: Array) -> int:

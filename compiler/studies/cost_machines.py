@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from numc.compiler.support.arguments import checked_text
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.compiler.support.files import checked_path
 
 _TOML: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -140,5 +140,4 @@ def _unit(name: str, unit: str, given: Any) -> Unit:
 def _positive(name: str, key: str, value: Any, kinds: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= _MOST:
         number = "number" if float in kinds else "whole number"
-        shown = quoted(value) if isinstance(value, str) else shortened(value)
-        raise NumcError(f"{name}: {key} = {shown}: want a {number} above 0 and up to {_MOST:g}")
+        raise NumcError(f"{name}: {key} = {shown(value)}: want a {number} above 0 and up to {_MOST:g}")

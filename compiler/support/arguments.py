@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, TypeVar
 
-from numc.compiler.support.errors import NumcError, quoted, shortened
+from numc.compiler.support.errors import NumcError, quoted, shortened, shown
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def checked(value: T, what: str, kind: Any, want: str) -> T:
 def checked_integer(value: object, what: str, low: int, high: int) -> int:
     """Return `value`, a whole number from `low` to `high`, of Python or numpy. Raises NumcError."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
-        raise NumcError(f"{what}: got {shortened(value)}, want a whole number from {low} to {high}")
+        raise NumcError(f"{what}: got {shown(value)}, want a whole number from {low} to {high}")
     return int(value)
 
 

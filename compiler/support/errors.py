@@ -33,6 +33,11 @@ def quoted(text: object) -> str:
     return f"'{shortened(text)}'"
 
 
+def shown(value: object) -> str:
+    """Return a value that a user gave as a message shows it: a text in quotes, so that '2' is not taken for 2."""
+    return quoted(value) if isinstance(value, str) else shortened(value)
+
+
 class NumcError(Exception):
     """The input is wrong. The message is one line that says what is wrong, what is allowed, and what to do."""
 

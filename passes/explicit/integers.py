@@ -66,7 +66,7 @@ def define_shift(op: ir.Operation) -> None:
 
 def define_cast(op: ir.Operation) -> None:
     """Give a float beyond the range of an integer its result; make a floor division by way of floats exact."""
-    if _is_floor_division(op):
+    if _replace_floor_division(op):
         return
     kind, value = ir.IntegerType(op.results[0].type), op.operands[0]
     width = 64 if kind.width > 32 else 32
@@ -88,7 +88,7 @@ def define_cast(op: ir.Operation) -> None:
     linalg.replace(op, [found])
 
 
-def _is_floor_division(op: ir.Operation) -> bool:
+def _replace_floor_division(op: ir.Operation) -> bool:
     """Make floor(a / b) of integers that torch-mlir divides as floats a division of integers; False for other casts."""
     floor = linalg.maker(op.operands[0])
     quotient = linalg.maker(floor.operands[0]) if floor is not None and floor.name == "math.floor" else None
