@@ -31,7 +31,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "mutants.toml"
-SOURCES = ("benchmarks", "compiler", "examples", "frontends", "passes", "runtime", "src", "tests", "tools")
+SOURCES = ("benchmarks", "compiler", "examples", "frontends", "passes", "runtime", "src", "tests", "tools", "train")
 FILES = ("CMakeLists.txt", "pyproject.toml", "README.md")
 RUNTIME = "runtime/src"  # C++: its mutants need a build
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import getitem
@@ -52,6 +53,7 @@ class Counters:
 
 COUNTERS = Counters()
 _override: list[Arithmetic] = []
+_seeds: list[Iterator[int]] = []
 
 
 @contextlib.contextmanager
@@ -62,6 +64,16 @@ def arithmetic(chosen: Arithmetic) -> Iterator[None]:
         yield
     finally:
         _override.pop()
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Let the runs of programs in a ``with`` block draw with the seeds `seed`, `seed` + 1, ... modulo 2^64."""
+    _seeds.append(n % 2**64 for n in itertools.count(seed))
+    try:
+        yield
+    finally:
+        _seeds.pop()
 
 
 @dataclass
@@ -98,7 +110,7 @@ class Region:
     def __call__(self, *tensors: torch.Tensor) -> Any:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
-        found: Any = program(*tensors)
+        found: Any = program(*tensors, seed=next(_seeds[-1]) if _seeds else None)
         results = list(found.values()) if isinstance(found, dict) else [found]
         if not tensors:  # a program without inputs returns arrays
             results = [torch.from_numpy(result) for result in results]

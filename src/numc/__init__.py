@@ -11,6 +11,7 @@ that running a saved program imports neither MLIR nor ONNX, and only the names f
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from numc import train as train
     from numc.compiler.arithmetic import reference as reference
     from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
     from numc.compiler.arithmetic.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
@@ -81,12 +82,13 @@ _PUBLIC = {
     "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
     "reference": ("numc.compiler.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
+    "train": ("numc.train", ""),
     "unpack": ("numc.compiler.pack", "unpack"),
     "verify": ("numc.compiler.studies.observe.verify", "verify"),
     "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
 }
 _NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower")
-_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
+_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "train", "verify_training")
 
 __all__ = sorted([*_PUBLIC, "__version__"])
 

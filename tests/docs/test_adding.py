@@ -25,7 +25,7 @@ _BLOCK = re.compile(r"^```(\w+)(?: (run)| file=(\S+))?\n(.*?)^```$", re.MULTILIN
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page: str, tmp_path: Path) -> None:
-    for folder in ("src", "compiler", "passes", "runtime", "frontends"):
+    for folder in ("src", "compiler", "passes", "runtime", "frontends", "train"):
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     script, shown = "", ""
     for language, run, path, text in _BLOCK.findall((ROOT / "docs" / page).read_text()):

@@ -41,6 +41,7 @@ PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
         "mp": {"fma": "mp", **_FP32},
         "mp_fp16": {"fma": "fma(a=fp16,acc=fp32)", **_FP32},
         "bf16": {"fma": "bf16_1_1", "ops": "bf16", **_FP32},
+        "fase_bf16": {"fma": "bf16_1_1", "update": "fp32", "norm": "fp32"},
         "hfp8": {
             "fma": "fma(a=e5m2,b=e4m3,acc=e6m9,chunk=64)",
             "forward": "fma(a=e4m3,acc=e6m9,chunk=64)",

@@ -1,0 +1,45 @@
+"""numc.train: recipes that say when to use which arithmetic, and what they need to see of a training.
+
+`__all__` lists the public names. A name is imported when it is first used, because `numc report` draws what a training
+left behind where PyTorch is not installed.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numc.train.decision import Decision as Decision
+    from numc.train.dynamic_precision import DynamicPrecision as DynamicPrecision
+    from numc.train.dynamic_precision import average_drop as average_drop
+    from numc.train.recipe import Recipe as Recipe
+    from numc.train.static import Static as Static
+
+# Public name -> the module that defines it.
+_PUBLIC = {
+    "Decision": "numc.train.decision",
+    "DynamicPrecision": "numc.train.dynamic_precision",
+    "Recipe": "numc.train.recipe",
+    "Static": "numc.train.static",
+    "average_drop": "numc.train.dynamic_precision",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __dir__() -> list[str]:
+    """Return the public names only."""
+    return list(__all__)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use."""
+        from importlib import import_module
+
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'numc.train' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_PUBLIC[name]), name)
+        return value
+
+
+del TYPE_CHECKING
