@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent
 # A busy machine is no failure.
 hypothesis.settings.register_profile("numc", deadline=None)
 hypothesis.settings.load_profile("numc")
-FOLDERS_OF_ALL = ("docs", "examples", "training")  # every test in these folders is in the tier `all`
+FOLDERS_OF_ALL = ("docs", "examples", "train", "training")  # every test in these folders is in the tier `all`
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

