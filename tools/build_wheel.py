@@ -43,7 +43,8 @@ def build(source: Path, folder: Path, variables: Mapping[str, str], umask: int) 
     (built,) = folder.glob("*.whl")
     repaired = folder / "repaired"
     command = [sys.executable, "-m", "auditwheel", "repair", "--only-plat", "--plat", PLATFORM]
-    _run([*command, "--wheel-dir", str(repaired), str(built)], folder, variables, umask)
+    # auditwheel gives folders the mode that the umask leaves them.
+    _run([*command, "--wheel-dir", str(repaired), str(built)], folder, variables, 0o022)
     (wheel,) = repaired.glob("*.whl")
     return archive, wheel
 

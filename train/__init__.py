@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from numc.train.decision import Decision as Decision
     from numc.train.dynamic_precision import DynamicPrecision as DynamicPrecision
     from numc.train.dynamic_precision import average_drop as average_drop
+    from numc.train.huggingface_callback import huggingface as huggingface
+    from numc.train.lightning_callback import lightning as lightning
     from numc.train.recipe import Recipe as Recipe
     from numc.train.static import Static as Static
 
@@ -20,6 +22,8 @@ _PUBLIC = {
     "Recipe": "numc.train.recipe",
     "Static": "numc.train.static",
     "average_drop": "numc.train.dynamic_precision",
+    "huggingface": "numc.train.huggingface_callback",
+    "lightning": "numc.train.lightning_callback",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -65,7 +65,7 @@ class Recipe(ABC):
         self._next = self._names[0]
         self._open: contextlib.ExitStack | None = None
         self._runs = 0  # blocks since the last update
-        self._watched: float | None = None
+        self._watched: list[float] = []  # losses that watch took since the last update
         self._states: TracedStates | None = None
 
     @property
@@ -108,12 +108,17 @@ class Recipe(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         _inside.remove(self)
-        if self._open is not None:
-            self._open.close()
+        assert self._open is not None
+        self._open.close()
         self._open = None
         if self._states is not None:
             self._states.put_in_place()
         self._runs += kind is None
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Leave the block if it is open, as an exception does; for callbacks, which have no ``with``."""
+        if self._open is not None:
+            self.__exit__(type(error or KeyboardInterrupt()))
 
     def update(self, loss: Any = None) -> Decision:
         """Decide the arithmetic of the next step, once for each step of the optimizer.
@@ -130,7 +135,8 @@ class Recipe(ABC):
             raise NumcError(
                 f"{name}: update without a step: run the step in `with recipe:` first, and update once after it"
             )
-        value = self._watched if loss is None else loss_of(loss, name)
+        watched = sum(self._watched) / len(self._watched) if self._watched else None
+        value = watched if loss is None else loss_of(loss, name)
         if value is None and self.needs_loss:
             raise NumcError(f"{name}: update needs the loss of the step: update(loss), or watch(criterion) before")
         values = {}
@@ -143,7 +149,7 @@ class Recipe(ABC):
         following, found, reason = self.decide(value)
         decision = Decision(self.step, self._next, {**values, **found}, following, reason)
         self._history.add(decision)
-        self._next, self._runs, self._watched = following, 0, None
+        self._next, self._runs, self._watched = following, 0, []
         return decision
 
     #: Whether `decide` is never called without a loss.
@@ -169,7 +175,8 @@ class Recipe(ABC):
     def watch(self, criterion: torch.nn.Module) -> None:
         """Take the loss of every step from what a module returns, so that `update` needs none.
 
-        criterion: returns a tensor with one element, or an object with the attribute ``loss``.
+        criterion: returns a tensor with one element, or an object with the attribute ``loss``; if it is called several
+        times in a step, the mean counts.
         """
         checked(criterion, "watch", torch.nn.Module, "a module that returns the loss")
         # Not traced: a traced hook would keep the loss of the graph, with its gradient.
@@ -177,7 +184,7 @@ class Recipe(ABC):
 
     def _take(self, module: torch.nn.Module, _: Any, result: Any) -> None:
         if _inside and _inside[-1] is self:
-            self._watched = loss_of(getattr(result, "loss", result), type(module).__name__)
+            self._watched.append(loss_of(getattr(result, "loss", result), type(module).__name__))
 
     def prepare(self, step: Callable[..., Any], *batch: Any, keep: Sequence[Any] = ()) -> None:
         """Run a step in every arithmetic, so that all is compiled, and undo what it did.
@@ -236,4 +243,4 @@ class Recipe(ABC):
                 f"{name}: damaged checkpoint ({shortened(error, 60)}): want what state_dict returns"
             ) from None
         self._history.replace(history)
-        self._next, self._runs, self._watched = given["next"], 0, None
+        self._next, self._runs, self._watched = given["next"], 0, []
