@@ -132,8 +132,25 @@ def test_free_sizes_are_the_batch() -> None:
     assert three.total()["fmas"] == 3 * one.total()["fmas"]
 
 
-def test_the_table_of_the_documentation() -> None:
+def test_the_tables_of_the_documentation() -> None:
     page = (FILES.parent / "docs" / "cost.md").read_text()
+    rows = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    law = [row for row in rows if len(row) == 6 and row[0].startswith("`") and row[4].isdigit()]
+    names = [name.strip("`") for row in law for name in row[0].split(", ")]
+    assert set(names) == {"fp32", *(name for name in FMAS if name.startswith("bf16_"))}
+    for row in law:
+        for fma in (FMAS[name.strip("`")] for name in row[0].split(", ")):
+            assert (area(fma), f"{float(iso_area(fma)):g}") == (int(row[2]), row[3])
+            assert (area(fma), float(iso_area(fma))) == (int(row[4]), pytest.approx(float(row[5]), abs=0.05 + 1e-9))
+    mix = [row for row in rows if len(row) == 5 and row[1][:2].isdigit()]
+    assert len(mix) == 6
+    for _, share, *faster in mix:
+        assert faster == [f"{step_speed_up(s, float(share) / 100):.3f}" for s in (2.25, 9, float("inf"))]
+    resnet = [row for row in rows if len(row) == 4 and row[0].startswith("`bf16") and row[2][1] == "."]
+    assert len(resnet) == 5
+    for _, faster_by, step, published in resnet:
+        assert f"{step_speed_up(float(faster_by), 0.395):.4f}" == step
+        assert faster_by == "9" or round(float(step), 2) == float(published)
     for model, name in (("transformer", "transformer"), ("lstm", "LSTM")):
         found = [
             numc.cost(FILES / "models" / f"{model}.onnx", fma=fma, machine="thesis", batch=64).speed_up
