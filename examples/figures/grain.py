@@ -7,8 +7,8 @@ depth K varies; the error is sum((x - r)^2) / sum(r^2) against the float64 produ
 
 With ``--coarse result``, as in the thesis (section 4.6.1): coarse-grain emulation rounds only the float32 result to
 bf16, and errors are the distances of single elements from that float32 result. The thesis multiplies 20000 x 2000 by
-2000 x 10000 and shows 20000 elements; here it is 48 x 2000 by 2000 x 48 and all elements. It does not say how its inputs
-are distributed, so there are two distributions.
+2000 x 10000 and shows 20000 elements; here it is 48 x 2000 by 2000 x 48 and all elements. It does not say how its
+inputs are distributed, so there are two distributions.
 """
 
 from __future__ import annotations
