@@ -42,14 +42,15 @@ def cost_command(
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
     from numc.compiler.policy_table import policy_table
-    from numc.compiler.studies.cost import report
+    from numc.compiler.studies.cost import checked_share, report
     from numc.compiler.studies.cost_machines import load_machine
     from numc.frontends.load import load_file
 
     known = load_machine(machine) if machine is not None else None
+    share = checked_share(fma_share, known)
     with output.busy(f"reading {model}"):
         decisions = policy_table(load_file(model, fixed), options).decisions
-        found = report(decisions, known, free=batch, fma_share=fma_share)
+        found = report(decisions, known, free=batch, fma_share=share)
     if want_json:
         output.as_json(found.as_json())
         return
@@ -72,6 +73,6 @@ def cost_command(
         faster = "" if found.speed_up is None else f", {found.speed_up:.3g} times as fast as fp32"
         guessed = f"; assumed, not from a source: {', '.join(known.assumed)}" if known.assumed else ""
         output.say(f"{known.name}: {known.about}{faster}{guessed}", err=not sys.stdout.isatty())
-    if fma_share is not None:
-        whole = f"a step of which FMAs take {fma_share:.4g}: {found.step_speed_up:.4g} times as fast as in fp32"
+    if share is not None:
+        whole = f"a step of which FMAs take {share:.4g}: {found.step_speed_up:.4g} times as fast as in fp32"
         output.say(whole, err=not sys.stdout.isatty())

@@ -147,15 +147,8 @@ def report(
 ) -> Report:
     """Return the costs of the contractions among `decisions`, with sizes that the model leaves free set to `free`.
 
-    fma_share: as for `cost`. Raises NumcError if it is not from 0 to 1, if the machine has no unit for an operator, or
-    if there is a share and the machine has no fp32 units.
+    fma_share: as `checked_share` returns it. Raises NumcError if the machine has no unit for an operator.
     """
-    if isinstance(fma_share, bool) or not (fma_share is None or (isinstance(fma_share, Real) and 0 <= fma_share <= 1)):
-        raise NumcError(f"fma_share: got {shown(fma_share)}, want a number from 0 to 1")
-    if fma_share is not None and machine is not None and "fp32" not in machine.units:
-        raise NumcError(
-            f"fma_share: machine '{machine.name}' has no fp32 units to compare with: leave out the share or the machine"
-        )
     chosen = [(d.layer.fixed(free), d.fma) for d in decisions if d.layer.position is not None]
     costs = tuple(_cost(layer, fma, machine) for layer, fma in chosen)
     speed_up = None
@@ -164,7 +157,20 @@ def report(
         before = sum(_cost(layer, fp32, machine).seconds or 0 for layer, _ in chosen)
         after = sum(cost.seconds or 0 for cost in costs)
         speed_up = before / after if after else 1.0
-    return Report(costs, machine, speed_up, None if fma_share is None else float(fma_share))
+    return Report(costs, machine, speed_up, fma_share)
+
+
+def checked_share(fma_share: float | None, machine: Machine | None) -> float | None:
+    """Return a share of FMAs, or None for none. Raises NumcError unless it is from 0 to 1 and the machine has fp32."""
+    if fma_share is None:
+        return None
+    if isinstance(fma_share, bool) or not isinstance(fma_share, Real) or not 0 <= fma_share <= 1:
+        raise NumcError(f"fma_share: got {shown(fma_share)}, want a number from 0 to 1")
+    if machine is not None and "fp32" not in machine.units:
+        raise NumcError(
+            f"fma_share: machine '{machine.name}' has no fp32 units to compare with: leave out the share or the machine"
+        )
+    return float(fma_share)
 
 
 def cost(
@@ -187,8 +193,9 @@ def cost(
     """
     checked_integer(batch, "batch", 1, 2**63 - 1)
     known = machine if machine is None or isinstance(machine, Machine) else load_machine(machine)
+    share = checked_share(fma_share, known)
     decisions = explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions
-    return report(decisions, known, free=batch, fma_share=fma_share)
+    return report(decisions, known, free=batch, fma_share=share)
 
 
 def _cost(layer: Layer, fma: Fma, machine: Machine | None) -> Cost:

@@ -121,9 +121,9 @@ def test_the_share_of_fmas(tmp_path: Path) -> None:
     assert (bound.speed_up, bound.step_speed_up) == (1, pytest.approx(1))
     for share in (-0.1, 1.1, float("nan"), True, "half"):
         with pytest.raises(NumcError, match=r"^fma_share: got .*, want a number from 0 to 1$"):
-            report(four, fma_share=share)  # type: ignore[arg-type]
+            numc.cost("none.onnx", fma_share=share)  # type: ignore[arg-type]
     with pytest.raises(NumcError, match=r"^fma_share: machine 'fast' has no fp32 units to compare with: leave out "):
-        report([decision("fma(a=bfp(16,3,4),b=bfp(16,3,2),acc=fp32)", 1, 2, 2, 16)], load_machine("fast"), fma_share=1)
+        numc.cost("none.onnx", machine="fast", fma_share=1)
 
 
 def test_free_sizes_are_the_batch() -> None:
