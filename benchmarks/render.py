@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.report import TABLES, bars
+from benchmarks.report import SUMMARIES, TABLES
 from benchmarks.tables import markdown
 
 Results = Mapping[str, Any]
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"(<!-- benchmarks: (\S+) -->\n).*?(<!-- end -->)", flags=re.
 def render(page: str, results: Results) -> str:
     """Return `page` with every block ``<!-- benchmarks: NAME --> ... <!-- end -->`` filled from `results`.
 
-    Raises KeyError for a name that is no table, nor "machine" or "bars". A block
+    Raises KeyError for a name that is no table, no summary and not "machine". A block
     of a section that was not measured says so.
     """
 
@@ -31,8 +31,8 @@ def block(name: str, results: Results) -> str:
     """Return the text of one block."""
     if name == "machine":
         return machine(results)
-    if name == "bars":
-        return markdown(bars(results["sections"]))
+    if name in SUMMARIES:
+        return markdown(SUMMARIES[name](results["sections"]))
     section, table, _ = TABLES[name]
     measured = results["sections"].get(section)
     return markdown(table(measured["rows"])) if measured else "Not measured."

@@ -288,11 +288,41 @@ def bars(sections: Mapping[str, Row]) -> Table:
     return Table(("section", "bars", "met", "furthest from its bar", "value / bar"), tuple(body))
 
 
+# Table 4.2 of Osorio Rios 2023: the time of a program under FASE over its native time. Beside it what numc has measured
+# that is like it: the section, what selects a row, its ratio, and what the ratio is to.
+FASE: Mapping[str, tuple[tuple[int, ...], tuple[str, Row, str, str] | None]] = {
+    "SGEMM": ((15, 1809, 880, 82, 39), ("gemm", {"shape": "1024x1024x1024"}, "slowdown", "torch sgemm")),
+    "ResNet50": ((11, 1131, 553, 76, 30), ("models", {"model": "light_resnet50"}, "ratio", "onnxruntime")),
+    "3DGAN": ((7, 714, 340, 66, 28), None),
+    "LSTM": ((18, 1096, 551, 70, 29), ("models", {"model": "LSTM"}, "ratio", "onnxruntime")),
+    "Transformer": ((8, 818, 423, 36, 17), ("models", {"model": "transformer encoder"}, "ratio", "onnxruntime")),
+}
+
+
+def slowdowns(sections: Mapping[str, Row]) -> Table:
+    """The published slow-downs of FASE beside those of `bf16_1_1` that are measured: one thread, batches of 8."""
+    body = []
+    for program, (published, ours) in FASE.items():
+        what, ratio = "not measured", ""
+        if ours is not None:
+            section, key, measure, peer = ours
+            key = {"operator": "bf16_1_1", "batch": 8, "threads": 1} | dict(key)
+            for row in sections.get(section, {}).get("rows", ()):
+                if all(row.get(name, value) == value for name, value in key.items()):
+                    what, ratio = f"{row.get('model', row.get('shape'))} over {peer}", number(row[measure])
+        body.append((program, *map(str, published), what, ratio))
+    steps = ("instr.", "unopt.", "opt. 1", "opt. 2", "full")
+    return Table(("program", *(f"FASE: {step}" for step in steps), "numc", "measured"), tuple(body))
+
+
 def _named(key: str, value: object) -> str:
     return f"{key} {value}" if isinstance(value, int) else str(value)
 
 
-#: For each block of a page: the section of the results, the function that makes the table, and its title.
+#: The blocks that are made of several sections.
+SUMMARIES: Mapping[str, Callable[[Mapping[str, Row]], Table]] = {"bars": bars, "slowdowns": slowdowns}
+
+#: For each other block of a page: the section of the results, the function that makes the table, and its title.
 TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "gemm": ("gemm", gemm, "Slowdown against torch sgemm, one thread"),
     "sizes": ("sizes", sizes, "GFLOP/s of square products, one thread"),

@@ -17,6 +17,7 @@ Examples:
   numc cost model.onnx --fma 'bf16_2_2{3}'
   numc cost model.onnx --policy mixed.policy --batch 32 --machine thesis
   numc cost model.onnx --policy mixed.policy --machine mine.toml --json
+  numc cost model.onnx --fma 'bf16_2_2{4}' --fma-share 0.395
 """
 
 
@@ -26,12 +27,14 @@ Examples:
 @shape_option
 @click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions.", show_default=True)
 @click.option("--machine", metavar="FILE|thesis|fast", help="Estimate times for it: `numc list machines`.")
+@click.option("--fma-share", type=float, metavar="F", help="Share of FMAs in a step, 0 to 1: speed-up of the step.")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def cost_command(
     model: str,
     arithmetic: Arithmetic,
     batch: int,
     machine: str | None,
+    fma_share: float | None,
     want_json: bool,
 ) -> None:
     """Count multiply-adds, area, bytes and passes of every contraction, and estimate times for a machine."""
@@ -39,13 +42,15 @@ def cost_command(
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
     from numc.compiler.policy_table import policy_table
-    from numc.compiler.studies.cost import report
+    from numc.compiler.studies.cost import checked_share, report
     from numc.compiler.studies.cost_machines import load_machine
     from numc.frontends.load import load_file
 
     known = load_machine(machine) if machine is not None else None
+    share = checked_share(fma_share, known)
     with output.busy(f"reading {model}"):
-        found = report(policy_table(load_file(model, fixed), options).decisions, known, free=batch)
+        decisions = policy_table(load_file(model, fixed), options).decisions
+        found = report(decisions, known, free=batch, fma_share=share)
     if want_json:
         output.as_json(found.as_json())
         return
@@ -68,3 +73,6 @@ def cost_command(
         faster = "" if found.speed_up is None else f", {found.speed_up:.3g} times as fast as fp32"
         guessed = f"; assumed, not from a source: {', '.join(known.assumed)}" if known.assumed else ""
         output.say(f"{known.name}: {known.about}{faster}{guessed}", err=not sys.stdout.isatty())
+    if share is not None:
+        whole = f"a step of which FMAs take {share:.4g}: {found.step_speed_up:.4g} times as fast as in fp32"
+        output.say(whole, err=not sys.stdout.isatty())

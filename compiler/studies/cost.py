@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 from numc.compiler.arithmetic.formats import Format
@@ -19,7 +20,7 @@ from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.studies.cost_machines import Machine, Unit, load_machine
 from numc.compiler.studies.explain import explain
 from numc.compiler.support.arguments import checked_integer
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, shown
 
 FP32_AREA = 24 * 24
 
@@ -56,6 +57,11 @@ def bf16_products(fma: Fma) -> int:
     """Return the number of multiplications of bf16 numbers in one FMA; 0 if its operands have other formats."""
     parts = (fma.a.format, fma.b.format)
     return fma.products if all(_is_bf16(f) for f in parts) else 0
+
+
+def step_speed_up(speed_up: float, fma_share: float) -> float:
+    """Return Amdahl's law: how many times as fast a step is whose share `fma_share` is `speed_up` times as fast."""
+    return 1 / ((1 - fma_share) + fma_share / speed_up)
 
 
 def _is_bf16(fmt: Format | GroupFormat) -> bool:
@@ -97,12 +103,20 @@ class Report:
     """The costs of the contractions of a model.
 
     speed_up: of the estimated time over that in fp32 on the same machine; None without a machine, or if it has no fp32
-    units.
+    units. fma_share: the share of FMAs in a whole step in fp32, or None if it is not known. step_speed_up: that of the
+    whole step, of which only the FMAs become faster; None without fma_share.
     """
 
     costs: tuple[Cost, ...]
     machine: Machine | None
     speed_up: float | None
+    fma_share: float | None = None
+
+    @property
+    def step_speed_up(self) -> float | None:
+        """Amdahl's law for speed_up, or for iso_area without a machine; None without fma_share."""
+        faster = self.iso_area if self.machine is None else self.speed_up
+        return None if self.fma_share is None or faster is None else step_speed_up(faster, self.fma_share)
 
     @property
     def iso_area(self) -> float:
@@ -111,13 +125,15 @@ class Report:
         return FP32_AREA * sum(cost.fmas for cost in self.costs) / total if total else 1.0
 
     def total(self) -> dict[str, Any]:
-        """Return the sums over all contractions, with iso_area, and with speed_up if there is a machine."""
+        """Return the sums over all contractions, with iso_area, and with the speed-ups that are known."""
         keys = ["fmas", "bf16_multiplications", "area_time", "bytes"]
         found: dict[str, Any] = {key: sum(getattr(cost, key) for cost in self.costs) for key in keys}
         found["iso_area"] = self.iso_area
         if self.machine is not None:
             found |= {key: sum(getattr(cost, key) for cost in self.costs) for key in ("moved", "seconds")}
             found["speed_up"] = self.speed_up
+        if self.fma_share is not None:
+            found |= {"fma_share": self.fma_share, "step_speed_up": self.step_speed_up}
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -126,10 +142,12 @@ class Report:
         return {"layers": [asdict(cost) for cost in self.costs], "total": self.total(), "machine": machine}
 
 
-def report(decisions: Iterable[Decision], machine: Machine | None = None, *, free: int = 1) -> Report:
+def report(
+    decisions: Iterable[Decision], machine: Machine | None = None, *, free: int = 1, fma_share: float | None = None
+) -> Report:
     """Return the costs of the contractions among `decisions`, with sizes that the model leaves free set to `free`.
 
-    Raises NumcError if the machine has no unit for an operator.
+    fma_share: as `checked_share` returns it. Raises NumcError if the machine has no unit for an operator.
     """
     chosen = [(d.layer.fixed(free), d.fma) for d in decisions if d.layer.position is not None]
     costs = tuple(_cost(layer, fma, machine) for layer, fma in chosen)
@@ -139,7 +157,20 @@ def report(decisions: Iterable[Decision], machine: Machine | None = None, *, fre
         before = sum(_cost(layer, fp32, machine).seconds or 0 for layer, _ in chosen)
         after = sum(cost.seconds or 0 for cost in costs)
         speed_up = before / after if after else 1.0
-    return Report(costs, machine, speed_up)
+    return Report(costs, machine, speed_up, fma_share)
+
+
+def checked_share(fma_share: float | None, machine: Machine | None) -> float | None:
+    """Return a share of FMAs, or None for none. Raises NumcError unless it is from 0 to 1 and the machine has fp32."""
+    if fma_share is None:
+        return None
+    if isinstance(fma_share, bool) or not isinstance(fma_share, Real) or not 0 <= fma_share <= 1:
+        raise NumcError(f"fma_share: got {shown(fma_share)}, want a number from 0 to 1")
+    if machine is not None and "fp32" not in machine.units:
+        raise NumcError(
+            f"fma_share: machine '{machine.name}' has no fp32 units to compare with: leave out the share or the machine"
+        )
+    return float(fma_share)
 
 
 def cost(
@@ -151,16 +182,20 @@ def cost(
     machine: str | os.PathLike[str] | Machine | None = None,
     batch: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    fma_share: float | None = None,
 ) -> Report:
     """Return the hardware cost of every contraction of a model; of a PyTorch module, also those of its backward pass.
 
     model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, a file, or None
-    for no estimate of times. batch: the value of sizes that the model leaves free. Raises NumcError if the model, the
-    machine or an option is not valid.
+    for no estimate of times. batch: the value of sizes that the model leaves free. fma_share: the share of FMAs in a
+    whole step in fp32, 0 to 1, from which the speed-up of the step follows by Amdahl's law. Raises NumcError if the
+    model, the machine or an option is not valid.
     """
     checked_integer(batch, "batch", 1, 2**63 - 1)
     known = machine if machine is None or isinstance(machine, Machine) else load_machine(machine)
-    return report(explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions, known, free=batch)
+    share = checked_share(fma_share, known)
+    decisions = explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions
+    return report(decisions, known, free=batch, fma_share=share)
 
 
 def _cost(layer: Layer, fma: Fma, machine: Machine | None) -> Cost:

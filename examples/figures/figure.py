@@ -24,11 +24,20 @@ def main(about: str, name: str, measure: Callable[[bool], Rows], draw: Draw) -> 
 
     measure: called with whether to be quick, returns the rows. draw: called with the axes and the rows.
     """
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes: seconds, and other numbers")
-    parser.add_argument("--output", type=Path, default=Path(f"{name}.png"), metavar="FILE", help="the picture")
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    args = parser.parse_args()
+    return run(name, parser(about, name).parse_args(), measure, draw)
+
+
+def parser(about: str, name: str) -> argparse.ArgumentParser:
+    """Return the options that all figures have."""
+    found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--quick", action="store_true", help="small sizes: seconds, and other numbers")
+    found.add_argument("--output", type=Path, default=Path(f"{name}.png"), metavar="FILE", help="the picture")
+    found.add_argument("--json", action="store_true", help="print the rows as JSON")
+    return found
+
+
+def run(name: str, args: argparse.Namespace, measure: Callable[[bool], Rows], draw: Draw) -> int:
+    """Do what `main` does, with options that are parsed."""
     if importlib.util.find_spec("matplotlib") is None:
         print(f"{name}.py: matplotlib is not installed: pip install matplotlib", file=sys.stderr)
         return 2
@@ -42,13 +51,13 @@ def main(about: str, name: str, measure: Callable[[bool], Rows], draw: Draw) -> 
 
 
 def show(rows: Rows) -> None:
-    """Print a table."""
+    """Print a table, in full width: cells that are shortened to fit a terminal lose digits."""
     table = Table()
     for heading, value in rows[0].items():
         table.add_column(heading, justify="left" if isinstance(value, str) else "right")
     for row in rows:
         table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
-    Console().print(table)
+    Console(width=1000).print(table)
 
 
 def save(path: Path, draw: Callable[[Any], None]) -> None:

@@ -42,13 +42,14 @@ def sweep(args: argparse.Namespace) -> None:
     """Run an experiment with one format for all layers."""
     experiment = sweeps.EXPERIMENTS[args.experiment]
     models = (args.model,) if args.model else measure.MODELS
-    rows = sweeps.run(experiment, models, args.format or experiment.formats, args.images)
+    rows = sweeps.run(args.experiment, models, args.format or experiment.formats, args.images)
     if args.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
     else:
         show.table(show.sweep(rows), experiment.title)
         if any(row.published is not None for row in rows):
-            print(f"published: {', '.join(published.NETWORKS.values())} on MNIST, {published.SOURCE}", file=sys.stderr)
+            source = published.SOURCES[args.experiment]
+            print(f"published: {', '.join(published.NETWORKS.values())} on MNIST, {source}", file=sys.stderr)
     if args.plot:
         show.save(args.plot, experiment.title, partial(show.draw_sweep, rows=rows))
 

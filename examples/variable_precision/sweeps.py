@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import measure
 import published
@@ -46,21 +47,23 @@ def arithmetic(name: str, accumulator: str) -> dict[str, str]:
     return {"fma": f"fmac({name})" if accumulator == "F" else f"fmacs({name})", "ops": name}
 
 
-def run(experiment: Experiment, models: Sequence[str], formats: Sequence[str], limit: int | None) -> list[Row]:
+def run(experiment: str, models: Sequence[str], formats: Sequence[str], limit: int | None) -> list[Row]:
     """Return the rows of every model, fp32 first. Raises numc.NumcError for a format that does not exist."""
+    accumulators = EXPERIMENTS[experiment].accumulators
     images = measure.held_out(limit)
     console = Console(stderr=True)
     rows: list[Row] = []
     for model in models:
         exact = measure.logits(model, images, fma="fp32")
         fp32 = measure.judge(exact, exact, images)
-        rows.append(Row(model, "fp32", dict.fromkeys(experiment.accumulators, fp32), None))
+        known = partial(published.accuracy, experiment, model)
+        rows.append(Row(model, "fp32", dict.fromkeys(accumulators, fp32), known("fp32")))
         for name in track(formats, f"{model}.onnx", console=console, transient=True, disable=not console.is_terminal):
             results = {
                 accumulator: measure.judge(
                     measure.logits(model, images, **arithmetic(name, accumulator)), exact, images
                 )
-                for accumulator in experiment.accumulators
+                for accumulator in accumulators
             }
-            rows.append(Row(model, name, results, published.ACCURACY.get((model, name))))
+            rows.append(Row(model, name, results, known(name)))
     return rows

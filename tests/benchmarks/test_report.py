@@ -12,7 +12,7 @@ import numc
 from benchmarks import native
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars, first_step, switch, training
+from benchmarks.report import bars, first_step, slowdowns, switch, training
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 from numc.compiler.arithmetic.grammar import parse_fma
 
@@ -78,6 +78,15 @@ def test_bars_count_what_is_met() -> None:
     speed = [{"operator": "fp32", "speedup": 1.85, "must": 1.85}, {"operator": "mp", "speedup": 1.0, "must": 2.0}]
     table = bars({"gemm": {"rows": rows}, "threads": {"rows": speed}})
     assert table.rows == (("gemm", "2", "1", "`mp`, s", "2.00"), ("threads", "2", "1", "`mp`", "2.00"))
+
+
+def test_slowdowns_stand_beside_those_of_one_row() -> None:
+    lstm = {"model": "LSTM", "batch": 8, "threads": 1, "operator": "bf16_1_1", "ratio": 1.5}
+    others = [lstm | {key: value, "ratio": 9} for key, value in (("batch", 1), ("threads", 2), ("operator", "mp"))]
+    table = slowdowns({"models": {"rows": [*others, lstm]}})
+    found = {row[0]: row[5:] for row in table.rows}
+    assert found["LSTM"] == ("29", "LSTM over onnxruntime", "1.50")
+    assert found["SGEMM"] == ("39", "not measured", "")
 
 
 def test_unknown_block_and_unmeasured_section() -> None:

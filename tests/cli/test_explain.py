@@ -95,13 +95,18 @@ def test_cost(numc_run, policy):
                            + 2 * 144 + 4 * 2048)]  # fmt: skip
     assert rows[-1][0] == "total"
     assert found.err.startswith(
-        "thesis: CPU core with the area of 32 fp32 FMA units, after Osorio Rios 2023, chapter 7, "
+        "thesis: CPU core with the area of 32 fp32 FMA units (Osorio Rios 2023, tables 6.2 and 7.2), "
     )
-    assert "; assumed, not from a source: clock_ghz, " in found.err
-    whole = json.loads(numc_run("cost", CNN, "--policy", policy, "--batch", "2", "--machine", "thesis", "--json").out)
+    assert "; assumed, not from a source: units.fp32.latency, units.bf16.latency" in found.err
+    given = ["--policy", policy, "--batch", "2", "--machine", "thesis", "--fma-share", "0.395"]
+    whole = json.loads(numc_run("cost", CNN, *given, "--json").out)
     assert [layer["fmas"] for layer in whole["layers"]] == [int(row[3]) for row in rows[1:-1]]
     assert whole["total"]["fmas"] == int(rows[-1][3])
     assert whole["machine"]["name"] == "thesis"
+    step = numc_run("cost", CNN, *given).err.splitlines()[-1]
+    faster = whole["total"]["step_speed_up"]
+    assert step == f"a step of which FMAs take 0.395: {faster:.4g} times as fast as in fp32"
+    assert faster == pytest.approx(1 / (0.605 + 0.395 / whole["total"]["speed_up"]))
 
 
 def test_rounds_of_fast(numc_run):

@@ -30,9 +30,9 @@ def rows(name: str, folder: Path, *options: str) -> list[dict[str, Any]]:
 
 
 def table(heading: str) -> list[list[str]]:
-    """The rows of the table in the section whose heading begins like that."""
-    section = PAGE.read_text().split(f"\n## {heading}")[1].split("\n## ")[0]
-    lines = re.findall(r"^\| (.*) \|$", section, flags=re.MULTILINE)
+    """The rows of the first table in the section whose heading begins like that."""
+    section = re.split(rf"\n##+ {heading}", PAGE.read_text())[1].split("\n#")[0]
+    lines = re.findall(r"^\| (.*) \|$", section.split("|\n\n")[0] + "|\n", flags=re.MULTILINE)
     return [line.split(" | ") for line in lines[1:]]
 
 
@@ -43,8 +43,16 @@ def test_representation(tmp_path: Path) -> None:
     assert one["largest"] == 2**-8 / (1 + 2**-8)  # a tie half an ulp above 1
     assert 2**-18 < two["largest"] <= 2**-17
     assert three["largest"] == three["mean"] == 0
+    shares = ("exact", "below 1e-4", "1e-6 to 1e-5", "below 1e-6")
+    # Figure 7.2 of the thesis: 3.84, 58.05 and 41.95 %, and no error of bf16x3.
+    assert one["below 1e-4"] == "3.8400%"
+    assert [two[key] for key in shares[1:]] == ["100.0000%", "58.0530%", "41.9470%"]
     want = [
-        [row["format"], row["exact"], *(f"{row[key]:.2e}" for key in ("largest", "mean", "root mean square"))]
+        [
+            row["format"],
+            *(row[key] for key in shares),
+            *(f"{row[key]:.2e}" for key in ("largest", "mean", "root mean square")),
+        ]
         for row in found
     ]
     assert table("Representation") == want
@@ -65,6 +73,20 @@ def test_grain(tmp_path: Path) -> None:
         assert all(by[name, depth]["coarse"] < by[name, depth]["fine"] for depth in depths)
     factors = [by[name, 4096]["fine / coarse"] for name in formats]
     assert f"{min(factors):.0f} to {10 * round(max(factors) / 10)}" in PAGE.read_text()
+
+
+def test_grain_of_the_result(tmp_path: Path) -> None:
+    found = rows("grain", tmp_path, "--coarse", "result")
+    assert [row["inputs"] for row in found] == ["normal", "uniform [0, 1)"]
+    want = []
+    for row in found:
+        assert (row["M = N"], row["K"]) == (48, 2000)
+        want.append([row["inputs"]])
+        for kind in ("absolute", "relative"):
+            fine, coarse, ratio = (row[f"{name}, {kind}"] for name in ("fine", "coarse", "fine / coarse"))
+            assert ratio >= 10, "the thesis: about one order of magnitude"
+            want[-1] += [f"{fine:.1e}", f"{coarse:.1e}", f"{ratio:.0f}"]
+    assert table("Coarse-grain") == want
 
 
 def test_exponents(tmp_path: Path) -> None:
