@@ -91,8 +91,9 @@ def lightning_trainer(folder, steps: int, *callbacks, **options):
     import lightning.pytorch as lightning
 
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    places = {"accelerator": "cpu", "default_root_dir": str(folder), "enable_checkpointing": False}
-    return lightning.Trainer(max_steps=steps, callbacks=list(callbacks), **quiet, **places, **options)
+    places = {"accelerator": "cpu", "default_root_dir": str(folder)}
+    options = {"enable_checkpointing": False, **quiet, **places, **options}
+    return lightning.Trainer(max_steps=steps, callbacks=list(callbacks), **options)
 
 
 def batches():
@@ -115,9 +116,11 @@ def test_lightning(tmp_path, module, accumulate) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_lightning_goes_on_from_a_checkpoint(tmp_path, module) -> None:
     first, second = recipe(), recipe()
-    trainer = lightning_trainer(tmp_path, -1, numc.train.lightning(first), max_epochs=1)
-    trainer.fit(module(), batches())
-    trainer.save_checkpoint(tmp_path / "last.ckpt", weights_only=False)
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    saving = ModelCheckpoint(tmp_path, "last", save_on_train_epoch_end=True)
+    callbacks = numc.train.lightning(first), saving
+    lightning_trainer(tmp_path, -1, *callbacks, max_epochs=1, enable_checkpointing=True).fit(module(), batches())
     model = module()
     resumed = lightning_trainer(tmp_path, 9, numc.train.lightning(second))
     resumed.fit(model, batches(), ckpt_path=tmp_path / "last.ckpt", weights_only=False)
