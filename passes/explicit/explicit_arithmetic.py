@@ -52,6 +52,8 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
             for add in list(linalg.body(generic).operations):
                 if linalg.multiply_adds(add.operation) and linalg.is_f32(add.operation.results[0]):
                     _contract(generic, add.operation, fma, numbers)
+                    if decision.bias == "last":
+                        _add_bias(generic, ops, numbers)
             if not _is_identity(ops):
                 for op in list(linalg.body(generic).operations):
                     _round_around(op.operation, ops, numbers)
@@ -90,6 +92,30 @@ def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma, numbers: Itera
         _round_init(generic, addend, fma.acc, number[2])
     linalg.replace(add, [result])
     multiply.erase()
+
+
+def _add_bias(contraction: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> None:
+    """Let a contraction start from zero, and add what it started from to its result, as an operation of its own."""
+    init = contraction.operands[linalg.input_count(contraction)]
+    if not linalg.reduces(contraction) or linalg.is_zero(init):
+        return
+    kind = ir.RankedTensorType(init.type)
+    maps, parallel = [ir.AffineMap.get_identity(kind.rank)], ["parallel"] * kind.rank
+    with contraction.location:
+        with ir.InsertionPoint(contraction):
+            zero = arith.ConstantOp(kind.element_type, 0.0).result
+            contraction.operands[linalg.input_count(contraction)] = linalg.generic(
+                [], _room(init, kind), maps, parallel, lambda _: zero
+            )
+        result = contraction.results[0]
+        with ir.InsertionPoint.after(contraction):
+            total = linalg.generic(
+                [result, init], _room(init, kind), maps * 3, parallel, lambda x, y, _: arith.AddFOp(x, y).result
+            )
+        made = total.owner.operation
+        result.replace_all_uses_except(total, made)
+        if not _is_identity(ops):
+            _round_around(linalg.body(made).operations[0].operation, ops, numbers)
 
 
 def _is_identity(to: Conversion) -> bool:

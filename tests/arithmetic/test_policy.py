@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numc
+from arithmetic_vectorised import first_mismatch
 from numc.compiler import compile as compiling
 from numc.compiler import pipeline
+from numc.compiler.arithmetic import reference
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.layer import Layer, kinds_of
@@ -185,7 +187,8 @@ def test_what_cannot_be_parsed_shows_the_line_and_the_place(text: str, message: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default fam = mp", "policy:1: unknown setting 'fam' (did you mean 'fma'?): want fma, ops, a, b, acc"),
+        ("default fam = mp", "policy:1: unknown setting 'fam' (did you mean 'fma'?): want fma, ops, a, b, acc, bias"),
+        ("default bias = lost", "policy:1: bias = lost: got 'lost' (did you mean 'last'?), want first or last"),
         ("default fma = mp, fma = mp", "policy:1: 'fma' is given twice, keep one of them"),
         ("role wgard mp", "policy:1: unknown role 'wgard' (did you mean 'wgrad' or 'forward'?): want forward, dgrad, "),
         ("op matmul where l > 4 mp", "policy:1: unknown size 'l': want m, n, k, those of an m x k by k x n product"),
@@ -374,6 +377,27 @@ def test_products_are_merged_only_within_an_operator(policy: str, fmas: list[str
     both = fmas * (2 // len(fmas))
     for result, half, fma in zip(program(x, w).values(), (w[:, :3], w[:, 3:]), both, strict=True):
         np.testing.assert_array_equal(result, numc.matmul(x, np.ascontiguousarray(half), fma=fma))
+
+
+def test_what_is_added_to_a_product_last(tmp_path: Path) -> None:
+    """R(R(A B) + R(C)) instead of an accumulator that starts from C."""
+    kind = "tensor<4x4xf32>"
+    (tmp_path / "add.mlir").write_text(f"""func.func @main(%a: {kind}, %b: {kind}, %c: {kind}) -> {kind} {{
+  %r = linalg.matmul ins(%a, %b : {kind}, {kind}) outs(%c : {kind}) -> {kind}
+  return %r : {kind}
+}}""")
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal((4, 4)).astype(np.float32) for _ in range(3))
+    for fma, name in (("fmac(e6m9n,chunk=8)", "1/6/9/strict"), ("fmacs(e6m9n)", "1/6/9/strict/fmacs")):
+        for policy, to in ((name, "e6m9n"), (f"default fma = {fma}; default bias = last", "fp32")):
+            got = numc.compile(tmp_path / "add.mlir", policy=policy)(a, b, c)
+            product, bias = (reference.round(part, to) for part in (numc.matmul(a, b, fma=fma), c))
+            want = reference.round(product + bias, to)
+            assert (found := first_mismatch(got, want)) is None, found
+        first = numc.compile(tmp_path / "add.mlir", policy=f"default fma = {fma}, bias = last; default bias = first")
+        np.testing.assert_array_equal(first(a, b, c), numc.matmul(a, b, c, fma=fma))
+    with pytest.raises(NumcError, match="^preset '1/6/9/strict': is a policy: leave update out, or write a policy"):
+        arithmetic("1/6/9/strict", update="bf16_1_1")
 
 
 @pytest.mark.parametrize(

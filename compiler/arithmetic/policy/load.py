@@ -89,6 +89,10 @@ def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> Arithmetic
         chosen: dict[str, Given] = {"fma": name.fma, "ops": name.ops, **{r: (f, o) for r, f, o in name.roles}}
     elif isinstance(name, str):
         chosen = dict(PRESETS[name]) if name in PRESETS else {"fma": name}
+        if (text := chosen.get("policy")) is not None:
+            if given:
+                raise NumcError(f"preset {quoted(name)}: is a policy: leave {', '.join(given)} out, or write a policy")
+            return Arithmetic(given=parse_policy(str(text), name))
     else:
         raise NumcError(f"arithmetic: got {type(name).__name__}, want the name of a preset or an operator")
     for key, value in given.items():

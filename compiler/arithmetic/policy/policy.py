@@ -23,7 +23,9 @@ from numc.compiler.arithmetic.policy.layer import KINDS, Layer
 from numc.compiler.support.arguments import checked_text
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 
-KEYS = ("fma", "ops", "a", "b", "acc")
+KEYS = ("fma", "ops", "a", "b", "acc", "bias")
+BIASES = ("first", "last")
+"""When the bias of a contraction is added: the accumulator starts from it, or it is added to the rounded result."""
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
     {
         "<": operator.lt,
@@ -176,7 +178,7 @@ class Definition:
 class Decision:
     """The arithmetic of one operation, with the rules that decided its operator and its format.
 
-    A rule is None where no rule says anything, which means fp32.
+    A rule is None where no rule says anything, which means fp32. bias: one of BIASES.
     """
 
     layer: Layer
@@ -184,6 +186,7 @@ class Decision:
     ops: Conversion
     fma_rule: Rule | None
     ops_rule: Rule | None
+    bias: str = BIASES[0]
 
     @property
     def rule(self) -> Rule | None:
@@ -252,6 +255,7 @@ class Policy:
         for layer in layers:
             fma, ops = parse_fma("fp32"), parse_conversion("fp32")
             fma_rule = ops_rule = None
+            bias = BIASES[0]
             for number, rule in enumerate(self.rules):
                 try:
                     if not rule.matches(layer, count):
@@ -262,7 +266,8 @@ class Policy:
                 matched.add(number)
                 fma_rule = rule if says_fma else fma_rule
                 ops_rule = rule if says_ops else ops_rule
-            decisions.append(Decision(layer, fma.swapped if layer.swapped else fma, ops, fma_rule, ops_rule))
+                bias = dict(rule.settings).get("bias", bias)
+            decisions.append(Decision(layer, fma.swapped if layer.swapped else fma, ops, fma_rule, ops_rule, bias))
         if self.strict:
             self._check_matches(layers, count, matched)
         return decisions
@@ -285,6 +290,11 @@ class Policy:
 
         Raises NumcError.
         """
+        if key == "bias":
+            if text not in BIASES:
+                near = did_you_mean(text, BIASES)
+                raise NumcError(f"bias = {shortened(text)}: got {quoted(text)}{near}, want {' or '.join(BIASES)}")
+            return None, None, None
         value = expanded(text, self._texts)
         if not key:
             return *_either(value), None

@@ -34,7 +34,8 @@ class Arithmetic:
 
 
 _FP32: Mapping[str, Given] = {"update": "fp32", "norm": "fp32", "softmax": "fp32"}
-# Name -> fma, ops and roles. docs/pytorch.md gives the publication of each.
+_STRICT = "default fma = {fma}, ops = e6m9n, bias = last; role update, norm, softmax fp32"
+# Name -> fma, ops and roles, or a policy. docs/pytorch.md gives the publication of each.
 PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
     {
         "fp32": {},
@@ -49,5 +50,7 @@ PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
         },
         "bfp": {"fma": "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32)", "forward": "highbfp", **_FP32},
         "1/6/9": {"fma": "fmac(e6m9n,chunk=8)", **_FP32},
+        "1/6/9/strict": {"policy": _STRICT.format(fma="fmac(e6m9n,chunk=8)")},
+        "1/6/9/strict/fmacs": {"policy": _STRICT.format(fma="fmacs(e6m9n)")},
     }
 )
