@@ -49,11 +49,11 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
             fma, ops = decision.fma, decision.ops
             if decision.layer.computes:
                 facts.put(generic, "numc.layer", _about(decision))
+            if decision.bias == "last" and decision.layer.position is not None:
+                _add_bias(generic, ops, numbers)
             for add in list(linalg.body(generic).operations):
                 if linalg.multiply_adds(add.operation) and linalg.is_f32(add.operation.results[0]):
                     _contract(generic, add.operation, fma, numbers)
-                    if decision.bias == "last":
-                        _add_bias(generic, ops, numbers)
             if not _is_identity(ops):
                 for op in list(linalg.body(generic).operations):
                     _round_around(op.operation, ops, numbers)
@@ -97,7 +97,7 @@ def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma, numbers: Itera
 def _add_bias(contraction: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> None:
     """Let a contraction start from zero, and add what it started from to its result, as an operation of its own."""
     init = contraction.operands[linalg.input_count(contraction)]
-    if not linalg.reduces(contraction) or linalg.is_zero(init):
+    if linalg.is_zero(init):
         return
     kind = ir.RankedTensorType(init.type)
     maps, parallel = [ir.AffineMap.get_identity(kind.rank)], ["parallel"] * kind.rank
