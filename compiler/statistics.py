@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
@@ -157,19 +158,24 @@ class LayerStatistics:
     @property
     def instructions(self) -> Mapping[str, int]:
         """The numbers of multiplications, additions and roundings in the definition of the operator, by format."""
-        from numc.compiler.arithmetic.grammar import parse_fma  # not needed to run a program
+        return _instructions(self.fma, self.fmas)
 
-        fma = parse_fma(self.fma)
-        found: dict[str, int] = {}
-        products = self.fmas * fma.products
-        found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
-        if fma.group is None:
-            found[f"{'exact' if fma.datapath == 'exact' else 'fp32'} additions"] = products
-            if str(fma.acc) != "fp32":
-                found[f"roundings to {fma.acc}"] = self.fmas
-        else:
-            found["exact additions"] = products
-        return found
+
+def _instructions(operator: str, fmas: int) -> dict[str, int]:
+    """Return the numbers of multiplications, additions and roundings in multiply-adds of an operator, by format."""
+    from numc.compiler.arithmetic.grammar import parse_fma  # not needed to run a program
+
+    fma = parse_fma(operator)
+    found: dict[str, int] = {}
+    products = fmas * fma.products
+    found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
+    if fma.group is None:
+        found[f"{'exact' if fma.datapath == 'exact' else 'fp32'} additions"] = products
+        if str(fma.acc) != "fp32":
+            found[f"roundings to {fma.acc}"] = fmas
+    else:
+        found["exact additions"] = products
+    return found
 
 
 def _part(conversion: Any) -> str:
@@ -181,25 +187,37 @@ def _part(conversion: Any) -> str:
 
 @dataclass(frozen=True)
 class Statistics:
-    """The statistics of the contractions of a program, or of all programs in a block of `numc.collect_stats`."""
+    """The statistics of a program, or of all programs in a block of `numc.collect_stats`.
+
+    rows: one for each contraction. outside: by role and operator, the multiply-adds outside of contractions, of
+    programs whose sizes are all fixed.
+    """
 
     rows: tuple[LayerStatistics, ...]
     what: tuple[str, ...] = WHAT
     sample: Fraction = Fraction(1)
+    outside: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def fmas(self) -> Counter[tuple[str, str]]:
+        """Return the numbers of multiply-adds, in contractions and outside of them, by role and operator."""
+        found: Counter[tuple[str, str]] = Counter()
+        for row in self.rows:
+            found[row.role, row.fma] += row.fmas
+        found.update(self.outside)
+        return found
 
     def fma_mix(self) -> dict[str, float]:
         """Return, for each operator, the fraction of all multiply-adds that it computed."""
-        total = sum(row.fmas for row in self.rows)
-        found: dict[str, int] = {}
-        for row in self.rows:
-            found[row.fma] = found.get(row.fma, 0) + row.fmas
-        return {fma: count / total for fma, count in found.items()} if total else {}
+        found: Counter[str] = Counter()
+        for (_, fma), count in self.fmas().items():
+            found[fma] += count
+        return {fma: count / found.total() for fma, count in found.items()} if found.total() else {}
 
     def instruction_mix(self) -> dict[str, int]:
         """Return the numbers of multiplications, additions and roundings, by format."""
         found: dict[str, int] = {}
-        for row in self.rows:
-            for name, count in row.instructions.items():
+        for (_, fma), fmas in self.fmas().items():
+            for name, count in _instructions(fma, fmas).items():
                 found[name] = found.get(name, 0) + count
         return found
 
@@ -215,7 +233,8 @@ class Statistics:
                 for name, t in row.tensors.items()
             }
             rows.append(one)
-        return {"what": list(self.what), "sample": str(self.sample), "rows": rows}
+        outside = [{"role": role, "fma": fma, "count": count} for (role, fma), count in self.outside.items()]
+        return {"what": list(self.what), "sample": str(self.sample), "rows": rows, "outside": outside}
 
     @classmethod
     def from_json(cls, data: str | Mapping[str, Any]) -> Statistics:
@@ -233,7 +252,8 @@ class Statistics:
                     for name, t in row["tensors"].items()
                 }
                 rows.append(LayerStatistics(**row))
-            return cls(tuple(rows), tuple(given["what"]), Fraction(given["sample"]))
+            outside = {(str(one["role"]), str(one["fma"])): int(one["count"]) for one in given.get("outside", ())}
+            return cls(tuple(rows), tuple(given["what"]), Fraction(given["sample"]), outside)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             raise NumcError(
                 f"not the JSON of statistics ({shortened(error, 60)}): want what Statistics.to_json returns"

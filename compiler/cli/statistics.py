@@ -16,7 +16,7 @@ _TENSORS = ("a", "b", "result")
 
 
 def print_statistics(found: Statistics) -> None:
-    """Print a row for each contraction, then the numbers of operations."""
+    """Print a row for each contraction, and for other multiply-adds, then the numbers of operations."""
     columns = ["layer", "role", "fma", "FMAs"]
     if "swamping" in found.what:
         columns += [*(f"no swamping at {k} bits" for k in _BITS), "sampled"]
@@ -25,7 +25,10 @@ def print_statistics(found: Statistics) -> None:
             columns += [f"{title} {name}" for name in _TENSORS]
     if "rounding" in found.what:
         columns.append("relative error")
-    output.table(columns, [_cells(row, found.what) for row in found.rows])
+    rows = [_cells(row, found.what) for row in found.rows]
+    for (role, fma), count in found.outside.items():
+        rows.append(["outside of contractions", role or "-", fma, str(count), *["-"] * (len(columns) - 4)])
+    output.table(columns, rows)
     for note in dict.fromkeys(note for row in found.rows for note in row.note.split("; ") if note):
         output.say(note)
     if "fmas" in found.what:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import getitem
@@ -53,6 +54,7 @@ class Counters:
 
 COUNTERS = Counters()
 _override: list[Arithmetic] = []
+_tallies: list[Counter[tuple[str, str]]] = []
 _seeds: list[Iterator[int]] = []
 
 
@@ -74,6 +76,17 @@ def seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         _seeds.pop()
+
+
+@contextlib.contextmanager
+def tally() -> Iterator[Counter[tuple[str, str]]]:
+    """Count the multiply-adds of the programs that run while a ``with`` block lasts, by role and operator."""
+    found: Counter[tuple[str, str]] = Counter()
+    _tallies.append(found)
+    try:
+        yield found
+    finally:
+        _tallies[:] = [each for each in _tallies if each is not found]
 
 
 @dataclass
@@ -111,6 +124,9 @@ class Region:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
         found: Any = program(*tensors, seed=next(_seeds[-1]) if _seeds else None)
+        for counts in _tallies:
+            for row in program.manifest["fmas"] or ():
+                counts[row["role"], row["fma"]] += row["count"]
         results = list(found.values()) if isinstance(found, dict) else [found]
         if not tensors:  # a program without inputs returns arrays
             results = [torch.from_numpy(result) for result in results]

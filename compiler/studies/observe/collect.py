@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -86,7 +87,16 @@ class Collector:
         self._found = {number: _Row() for number in self._table}
         self._running: dict[int, _Execution] = {}
         self._weights: dict[tuple[int, str], TensorStatistics] = {}
+        self._program, self._runs = program, 0
         self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """Observe one run of the program."""
+        with self._program.observe(self.observe) if self._table else contextlib.nullcontext():
+            yield
+        with self._lock:
+            self._runs += 1
 
     @property
     def _probes(self) -> bool:
@@ -160,6 +170,16 @@ class Collector:
     def rows(self) -> tuple[LayerStatistics, ...]:
         """Return the statistics of the contractions that ran."""
         return tuple(self._row(number, row) for number, row in self._found.items() if row.executions)
+
+    def outside(self) -> Counter[tuple[str, str]]:
+        """Return the multiply-adds outside of contractions in all runs, by role and operator."""
+        return Counter(
+            {
+                (row["role"], row["fma"]): self._runs * row["count"]
+                for row in self._program.manifest.get("fmas") or ()
+                if not row["contraction"]
+            }
+        )
 
     def _row(self, number: int, row: _Row) -> LayerStatistics:
         about = self._table[number]
@@ -291,11 +311,12 @@ class Collected:
 
     def around(self, program: Program) -> contextlib.AbstractContextManager[None]:
         """Return the context in which one run of a program is observed."""
-        if getattr(_outside, "count", 0) or not program.manifest.get("contractions"):
+        manifest = program.manifest
+        if getattr(_outside, "count", 0) or not (manifest.get("contractions") or manifest.get("fmas")):
             return contextlib.nullcontext()
         if program not in self._collectors:
             self._collectors[program] = Collector(program, self._what, self._sample)
-        return program.observe(self._collectors[program].observe)
+        return self._collectors[program].around()
 
     @property
     def statistics(self) -> Statistics:
@@ -303,7 +324,8 @@ class Collected:
         if not self._collectors:
             raise NumcError("no statistics: no program of numc with a contraction ran in the block")
         rows = tuple(row for each in self._collectors.values() for row in each.rows())
-        return Statistics(rows, self._what, self._sample)
+        outside = sum((each.outside() for each in self._collectors.values()), Counter())
+        return Statistics(rows, self._what, self._sample, outside)
 
 
 @contextlib.contextmanager
