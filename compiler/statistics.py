@@ -21,6 +21,8 @@ WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
 """The statistics that can be asked for."""
 LAST_BIN = 31
 """The last bin of a histogram of swamping, which also counts all larger differences of exponents."""
+BITS = (7, 8, 15, 16, 23, 24)
+"""The bits of a significand at which swamping is reported: without and with the leading one, of 1 to 3 bytes."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,11 @@ class TensorStatistics:
 
     elements: their number. zeros, infinities, nans: how many elements are such. subnormals: 0 < abs(x) < 2^emin of
     `format`. overflows: finite, but larger in magnitude than the largest number of `format`. exponents: the histogram
-    of floor(log2(abs(x))) over finite numbers other than zero. format: the name of the format. most: by name of a
+    of floor(log2(abs(x))) over finite numbers other than zero. format: the name of the conversion. most: by name of a
     count, its largest fraction in any one execution.
+    All of these are about the elements before the conversion. rounded_subnormals: 0 < abs(y) < 2^emin of y, the element
+    after the conversion. flushed: those other than zero that the conversion makes zero. A stochastic conversion counts
+    as the one to nearest in both.
     """
 
     elements: int
@@ -78,6 +83,8 @@ class TensorStatistics:
     format: str
     overflows: int = 0
     most: Mapping[str, float] = field(default_factory=dict)
+    rounded_subnormals: int = 0
+    flushed: int = 0
 
     @property
     def subnormal_fraction(self) -> float:
@@ -85,7 +92,7 @@ class TensorStatistics:
         return self.fraction("subnormals")
 
     def fraction(self, name: str) -> float:
-        """Return the fraction of all elements that `name` counts: zeros, subnormals, infinities, nans or overflows."""
+        """Return the fraction of all elements that `name`, one of FRACTIONS, counts."""
         return int(getattr(self, name)) / self.elements if self.elements else 0.0
 
     @property
@@ -105,7 +112,8 @@ class TensorStatistics:
         return TensorStatistics(**sums, format=self.format, most=most)
 
 
-FRACTIONS = ("zeros", "subnormals", "infinities", "nans", "overflows")
+FRACTIONS = ("zeros", "subnormals", "infinities", "nans", "overflows", "rounded_subnormals", "flushed")
+"""The counts of TensorStatistics that are fractions of its elements."""
 
 
 @dataclass(frozen=True)
@@ -133,19 +141,20 @@ class LayerStatistics:
     note: str = ""
     adds: int = 0
 
-    def without_swamping(self, k: int) -> float:
+    def without_swamping(self, k: int, *, nonzero: bool = False) -> float:
         """Return the fraction of additions whose exponents differ by at most `k`, the explicit bits of a significand.
 
-        An addition with a zero counts as one without swamping. Raises NumcError if swamping was not counted, or if `k`
-        is not below LAST_BIN.
+        nonzero: of the additions of two finite numbers that are not zero; else of all additions, and one with a zero
+        counts as one without swamping. Raises NumcError if swamping was not counted, or if `k` is not below LAST_BIN.
         """
         if self.swamping is None:
             raise NumcError(f"layer '{self.layer}': swamping was not counted{f': {self.note}' if self.note else ''}")
         if not 0 <= k < LAST_BIN:
             raise NumcError(f"without_swamping({k}): want a number of bits from 0 to {LAST_BIN - 1}")
-        if not self.adds:
+        additions = self.swamping.total if nonzero else self.adds
+        if not additions:
             return 1.0
-        return 1.0 - sum(count for d, count in self.swamping.items() if d > k) / self.adds
+        return 1.0 - sum(count for d, count in self.swamping.items() if d > k) / additions
 
     @property
     def relative_error(self) -> float | None:
@@ -289,13 +298,14 @@ def _histogram(data: Mapping[str, Any]) -> Histogram:
 def _scalars(row: LayerStatistics) -> Iterable[tuple[str, float]]:
     stem = row.layer or f"contraction {row.position}"
     if row.swamping is not None:
-        for k in (7, 10, 23):
+        for k in BITS:
             yield f"without swamping at {k} bits/{stem}", row.without_swamping(k)
+            yield f"without swamping of nonzero pairs at {k} bits/{stem}", row.without_swamping(k, nonzero=True)
     if row.relative_error is not None:
         yield f"relative error/{stem}", row.relative_error
     for name, tensor in row.tensors.items():
         for kind in FRACTIONS:
-            yield f"{kind} of {name}/{stem}", tensor.fraction(kind)
+            yield f"{kind.replace('_', ' ')} of {name}/{stem}", tensor.fraction(kind)
 
 
 def _histograms(row: LayerStatistics) -> Iterable[tuple[str, Histogram]]:

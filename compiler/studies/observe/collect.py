@@ -7,7 +7,6 @@ operands and accumulators.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.formats import Conversion, Format
+from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.statistics import (
@@ -33,15 +32,14 @@ from numc.compiler.statistics import (
     sampling,
 )
 from numc.compiler.studies.observe.operands import Operands
+from numc.compiler.studies.observe.tensor_counts import tensor_statistics
 from numc.compiler.support.errors import NumcError
-from numc.passes.kernels.abi import LEAST_EXPONENT, VALUE_COUNTS
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
 
 IntArray = npt.NDArray[np.int64]
 F32Array = npt.NDArray[np.float32]
 
-_EXPONENTS = VALUE_COUNTS.word("zeros")  # bins of exponents: those before the zeros
 _CHAINS = 256  # outputs of an execution whose rounding error is looked at
 
 
@@ -159,12 +157,12 @@ class Collector:
             key = kernel, name
             known = self._weights.get(key)
             if known is None:
-                known = _tensor(*view.elements(side), to)
+                known = tensor_statistics(*view.elements(side), to)
                 if view.is_packed(side):  # a weight in the program does not change
                     self._weights[key] = known
             found[name] = known
         accumulators = probe[1].reshape(-1)
-        found["result"] = _tensor(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
+        found["result"] = tensor_statistics(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
         return found
 
     def rows(self) -> tuple[LayerStatistics, ...]:
@@ -222,38 +220,6 @@ def sampled_steps(stride: int, depth: int) -> int:
 def _offset(stride: int, depth: int) -> int:
     """Return the offset of the first observed step: half a stride, because the first accumulators are still zero."""
     return min(stride, depth) // 2
-
-
-def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padding: int, to: Any) -> TensorStatistics:
-    """Return the statistics of the elements at an address plus all sums of one offset of each table.
-
-    A table of None has the offsets 0, 1, 2, ... padding: the number of zeros that are not elements of the tensor. to:
-    the conversion whose format tells subnormals and overflows.
-    """
-    fmt = to.format
-    single = isinstance(to, Conversion) and isinstance(fmt, Format)
-    largest = float(fmt.max_finite) if single else float("inf")
-    pointers = (ctypes.c_void_p * 3)(*(None if t is None else t.ctypes.data for t in tables))
-    sizes = (ctypes.c_int64 * 3)(*counts)
-    out = np.zeros(VALUE_COUNTS.words, np.int64)
-    if library().numc_count_values(address, pointers, sizes, largest, out.ctypes.data):
-        raise NumcError("statistics: out of memory")
-    out[_EXPONENTS] -= padding
-    exponents, (zeros, infinities, nans, overflows) = out[:_EXPONENTS], out[_EXPONENTS:].tolist()
-    subnormals = int(exponents[: max(0, fmt.emin - LEAST_EXPONENT)].sum()) if single else 0
-    elements = int(out[: _EXPONENTS + 3].sum())
-    some = {"zeros": zeros, "subnormals": subnormals, "infinities": infinities, "nans": nans, "overflows": overflows}
-    return TensorStatistics(
-        elements,
-        zeros,
-        subnormals,
-        infinities,
-        nans,
-        Histogram(LEAST_EXPONENT, tuple(exponents.tolist())).trimmed(),
-        str(to),
-        overflows,
-        {name: count / elements if elements else 0.0 for name, count in some.items()},
-    )
 
 
 def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Array) -> tuple[float, float]:
