@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from importlib.util import find_spec
 from typing import Any
@@ -156,6 +156,28 @@ class LayerStatistics:
             return 1.0
         return 1.0 - sum(count for d, count in self.swamping.items() if d > k) / additions
 
+    def __add__(self, other: LayerStatistics) -> LayerStatistics:
+        """Return the statistics of both together, of one contraction in different executions."""
+        fmas, tensors = self.fmas + other.fmas, dict(self.tensors)
+        for name, tensor in other.tensors.items():
+            tensors[name] = tensors[name] + tensor if name in tensors else tensor
+        swamping = other.swamping if self.swamping is None else self.swamping
+        if self.swamping is not None and other.swamping is not None:
+            swamping = self.swamping + other.swamping
+        rounding = other.rounding if self.rounding is None else self.rounding
+        if self.rounding is not None and other.rounding is not None:
+            rounding = self.rounding[0] + other.rounding[0], self.rounding[1] + other.rounding[1]
+        return replace(
+            self,
+            fmas=fmas,
+            executions=self.executions + other.executions,
+            swamping=swamping,
+            sampled=(self.sampled * self.fmas + other.sampled * other.fmas) / fmas if fmas else self.sampled,
+            tensors=tensors,
+            rounding=rounding,
+            adds=self.adds + other.adds,
+        )
+
     @property
     def relative_error(self) -> float | None:
         """The sum of squared rounding errors divided by the sum of squares; None if it was not asked for."""
@@ -206,6 +228,32 @@ class Statistics:
     what: tuple[str, ...] = WHAT
     sample: Fraction = Fraction(1)
     outside: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the statistics of both together: contractions of one layer, role, position and operator are one."""
+        rows: dict[tuple[str, str, int, str], LayerStatistics] = {}
+        for row in (*self.rows, *other.rows):
+            key = row.layer, row.role, row.position, row.fma
+            rows[key] = rows[key] + row if key in rows else row
+        what = tuple(name for name in WHAT if name in {*self.what, *other.what})
+        return Statistics(tuple(rows.values()), what, self.sample, Counter(self.outside) + Counter(other.outside))
+
+    def without_swamping(
+        self, k: int, *, nonzero: bool = False, layer: str | None = None, role: str | None = None
+    ) -> float | None:
+        """Return the fraction of additions without swamping over many contractions, as LayerStatistics of one.
+
+        layer, role: only rows of that layer and role. Rows of which more steps were sampled do not weigh more. None
+        if no row has counted anything.
+        """
+        kept, total = 0.0, 0.0
+        for row in self.rows:
+            if layer not in (None, row.layer) or role not in (None, row.role) or row.swamping is None:
+                continue
+            additions = float((row.swamping.total if nonzero else row.adds) / row.sampled) if row.sampled else 0.0
+            kept += additions * row.without_swamping(k, nonzero=nonzero)
+            total += additions
+        return kept / total if total else None
 
     def fmas(self) -> Counter[tuple[str, str]]:
         """Return the numbers of multiply-adds, in contractions and outside of them, by role and operator."""
@@ -273,22 +321,33 @@ class Statistics:
 
         Raises NumcError if tensorboard is not installed or `folder` cannot be written.
         """
-        if find_spec("tensorboard") is None or find_spec("torch") is None:
-            raise NumcError("write_tensorboard: tensorboard or torch is not installed: pip install tensorboard torch")
-        from torch.utils.tensorboard import SummaryWriter
+        with tensorboard_writer(folder) as writer:
+            self.add_to(writer, step)
 
-        try:
-            writer = SummaryWriter(str(checked_path(folder)))
-        except OSError as error:
-            raise NumcError(f"{folder}: cannot write there: {error.strerror or error}") from None
-        with writer:
-            for name, share in self.fma_mix().items():
-                writer.add_scalar(f"fma/{name}", share, step)
-            for row in self.rows:
-                for tag, value in _scalars(row):
-                    writer.add_scalar(tag, value, step)
-                for tag, histogram in _histograms(row):
-                    _write_histogram(writer, tag, histogram, step)
+    def add_to(self, writer: Any, step: int) -> None:
+        """Add the scalars and histograms of a training step to what `tensorboard_writer` returned."""
+        for name, share in self.fma_mix().items():
+            writer.add_scalar(f"fma/{name}", share, step)
+        for row in self.rows:
+            for tag, value in _scalars(row):
+                writer.add_scalar(tag, value, step)
+            for tag, histogram in _histograms(row):
+                _write_histogram(writer, tag, histogram, step)
+
+
+def tensorboard_writer(folder: str | os.PathLike[str], first_step: int | None = None) -> Any:
+    """Return a writer for TensorBoard, which hides what the folder has of steps from `first_step` on.
+
+    Raises NumcError if tensorboard is not installed or `folder` cannot be written.
+    """
+    if find_spec("tensorboard") is None or find_spec("torch") is None:
+        raise NumcError("write_tensorboard: tensorboard or torch is not installed: pip install tensorboard torch")
+    from torch.utils.tensorboard import SummaryWriter
+
+    try:
+        return SummaryWriter(str(checked_path(folder)), purge_step=first_step)
+    except OSError as error:
+        raise NumcError(f"{folder}: cannot write there: {error.strerror or error}") from None
 
 
 def _histogram(data: Mapping[str, Any]) -> Histogram:

@@ -109,7 +109,8 @@ class Region:
 
         Within a block of numc.collect_stats that counts swamping, it is one that can count.
         """
-        key = chosen, counting()
+        known = self.programs.get((chosen, False))
+        key = chosen, counting() and (known is None or bool(known.manifest["contractions"]))
         found = self.programs.get(key)
         if found is None:
             COUNTERS.programs += 1
