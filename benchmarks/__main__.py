@@ -42,6 +42,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "startup": (processes.startup, 0),
         "memory": (processes.memory, 0),
         "training": (training.training, 12),
+        "statistics": (training.statistics, 12),
         "first_step": (training.first_steps, 0),
         "instructions": (instructions.instructions, 0),
     }

@@ -134,6 +134,10 @@ TRAINING_OPERATORS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "1/6/
 TRAINING_MEMORY_FACTOR = 1.3
 FIRST_STEP_SECONDS = 60
 SWITCH_SECONDS = 1e-3
+STATISTICS_OPERATORS = ("bf16_1_1", "fp32")
+STATISTICS_SAMPLE, STATISTICS_EVERY = "1/16", 100
+#: The share of a training's time that statistics of every STATISTICS_EVERY-th step should stay below.
+STATISTICS_SHARE = 0.02
 
 
 def model_bar(operator: str) -> Bar | None:

@@ -204,6 +204,22 @@ def switch(rows: Rows) -> Table:
     return Table(("call of a compiled layer with 4x4 weights", "time"), body)
 
 
+def statistics(rows: Rows) -> Table:
+    """The cost of statistics over a training."""
+    body = [
+        (
+            short(r["operator"]),
+            duration(r["plain"]),
+            duration(r["observed"]),
+            f"{r['share']:.2%}" + (" ✗" if r["share"] > r["aim"] else ""),
+            f"{r['aim']:.0%}",
+            number(r["kib"]),
+        )
+        for r in rows
+    ]
+    return Table(("arithmetic", "step", "observed step", "share of the time", "aim", "KiB in the file"), tuple(body))
+
+
 def first_step(rows: Rows) -> Table:
     """The first step of a process, and its memory."""
     body = [
@@ -337,6 +353,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "memory": ("memory", memory, "Peak memory"),
     "training": ("training", training, "A training step of ResNet-18: time / eager torch, two threads"),
     "switch": ("training", switch, "A switch of arithmetic"),
+    "statistics": ("statistics", statistics, "Statistics of one step of 100 of ResNet-18: CPU time"),
     "first_step": ("first_step", first_step, "The first training step of a process, and its peak memory"),
     "instructions": ("instructions", instructions, "Per multiply-add of one vector, inner loop, AVX-512"),
     "executed": ("instructions", executed, "Instructions of one run"),

@@ -17,12 +17,17 @@ import torch
 import numc
 from benchmarks.cases import (
     FIRST_STEP_SECONDS,
+    STATISTICS_EVERY,
+    STATISTICS_OPERATORS,
+    STATISTICS_SAMPLE,
+    STATISTICS_SHARE,
     SWITCH_SECONDS,
     TRAINING,
     TRAINING_MEMORY_FACTOR,
     TRAINING_OPERATORS,
 )
 from benchmarks.measure import in_turns, ratio
+from numc.train import EpochStatistics
 
 Row = dict[str, Any]
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
@@ -71,6 +76,36 @@ def _switch(seconds: float) -> Row:
     timings = in_turns(calls, seconds=seconds)
     row = {"plain_seconds": timings["as it is"].best, "switch_must": SWITCH_SECONDS}
     return {**row, "same_seconds": timings["same"].best / 40, "other_seconds": timings["other"].best / 40}
+
+
+def statistics(seconds: float, quick: bool) -> list[Row]:
+    """Compare the CPU time of a step of ResNet-18 with that of a step which EpochStatistics observes."""
+    from train_step import training as make
+    from zoo import FULL
+
+    warnings.simplefilter("ignore")
+    case = FULL["resnet18"]
+    rows = []
+    for operator in STATISTICS_OPERATORS[:1] if quick else STATISTICS_OPERATORS:
+        torch.manual_seed(0)
+        step, inputs = make(case.model(), case, operator), case.inputs()
+        step(*inputs)
+        with tempfile.TemporaryDirectory() as folder:
+            observer = EpochStatistics(STATISTICS_SAMPLE, every=1, file=Path(folder) / "statistics.jsonl")
+
+            def observed(step: Any = step, inputs: Any = inputs, observer: EpochStatistics = observer) -> None:
+                with observer:
+                    step(*inputs)
+
+            calls = {"plain": lambda s=step, i=inputs: s(*i), "observed": observed}
+            timings = in_turns(calls, seconds=seconds)
+            size = (Path(folder) / "statistics.jsonl").stat().st_size / len(observer.rows)
+        row = {"model": "resnet18", "operator": operator, "sample": STATISTICS_SAMPLE, "every": STATISTICS_EVERY}
+        row |= {name: timing.best for name, timing in timings.items()}
+        row |= {"kib": size / 1024, "share": (ratio(timings, "observed", "plain") - 1) / STATISTICS_EVERY}
+        rows.append({**row, "aim": STATISTICS_SHARE})
+        torch._dynamo.reset()
+    return rows
 
 
 def first_steps(seconds: float, quick: bool) -> list[Row]:

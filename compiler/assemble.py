@@ -18,6 +18,7 @@ from numc.compiler.options import Options
 from numc.compiler.support.versions import version_of
 from numc.frontends.imported import Imported
 from numc.passes import facts
+from numc.passes.explicit.fmas import fmas_of
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.emit_kernels import contractions_of
 from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight
@@ -45,6 +46,7 @@ def assemble(
     module = module_of(imported, options)
     pipeline.run(module, state, to="numc", dump_dir=dump)
     numc_ir = pipeline.text(module)
+    fmas = fmas_of(module.operation)
     pipeline.run(module, state, after="numc", to="vector", dump_dir=dump)
     weights = weights_of(module.operation)
     contractions = [asdict(c) for c in contractions_of(module.operation)]
@@ -71,6 +73,7 @@ def assemble(
         "sources": list(imported.sources),
         "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
         "contractions": contractions,
+        "fmas": None if fmas is None else [asdict(row) for row in fmas],
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from importlib.util import find_spec
 from typing import Any
@@ -20,6 +21,8 @@ WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
 """The statistics that can be asked for."""
 LAST_BIN = 31
 """The last bin of a histogram of swamping, which also counts all larger differences of exponents."""
+BITS = (7, 8, 15, 16, 23, 24)
+"""The bits of a significand at which swamping is reported: without and with the leading one, of 1 to 3 bytes."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,11 @@ class TensorStatistics:
 
     elements: their number. zeros, infinities, nans: how many elements are such. subnormals: 0 < abs(x) < 2^emin of
     `format`. overflows: finite, but larger in magnitude than the largest number of `format`. exponents: the histogram
-    of floor(log2(abs(x))) over finite numbers other than zero. format: the name of the format. most: by name of a
+    of floor(log2(abs(x))) over finite numbers other than zero. format: the name of the conversion. most: by name of a
     count, its largest fraction in any one execution.
+    All of these are about the elements before the conversion. rounded_subnormals: 0 < abs(y) < 2^emin of y, the element
+    after the conversion. flushed: those other than zero that the conversion makes zero. A stochastic conversion counts
+    as the one to nearest in both.
     """
 
     elements: int
@@ -77,6 +83,8 @@ class TensorStatistics:
     format: str
     overflows: int = 0
     most: Mapping[str, float] = field(default_factory=dict)
+    rounded_subnormals: int = 0
+    flushed: int = 0
 
     @property
     def subnormal_fraction(self) -> float:
@@ -84,7 +92,7 @@ class TensorStatistics:
         return self.fraction("subnormals")
 
     def fraction(self, name: str) -> float:
-        """Return the fraction of all elements that `name` counts: zeros, subnormals, infinities, nans or overflows."""
+        """Return the fraction of all elements that `name`, one of FRACTIONS, counts."""
         return int(getattr(self, name)) / self.elements if self.elements else 0.0
 
     @property
@@ -104,7 +112,8 @@ class TensorStatistics:
         return TensorStatistics(**sums, format=self.format, most=most)
 
 
-FRACTIONS = ("zeros", "subnormals", "infinities", "nans", "overflows")
+FRACTIONS = ("zeros", "subnormals", "infinities", "nans", "overflows", "rounded_subnormals", "flushed")
+"""The counts of TensorStatistics that are fractions of its elements."""
 
 
 @dataclass(frozen=True)
@@ -132,19 +141,42 @@ class LayerStatistics:
     note: str = ""
     adds: int = 0
 
-    def without_swamping(self, k: int) -> float:
+    def without_swamping(self, k: int, *, nonzero: bool = False) -> float:
         """Return the fraction of additions whose exponents differ by at most `k`, the explicit bits of a significand.
 
-        An addition with a zero counts as one without swamping. Raises NumcError if swamping was not counted, or if `k`
-        is not below LAST_BIN.
+        nonzero: of the additions of two finite numbers that are not zero; else of all additions, and one with a zero
+        counts as one without swamping. Raises NumcError if swamping was not counted, or if `k` is not below LAST_BIN.
         """
         if self.swamping is None:
             raise NumcError(f"layer '{self.layer}': swamping was not counted{f': {self.note}' if self.note else ''}")
         if not 0 <= k < LAST_BIN:
             raise NumcError(f"without_swamping({k}): want a number of bits from 0 to {LAST_BIN - 1}")
-        if not self.adds:
+        additions = self.swamping.total if nonzero else self.adds
+        if not additions:
             return 1.0
-        return 1.0 - sum(count for d, count in self.swamping.items() if d > k) / self.adds
+        return 1.0 - sum(count for d, count in self.swamping.items() if d > k) / additions
+
+    def __add__(self, other: LayerStatistics) -> LayerStatistics:
+        """Return the statistics of both together, of one contraction in different executions."""
+        fmas, tensors = self.fmas + other.fmas, dict(self.tensors)
+        for name, tensor in other.tensors.items():
+            tensors[name] = tensors[name] + tensor if name in tensors else tensor
+        swamping = other.swamping if self.swamping is None else self.swamping
+        if self.swamping is not None and other.swamping is not None:
+            swamping = self.swamping + other.swamping
+        rounding = other.rounding if self.rounding is None else self.rounding
+        if self.rounding is not None and other.rounding is not None:
+            rounding = self.rounding[0] + other.rounding[0], self.rounding[1] + other.rounding[1]
+        return replace(
+            self,
+            fmas=fmas,
+            executions=self.executions + other.executions,
+            swamping=swamping,
+            sampled=(self.sampled * self.fmas + other.sampled * other.fmas) / fmas if fmas else self.sampled,
+            tensors=tensors,
+            rounding=rounding,
+            adds=self.adds + other.adds,
+        )
 
     @property
     def relative_error(self) -> float | None:
@@ -157,19 +189,24 @@ class LayerStatistics:
     @property
     def instructions(self) -> Mapping[str, int]:
         """The numbers of multiplications, additions and roundings in the definition of the operator, by format."""
-        from numc.compiler.arithmetic.grammar import parse_fma  # not needed to run a program
+        return _instructions(self.fma, self.fmas)
 
-        fma = parse_fma(self.fma)
-        found: dict[str, int] = {}
-        products = self.fmas * fma.products
-        found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
-        if fma.group is None:
-            found[f"{'exact' if fma.datapath == 'exact' else 'fp32'} additions"] = products
-            if str(fma.acc) != "fp32":
-                found[f"roundings to {fma.acc}"] = self.fmas
-        else:
-            found["exact additions"] = products
-        return found
+
+def _instructions(operator: str, fmas: int) -> dict[str, int]:
+    """Return the numbers of multiplications, additions and roundings in multiply-adds of an operator, by format."""
+    from numc.compiler.arithmetic.grammar import parse_fma  # not needed to run a program
+
+    fma = parse_fma(operator)
+    found: dict[str, int] = {}
+    products = fmas * fma.products
+    found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
+    if fma.group is None:
+        found[f"{'exact' if fma.datapath == 'exact' else 'fp32'} additions"] = products
+        if str(fma.acc) != "fp32":
+            found[f"roundings to {fma.acc}"] = fmas
+    else:
+        found["exact additions"] = products
+    return found
 
 
 def _part(conversion: Any) -> str:
@@ -181,25 +218,63 @@ def _part(conversion: Any) -> str:
 
 @dataclass(frozen=True)
 class Statistics:
-    """The statistics of the contractions of a program, or of all programs in a block of `numc.collect_stats`."""
+    """The statistics of a program, or of all programs in a block of `numc.collect_stats`.
+
+    rows: one for each contraction. outside: by role and operator, the multiply-adds outside of contractions, of
+    programs whose sizes are all fixed.
+    """
 
     rows: tuple[LayerStatistics, ...]
     what: tuple[str, ...] = WHAT
     sample: Fraction = Fraction(1)
+    outside: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the statistics of both together: contractions of one layer, role, position and operator are one."""
+        rows: dict[tuple[str, str, int, str], LayerStatistics] = {}
+        for row in (*self.rows, *other.rows):
+            key = row.layer, row.role, row.position, row.fma
+            rows[key] = rows[key] + row if key in rows else row
+        what = tuple(name for name in WHAT if name in {*self.what, *other.what})
+        return Statistics(tuple(rows.values()), what, self.sample, Counter(self.outside) + Counter(other.outside))
+
+    def without_swamping(
+        self, k: int, *, nonzero: bool = False, layer: str | None = None, role: str | None = None
+    ) -> float | None:
+        """Return the fraction of additions without swamping over many contractions, as LayerStatistics of one.
+
+        layer, role: only rows of that layer and role. Rows of which more steps were sampled do not weigh more. None
+        if no row has counted anything.
+        """
+        kept, total = 0.0, 0.0
+        for row in self.rows:
+            if layer not in (None, row.layer) or role not in (None, row.role) or row.swamping is None:
+                continue
+            additions = float((row.swamping.total if nonzero else row.adds) / row.sampled) if row.sampled else 0.0
+            kept += additions * row.without_swamping(k, nonzero=nonzero)
+            total += additions
+        return kept / total if total else None
+
+    def fmas(self) -> Counter[tuple[str, str]]:
+        """Return the numbers of multiply-adds, in contractions and outside of them, by role and operator."""
+        found: Counter[tuple[str, str]] = Counter()
+        for row in self.rows:
+            found[row.role, row.fma] += row.fmas
+        found.update(self.outside)
+        return found
 
     def fma_mix(self) -> dict[str, float]:
         """Return, for each operator, the fraction of all multiply-adds that it computed."""
-        total = sum(row.fmas for row in self.rows)
-        found: dict[str, int] = {}
-        for row in self.rows:
-            found[row.fma] = found.get(row.fma, 0) + row.fmas
-        return {fma: count / total for fma, count in found.items()} if total else {}
+        found: Counter[str] = Counter()
+        for (_, fma), count in self.fmas().items():
+            found[fma] += count
+        return {fma: count / found.total() for fma, count in found.items()} if found.total() else {}
 
     def instruction_mix(self) -> dict[str, int]:
         """Return the numbers of multiplications, additions and roundings, by format."""
         found: dict[str, int] = {}
-        for row in self.rows:
-            for name, count in row.instructions.items():
+        for (_, fma), fmas in self.fmas().items():
+            for name, count in _instructions(fma, fmas).items():
                 found[name] = found.get(name, 0) + count
         return found
 
@@ -215,7 +290,8 @@ class Statistics:
                 for name, t in row.tensors.items()
             }
             rows.append(one)
-        return {"what": list(self.what), "sample": str(self.sample), "rows": rows}
+        outside = [{"role": role, "fma": fma, "count": count} for (role, fma), count in self.outside.items()]
+        return {"what": list(self.what), "sample": str(self.sample), "rows": rows, "outside": outside}
 
     @classmethod
     def from_json(cls, data: str | Mapping[str, Any]) -> Statistics:
@@ -233,7 +309,8 @@ class Statistics:
                     for name, t in row["tensors"].items()
                 }
                 rows.append(LayerStatistics(**row))
-            return cls(tuple(rows), tuple(given["what"]), Fraction(given["sample"]))
+            outside = {(str(one["role"]), str(one["fma"])): int(one["count"]) for one in given.get("outside", ())}
+            return cls(tuple(rows), tuple(given["what"]), Fraction(given["sample"]), outside)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             raise NumcError(
                 f"not the JSON of statistics ({shortened(error, 60)}): want what Statistics.to_json returns"
@@ -244,22 +321,33 @@ class Statistics:
 
         Raises NumcError if tensorboard is not installed or `folder` cannot be written.
         """
-        if find_spec("tensorboard") is None or find_spec("torch") is None:
-            raise NumcError("write_tensorboard: tensorboard or torch is not installed: pip install tensorboard torch")
-        from torch.utils.tensorboard import SummaryWriter
+        with tensorboard_writer(folder) as writer:
+            self.add_to(writer, step)
 
-        try:
-            writer = SummaryWriter(str(checked_path(folder)))
-        except OSError as error:
-            raise NumcError(f"{folder}: cannot write there: {error.strerror or error}") from None
-        with writer:
-            for name, share in self.fma_mix().items():
-                writer.add_scalar(f"fma/{name}", share, step)
-            for row in self.rows:
-                for tag, value in _scalars(row):
-                    writer.add_scalar(tag, value, step)
-                for tag, histogram in _histograms(row):
-                    _write_histogram(writer, tag, histogram, step)
+    def add_to(self, writer: Any, step: int) -> None:
+        """Add the scalars and histograms of a training step to what `tensorboard_writer` returned."""
+        for name, share in self.fma_mix().items():
+            writer.add_scalar(f"fma/{name}", share, step)
+        for row in self.rows:
+            for tag, value in _scalars(row):
+                writer.add_scalar(tag, value, step)
+            for tag, histogram in _histograms(row):
+                _write_histogram(writer, tag, histogram, step)
+
+
+def tensorboard_writer(folder: str | os.PathLike[str], first_step: int | None = None) -> Any:
+    """Return a writer for TensorBoard, which hides what the folder has of steps from `first_step` on.
+
+    Raises NumcError if tensorboard is not installed or `folder` cannot be written.
+    """
+    if find_spec("tensorboard") is None or find_spec("torch") is None:
+        raise NumcError("write_tensorboard: tensorboard or torch is not installed: pip install tensorboard torch")
+    from torch.utils.tensorboard import SummaryWriter
+
+    try:
+        return SummaryWriter(str(checked_path(folder)), purge_step=first_step)
+    except OSError as error:
+        raise NumcError(f"{folder}: cannot write there: {error.strerror or error}") from None
 
 
 def _histogram(data: Mapping[str, Any]) -> Histogram:
@@ -269,13 +357,14 @@ def _histogram(data: Mapping[str, Any]) -> Histogram:
 def _scalars(row: LayerStatistics) -> Iterable[tuple[str, float]]:
     stem = row.layer or f"contraction {row.position}"
     if row.swamping is not None:
-        for k in (7, 10, 23):
+        for k in BITS:
             yield f"without swamping at {k} bits/{stem}", row.without_swamping(k)
+            yield f"without swamping of nonzero pairs at {k} bits/{stem}", row.without_swamping(k, nonzero=True)
     if row.relative_error is not None:
         yield f"relative error/{stem}", row.relative_error
     for name, tensor in row.tensors.items():
         for kind in FRACTIONS:
-            yield f"{kind} of {name}/{stem}", tensor.fraction(kind)
+            yield f"{kind.replace('_', ' ')} of {name}/{stem}", tensor.fraction(kind)
 
 
 def _histograms(row: LayerStatistics) -> Iterable[tuple[str, Histogram]]:

@@ -48,7 +48,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_object_symbol": (_pointer, (_pointer, _text)),
     "numc_object_call": (_int, (_pointer, _pointer, _pointer, _int, _error)),
     "numc_object_free": (None, (_pointer,)),
-    "numc_count_values": (_int, (_pointer, _pointer, _pointer, ctypes.c_float, _pointer)),
+    "numc_count_values": (_int, (_pointer, _pointer, _pointer, _pointer, _pointer)),
     "numc_fp32_chains": (None, (_pointer, _pointer, _pointer, ctypes.c_int64, ctypes.c_int64, _pointer)),
     "numc_alloc": (_pointer, (_size,)),
     "numc_free": (None, (_pointer,)),

@@ -48,6 +48,7 @@ _LAYER = {
     "fma_line": _NUMBER,
     "ops_line": _NUMBER,
 }
+_FMAS = {"role": str, "fma": str, "contraction": bool, "count": _INDEX}
 # A type; a range of whole numbers; a set of texts to choose from; a list of equal things; an object with exactly these
 # keys, or with any key where the key is `str`; (something, None) is that or null.
 SCHEMA = {
@@ -62,6 +63,7 @@ SCHEMA = {
     "sources": [str],
     "versions": {str: str},
     "contractions": [_CONTRACTION],
+    "fmas": ([_FMAS], None),
     "converted_weights": {str: str},
     "failures": {str: str},
 }

@@ -12,18 +12,28 @@ if TYPE_CHECKING:
     from numc.train.dynamic_precision import average_drop as average_drop
     from numc.train.huggingface_callback import huggingface as huggingface
     from numc.train.lightning_callback import lightning as lightning
+    from numc.train.observe.denormal_monitor import DenormalMonitor as DenormalMonitor
+    from numc.train.observe.denormal_monitor import Peak as Peak
+    from numc.train.observe.epoch_statistics import EpochStatistics as EpochStatistics
+    from numc.train.observe.epoch_statistics import StepStatistics as StepStatistics
+    from numc.train.observe.epoch_statistics import read_statistics as read_statistics
     from numc.train.recipe import Recipe as Recipe
     from numc.train.static import Static as Static
 
 # Public name -> the module that defines it.
 _PUBLIC = {
     "Decision": "numc.train.decision",
+    "DenormalMonitor": "numc.train.observe.denormal_monitor",
     "DynamicPrecision": "numc.train.dynamic_precision",
+    "EpochStatistics": "numc.train.observe.epoch_statistics",
+    "Peak": "numc.train.observe.denormal_monitor",
     "Recipe": "numc.train.recipe",
     "Static": "numc.train.static",
+    "StepStatistics": "numc.train.observe.epoch_statistics",
     "average_drop": "numc.train.dynamic_precision",
     "huggingface": "numc.train.huggingface_callback",
     "lightning": "numc.train.lightning_callback",
+    "read_statistics": "numc.train.observe.epoch_statistics",
 }
 
 __all__ = sorted(_PUBLIC)

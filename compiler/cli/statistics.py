@@ -8,24 +8,34 @@ from pathlib import Path
 import click
 
 from numc.compiler.cli import output
-from numc.compiler.statistics import LayerStatistics, Statistics
+from numc.compiler.statistics import BITS, LayerStatistics, Statistics
 from numc.compiler.support.files import write_whole
 
-_BITS = (7, 10, 23)  # explicit significand bits of bf16, of fp16 and tf32, and of fp32
 _TENSORS = ("a", "b", "result")
+# Titles of columns for each tensor, and their counts.
+_FRACTIONS = (
+    ("subnormal", "subnormals"),
+    ("subnormal after rounding", "rounded_subnormals"),
+    ("flushed", "flushed"),
+)
 
 
 def print_statistics(found: Statistics) -> None:
-    """Print a row for each contraction, then the numbers of operations."""
+    """Print a row for each contraction, and for other multiply-adds, then the numbers of operations."""
     columns = ["layer", "role", "fma", "FMAs"]
     if "swamping" in found.what:
-        columns += [*(f"no swamping at {k} bits" for k in _BITS), "sampled"]
-    for what, title in (("exponents", "exponents of"), ("denormals", "subnormal")):
-        if what in found.what:
-            columns += [f"{title} {name}" for name in _TENSORS]
+        columns += [f"no swamping at {k} bits" for k in BITS]
+        columns += [*(f"nonzero pairs at {k} bits" for k in BITS), "sampled"]
+    if "exponents" in found.what:
+        columns += [f"exponents of {name}" for name in _TENSORS]
+    if "denormals" in found.what:
+        columns += [f"{title}: {name}" for title, _ in _FRACTIONS for name in _TENSORS]
     if "rounding" in found.what:
         columns.append("relative error")
-    output.table(columns, [_cells(row, found.what) for row in found.rows])
+    rows = [_cells(row, found.what) for row in found.rows]
+    for (role, fma), count in found.outside.items():
+        rows.append(["outside of contractions", role or "-", fma, str(count), *["-"] * (len(columns) - 4)])
+    output.table(columns, rows)
     for note in dict.fromkeys(note for row in found.rows for note in row.note.split("; ") if note):
         output.say(note)
     if "fmas" in found.what:
@@ -39,12 +49,13 @@ def _cells(row: LayerStatistics, what: tuple[str, ...]) -> list[str]:
     cells = [row.layer or "-", row.role or "-", row.fma, str(row.fmas)]
     if "swamping" in what:
         known = row.swamping is not None
-        cells += [f"{row.without_swamping(k):.2%}" if known else "-" for k in _BITS]
+        for nonzero in (False, True):
+            cells += [f"{row.without_swamping(k, nonzero=nonzero):.2%}" if known else "-" for k in BITS]
         cells.append(f"{float(row.sampled):.4g}" if known else "-")
     if "exponents" in what:
         cells += [str(row.tensors[name].ranges_used) for name in _TENSORS]
     if "denormals" in what:
-        cells += [f"{row.tensors[name].subnormal_fraction:.2%}" for name in _TENSORS]
+        cells += [f"{row.tensors[name].fraction(count):.2%}" for _, count in _FRACTIONS for name in _TENSORS]
     if "rounding" in what:
         cells.append("-" if row.relative_error is None else f"{row.relative_error:.3g}")
     return cells

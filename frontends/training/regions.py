@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import getitem
@@ -53,6 +54,7 @@ class Counters:
 
 COUNTERS = Counters()
 _override: list[Arithmetic] = []
+_tallies: list[Counter[tuple[str, str]]] = []
 _seeds: list[Iterator[int]] = []
 
 
@@ -76,6 +78,17 @@ def seeded(seed: int) -> Iterator[None]:
         _seeds.pop()
 
 
+@contextlib.contextmanager
+def tally() -> Iterator[Counter[tuple[str, str]]]:
+    """Count the multiply-adds of the programs that run while a ``with`` block lasts, by role and operator."""
+    found: Counter[tuple[str, str]] = Counter()
+    _tallies.append(found)
+    try:
+        yield found
+    finally:
+        _tallies[:] = [each for each in _tallies if each is not found]
+
+
 @dataclass
 class Region:
     """A part of a graph that numc computes: a function from tensors to a tensor or a tuple of tensors.
@@ -96,7 +109,8 @@ class Region:
 
         Within a block of numc.collect_stats that counts swamping, it is one that can count.
         """
-        key = chosen, counting()
+        known = self.programs.get((chosen, False))
+        key = chosen, counting() and (known is None or bool(known.manifest["contractions"]))
         found = self.programs.get(key)
         if found is None:
             COUNTERS.programs += 1
@@ -111,6 +125,9 @@ class Region:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
         found: Any = program(*tensors, seed=next(_seeds[-1]) if _seeds else None)
+        for counts in _tallies:
+            for row in program.manifest["fmas"] or ():
+                counts[row["role"], row["fma"]] += row["count"]
         results = list(found.values()) if isinstance(found, dict) else [found]
         if not tensors:  # a program without inputs returns arrays
             results = [torch.from_numpy(result) for result in results]

@@ -259,7 +259,20 @@ VALUE_COUNTS = Structure(
         Field("infinities", "int64_t", "Infinities of either sign."),
         Field("nans", "int64_t", "NaNs."),
         Field("overflows", "int64_t", "Finite numbers larger in magnitude than the largest one of a format."),
+        Field("subnormals", "int64_t", "Numbers that a conversion makes subnormal in its format."),
+        Field("flushed", "int64_t", "Numbers other than zero that a conversion makes zero."),
     ),
 )
 
-STRUCTURES = (STREAM, TASK_CONTEXT, DESCRIPTOR, VALUE_COUNTS)
+VALUE_LIMITS = Structure(
+    "ValueLimits",
+    "What numc_count_values has to know of a conversion: magnitudes, as the bits of a float32. Pairs are for positive "
+    "and for negative numbers.",
+    (
+        Field("largest", "int64_t", "The largest number of the format."),
+        Field("nonzero", "int64_t", "The least number that is not converted to zero.", 2),
+        Field("normal", "int64_t", "The least number that is converted neither to zero nor to a subnormal.", 2),
+    ),
+)
+
+STRUCTURES = (STREAM, TASK_CONTEXT, DESCRIPTOR, VALUE_COUNTS, VALUE_LIMITS)

@@ -152,11 +152,11 @@ NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t e
  * than an infinity. */
 NUMC_API int32_t numc_largest(const float *data, int64_t rank, const int64_t *sizes, int32_t finite);
 /* Counts the elements of an operand by exponent and by kind, and adds the counts to `out`, a structure ValueCounts of
- * passes/kernels/abi.py (281 numbers); finite numbers beyond `largest` count as overflows. The elements are data[i + j
- * + k] for all offsets i, j, k of three tables of `counts` offsets each, NULL for the table 0, 1, 2, ...; an element
- * that several sums reach counts once. Returns 0, or -1 if memory is short. */
+ * passes/kernels/abi.py (283 numbers). `limits` is a structure ValueLimits (5 numbers): what a conversion makes of an
+ * element. The elements are data[i + j + k] for all offsets i, j, k of three tables of `counts` offsets each, NULL for
+ * the table 0, 1, 2, ...; an element that several sums reach counts once. Returns 0, or -1 if memory is short. */
 NUMC_API int32_t numc_count_values(const float *data, const int64_t *const *tables, const int64_t *counts,
-                                   float largest, int64_t *out);
+                                   const int64_t *limits, int64_t *out);
 /* Computes `chains` sums of `depth` products each, with binary32 FMAs in ascending order, beginning with `start`. */
 NUMC_API void numc_fp32_chains(const float *a, const float *b, const float *start, int64_t chains, int64_t depth,
                                float *out);

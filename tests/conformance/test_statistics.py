@@ -23,12 +23,13 @@ import arithmetic_vectorised as vectorised
 import numc
 from numc.compiler.arithmetic.exact.rounding import rounder
 from numc.compiler.arithmetic.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference import Draws, dot
 from numc.compiler.arithmetic.reference.datapaths import f32_fma, f32_mul
 from numc.compiler.arithmetic.reference.operators import _operands
 from numc.compiler.studies.observe.collect import Collector, sampled_steps
+from numc.compiler.studies.observe.tensor_counts import tensor_statistics
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.passes.kernels.abi import TASK_CONTEXT
@@ -325,6 +326,50 @@ def test_tensors_are_counted_once() -> None:
             found = row.tensors[name]
             assert {key: getattr(found, key) for key in seen(values, emin, largest)} == seen(values, emin, largest)
         assert row.tensors["a"].most["zeros"] == np.mean(a == 0)
+
+
+def test_denormals_are_counted_after_rounding_and_flushes_apart() -> None:
+    x = np.ldexp(np.float32([1, 1, 1, 1, 0, 1, -3, 1]), [-31, -39, -40, -41, 0, 0, -40, -30])[:, None]
+    for fma, after, flushed in (("fmac(e6m9)", 3, 2), ("fmac(e6m9n)", 0, 5)):
+        with numc.collect_stats("denormals") as collected:
+            numc.matmul(x, np.ones((1, 1), np.float32), fma=fma)
+        found = collected.statistics.rows[0].tensors["a"]
+        assert (found.fraction("rounded_subnormals"), found.fraction("flushed")) == (after / 8, flushed / 8)
+        assert found.subnormal_fraction == 5 / 8
+        assert (found.most["rounded_subnormals"], found.most["flushed"]) == (after / 8, flushed / 8)
+
+
+@pytest.mark.parametrize("to", ["e6m9", "e6m9n:rtz", "e5m2:rup", "e4m3fn:rdn", "bf16x2", "e5m10:odd", "e3m4:sr8"])
+def test_what_a_conversion_makes_of_numbers_on_both_sides_of_every_limit(to: str) -> None:
+    conversion = parse_conversion(to)
+    fmt = conversion.format
+    powers = np.arange(max(-149, fmt.emin - fmt.significand_bits - 3), fmt.emin + 2)
+    x = np.ldexp(np.float32(1), powers)[:, None] * np.float32([1, 1.25, 1.5, 1.75, 1.9995117])
+    x = np.concatenate([x, np.nextafter(x, np.float32(0)), np.nextafter(x, np.float32(np.inf))]).reshape(-1)
+    x = np.concatenate([x, -x, np.float32([0, -0.0, np.inf, -np.inf, np.nan, 3e38])])
+    found = tensor_statistics(x.ctypes.data, [None] * 3, [x.size, 1, 1], 0, conversion)
+    with np.errstate(over="ignore"):
+        y = np.abs(np.asarray(numc.round(x, str(conversion.settled)), np.float64))
+    assert found.rounded_subnormals == np.count_nonzero((y > 0) & (y < 2.0**fmt.emin))
+    assert found.flushed == np.count_nonzero((y == 0) & (x != 0))
+    assert found.rounded_subnormals + found.flushed > 0
+    assert (found.elements, found.zeros, found.infinities, found.nans) == (x.size, 2, 2, 1)
+
+
+def test_both_denominators_of_swamping() -> None:
+    def found(*products: float) -> numc.LayerStatistics:
+        """Statistics of products that are added to 1, one after another."""
+        a, program = np.float32([products]), matmul("mp")
+        with numc.collect_stats("swamping") as collected:
+            program(a, np.ones((len(products), 1), np.float32), np.ones((1, 1), np.float32))
+        return collected.statistics.rows[0]
+
+    for nonzero in (False, True):
+        assert found(2**-9).without_swamping(8, nonzero=nonzero) == 0
+        assert found(2**-9).without_swamping(9, nonzero=nonzero) == 1
+    assert found(2**-9, 0).without_swamping(8) == 0.5
+    assert found(2**-9, 0).without_swamping(8, nonzero=True) == 0
+    assert found(0).without_swamping(8, nonzero=True) == 1
 
 
 CONV = """

@@ -13,6 +13,7 @@ import runtime_programs as programs
 from numc.compiler.arithmetic.policy.table import COLUMNS
 from numc.compiler.cli import main
 from numc.compiler.support.errors import NumcError
+from numc.passes.explicit.fmas import FmaRow
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.emit_kernels import ContractionRow
@@ -26,7 +27,8 @@ CONTRACTION = dataclasses.asdict(ContractionRow(0, "mp", 1, "conv", False, "rows
     "plane": json.loads(json.dumps(PLANE)),
 }
 LAYER = dict.fromkeys(COLUMNS, None) | dict.fromkeys(("layer", "kind", "role", "shape", "ops", "rule"), "")
-FULL = programs.manifest(b"", contractions=[CONTRACTION], layers=[LAYER], failures={"1": "ü\n"})
+FMAS = dataclasses.asdict(FmaRow("forward", "mp", True, 12))
+FULL = programs.manifest(b"", contractions=[CONTRACTION], layers=[LAYER], failures={"1": "ü\n"}, fmas=[FMAS])
 
 
 def text_of(manifest: dict[str, object]) -> bytes:
@@ -42,6 +44,8 @@ def whole(tmp_path_factory) -> bytes:
 
 def test_the_schema_is_what_the_compiler_writes():
     assert decode_manifest(text_of(FULL)) == FULL
+    decode_manifest(text_of(FULL | {"fmas": None}))
+    assert list(SCHEMA["fmas"][0][0]) == [field.name for field in dataclasses.fields(FmaRow)]
     for change in ({"layout": None}, {"plane": None}, {"packed": ""}):
         decode_manifest(text_of(FULL | {"contractions": [CONTRACTION | change]}))
     for schema, kind in ((SCHEMA["contractions"][0], ContractionRow), (SCHEMA["contractions"][0]["layout"][0], Layout),
@@ -71,6 +75,10 @@ def _contraction(**changes: object) -> bytes:
         (text_of(FULL | {"failures": {"1": None}}), "manifest.failures['1']: got null, want a text"),
         (text_of(FULL | {"sources": ["a", "\ud800"]}), "manifest.sources[1]: a text that is not Unicode"),
         (text_of(FULL | {"versions": {"\udfff": "1"}}), "manifest.versions: a text that is not Unicode"),
+        (
+            text_of(FULL | {"fmas": [FMAS | {"count": -1}]}),
+            "manifest.fmas[0].count: got -1, want 0 to 9223372036854775807",
+        ),
         (_contraction(id=-1), "manifest.contractions[0].id: got -1, want 0 to 9223372036854775807"),
         (_contraction(id=1.5), "manifest.contractions[0].id: got a fraction, want a whole number"),
         (_contraction(id=True), "manifest.contractions[0].id: got true or false, want a whole number"),

@@ -128,7 +128,7 @@ def manifest(code: bytes, **entries: object) -> dict[str, object]:
     """A manifest with the entries given; the others say nothing."""
     empty: dict[str, object] = {"statistics": False, "calibrated": False, "code": hashlib.sha256(code).hexdigest()}
     empty |= dict.fromkeys(("fma", "ops", "policy", "target"), "")
-    empty |= {key: [] for key in ("layers", "sources", "contractions")}
+    empty |= {key: [] for key in ("layers", "sources", "contractions", "fmas")}
     empty |= {key: {} for key in ("versions", "converted_weights", "failures")}
     return {**empty, **entries}
 

@@ -6,6 +6,7 @@ import pytest
 
 import numc
 
+regions = pytest.importorskip("numc.frontends.training.regions")
 torch = pytest.importorskip("torch")
 
 
@@ -41,3 +42,35 @@ def test_every_contraction_of_a_training_step_is_counted() -> None:
     assert gradient["a"].most["zeros"] == gradient["a"].zeros / 160 > 0
     after = step()
     assert all(torch.equal(a, b) for a, b in zip(plain, after, strict=True))
+
+
+def test_the_multiply_adds_of_a_whole_step_are_known_by_role_and_operator() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.5)
+
+    @torch.compile(backend=numc.backend("bf16_1_2", wgrad="bf16_2_2{3}", update="mac(e6m9)"))
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, parameters = torch.randn(5, 8), 16 * 8 + 16 + 4 * 16 + 4
+    want = {
+        ("forward", "bf16_1_2"): 5 * 16 * 8 + 5 * 4 * 16,
+        ("dgrad", "bf16_1_2"): 5 * 16 * 4,
+        ("wgrad", "bf16_2_2{3}"): 4 * 16 * 5 + 16 * 8 * 5,
+        ("update", "mac(e6m9)"): 2 * parameters,  # weight decay, and the step
+    }
+    with regions.tally() as first:
+        step(x)
+    with numc.collect_stats("fmas") as collected, regions.tally() as second:
+        step(x)
+    assert first == second == want
+    found = collected.statistics
+    assert found.outside == {("update", "mac(e6m9)"): 2 * parameters}
+    assert found.fmas() == want
+    assert found.fma_mix()["mac(e6m9)"] == 2 * parameters / sum(want.values())
+    assert numc.Statistics.from_json(found.to_json()) == found

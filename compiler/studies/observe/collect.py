@@ -7,8 +7,8 @@ operands and accumulators.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.formats import Conversion, Format
+from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.statistics import (
@@ -32,15 +32,14 @@ from numc.compiler.statistics import (
     sampling,
 )
 from numc.compiler.studies.observe.operands import Operands
+from numc.compiler.studies.observe.tensor_counts import tensor_statistics
 from numc.compiler.support.errors import NumcError
-from numc.passes.kernels.abi import LEAST_EXPONENT, VALUE_COUNTS
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
 
 IntArray = npt.NDArray[np.int64]
 F32Array = npt.NDArray[np.float32]
 
-_EXPONENTS = VALUE_COUNTS.word("zeros")  # bins of exponents: those before the zeros
 _CHAINS = 256  # outputs of an execution whose rounding error is looked at
 
 
@@ -86,7 +85,16 @@ class Collector:
         self._found = {number: _Row() for number in self._table}
         self._running: dict[int, _Execution] = {}
         self._weights: dict[tuple[int, str], TensorStatistics] = {}
+        self._program, self._runs = program, 0
         self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """Observe one run of the program."""
+        with self._program.observe(self.observe) if self._table else contextlib.nullcontext():
+            yield
+        with self._lock:
+            self._runs += 1
 
     @property
     def _probes(self) -> bool:
@@ -149,17 +157,27 @@ class Collector:
             key = kernel, name
             known = self._weights.get(key)
             if known is None:
-                known = _tensor(*view.elements(side), to)
+                known = tensor_statistics(*view.elements(side), to)
                 if view.is_packed(side):  # a weight in the program does not change
                     self._weights[key] = known
             found[name] = known
         accumulators = probe[1].reshape(-1)
-        found["result"] = _tensor(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
+        found["result"] = tensor_statistics(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
         return found
 
     def rows(self) -> tuple[LayerStatistics, ...]:
         """Return the statistics of the contractions that ran."""
         return tuple(self._row(number, row) for number, row in self._found.items() if row.executions)
+
+    def outside(self) -> Counter[tuple[str, str]]:
+        """Return the multiply-adds outside of contractions in all runs, by role and operator."""
+        return Counter(
+            {
+                (row["role"], row["fma"]): self._runs * row["count"]
+                for row in self._program.manifest.get("fmas") or ()
+                if not row["contraction"]
+            }
+        )
 
     def _row(self, number: int, row: _Row) -> LayerStatistics:
         about = self._table[number]
@@ -202,38 +220,6 @@ def sampled_steps(stride: int, depth: int) -> int:
 def _offset(stride: int, depth: int) -> int:
     """Return the offset of the first observed step: half a stride, because the first accumulators are still zero."""
     return min(stride, depth) // 2
-
-
-def _tensor(address: int, tables: list[IntArray | None], counts: list[int], padding: int, to: Any) -> TensorStatistics:
-    """Return the statistics of the elements at an address plus all sums of one offset of each table.
-
-    A table of None has the offsets 0, 1, 2, ... padding: the number of zeros that are not elements of the tensor. to:
-    the conversion whose format tells subnormals and overflows.
-    """
-    fmt = to.format
-    single = isinstance(to, Conversion) and isinstance(fmt, Format)
-    largest = float(fmt.max_finite) if single else float("inf")
-    pointers = (ctypes.c_void_p * 3)(*(None if t is None else t.ctypes.data for t in tables))
-    sizes = (ctypes.c_int64 * 3)(*counts)
-    out = np.zeros(VALUE_COUNTS.words, np.int64)
-    if library().numc_count_values(address, pointers, sizes, largest, out.ctypes.data):
-        raise NumcError("statistics: out of memory")
-    out[_EXPONENTS] -= padding
-    exponents, (zeros, infinities, nans, overflows) = out[:_EXPONENTS], out[_EXPONENTS:].tolist()
-    subnormals = int(exponents[: max(0, fmt.emin - LEAST_EXPONENT)].sum()) if single else 0
-    elements = int(out[: _EXPONENTS + 3].sum())
-    some = {"zeros": zeros, "subnormals": subnormals, "infinities": infinities, "nans": nans, "overflows": overflows}
-    return TensorStatistics(
-        elements,
-        zeros,
-        subnormals,
-        infinities,
-        nans,
-        Histogram(LEAST_EXPONENT, tuple(exponents.tolist())).trimmed(),
-        str(to),
-        overflows,
-        {name: count / elements if elements else 0.0 for name, count in some.items()},
-    )
 
 
 def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Array) -> tuple[float, float]:
@@ -291,11 +277,12 @@ class Collected:
 
     def around(self, program: Program) -> contextlib.AbstractContextManager[None]:
         """Return the context in which one run of a program is observed."""
-        if getattr(_outside, "count", 0) or not program.manifest.get("contractions"):
+        manifest = program.manifest
+        if getattr(_outside, "count", 0) or not (manifest.get("contractions") or manifest.get("fmas")):
             return contextlib.nullcontext()
         if program not in self._collectors:
             self._collectors[program] = Collector(program, self._what, self._sample)
-        return program.observe(self._collectors[program].observe)
+        return self._collectors[program].around()
 
     @property
     def statistics(self) -> Statistics:
@@ -303,7 +290,8 @@ class Collected:
         if not self._collectors:
             raise NumcError("no statistics: no program of numc with a contraction ran in the block")
         rows = tuple(row for each in self._collectors.values() for row in each.rows())
-        return Statistics(rows, self._what, self._sample)
+        outside = sum((each.outside() for each in self._collectors.values()), Counter())
+        return Statistics(rows, self._what, self._sample, outside)
 
 
 @contextlib.contextmanager

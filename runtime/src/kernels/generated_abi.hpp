@@ -167,7 +167,23 @@ struct ValueCounts {
   int64_t nans;
   // Finite numbers larger in magnitude than the largest one of a format.
   int64_t overflows;
+  // Numbers that a conversion makes subnormal in its format.
+  int64_t subnormals;
+  // Numbers other than zero that a conversion makes zero.
+  int64_t flushed;
 };
-static_assert(sizeof(ValueCounts) == 2248, "generated code counts words of 8 bytes");
+static_assert(sizeof(ValueCounts) == 2264, "generated code counts words of 8 bytes");
+
+// What numc_count_values has to know of a conversion: magnitudes, as the bits of a float32. Pairs are for positive and
+// for negative numbers.
+struct ValueLimits {
+  // The largest number of the format.
+  int64_t largest;
+  // The least number that is not converted to zero.
+  int64_t nonzero[2];
+  // The least number that is converted neither to zero nor to a subnormal.
+  int64_t normal[2];
+};
+static_assert(sizeof(ValueLimits) == 40, "generated code counts words of 8 bytes");
 
 }  // namespace numc

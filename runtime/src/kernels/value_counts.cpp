@@ -13,6 +13,7 @@
 namespace {
 
 using numc::ValueCounts;
+using numc::ValueLimits;
 
 struct Table {
   const int64_t *offsets;  // null stands for 0, 1, 2, ...
@@ -33,13 +34,19 @@ struct Table {
 
 class Counter {
  public:
-  explicit Counter(float largest) : largest_(largest) {}
+  explicit Counter(const ValueLimits &limits) : limits_(limits) {}
 
   void add(float x) {
     uint32_t bits;
     std::memcpy(&bits, &x, 4);
-    const uint32_t magnitude = bits & 0x7fffffff, field = magnitude >> 23;
+    const uint32_t magnitude = bits & 0x7fffffff, field = magnitude >> 23, sign = bits >> 31;
     ++fields_[field];
+    // Both limits are small, and most numbers are above them.
+    if (magnitude < limits_.normal[sign]) {
+      const bool flushed = magnitude < limits_.nonzero[sign];
+      flushed_ += flushed && magnitude != 0;
+      subnormals_ += !flushed;
+    }
     if (field == 0) {
       if (magnitude == 0)
         ++zeros_;
@@ -48,7 +55,7 @@ class Counter {
     } else if (field == 255) {
       if (magnitude == 0x7f800000) ++infinities_;
     } else {
-      overflows_ += std::fabs(x) > largest_;
+      overflows_ += magnitude > limits_.largest;
     }
   }
 
@@ -59,11 +66,13 @@ class Counter {
     out.infinities += infinities_;
     out.nans += fields_[255] - infinities_;
     out.overflows += overflows_;
+    out.subnormals += subnormals_;
+    out.flushed += flushed_;
   }
 
  private:
-  float largest_;
-  int64_t fields_[256] = {}, tiny_[23] = {}, zeros_ = 0, infinities_ = 0, overflows_ = 0;
+  const ValueLimits &limits_;
+  int64_t fields_[256] = {}, tiny_[23] = {}, zeros_ = 0, infinities_ = 0, overflows_ = 0, subnormals_ = 0, flushed_ = 0;
 };
 
 void or_shifted(uint64_t *to, const uint64_t *from, int64_t words, int64_t by) {
@@ -82,7 +91,7 @@ void or_shifted(uint64_t *to, const uint64_t *from, int64_t words, int64_t by) {
 }  // namespace
 
 extern "C" int32_t numc_count_values(const float *data, const int64_t *const *tables, const int64_t *counts,
-                                     float largest, int64_t *out) {
+                                     const int64_t *limits, int64_t *out) {
   Table t[3] = {{tables[0], counts[0]}, {tables[1], counts[1]}, {tables[2], counts[2]}};
   for (const Table &table : t)
     if (table.count == 0) return 0;
@@ -108,7 +117,7 @@ extern "C" int32_t numc_count_values(const float *data, const int64_t *const *ta
     set = std::move(sums);
     words = more;
   }
-  Counter counter(largest);
+  Counter counter(*reinterpret_cast<const ValueLimits *>(limits));
   for (int64_t w = 0; w < words; ++w, data += 64) {
     if (set[w] == ~uint64_t{0}) {
       for (int64_t i = 0; i < 64; ++i) counter.add(data[i]);

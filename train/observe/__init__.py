@@ -1,0 +1,1 @@
+"""Observation of a training: what its numbers are in chosen steps."""
