@@ -67,6 +67,9 @@ class Recipe(ABC):
         self._runs = 0  # blocks since the last update
         self._watched: list[float] = []  # losses that watch took since the last update
         self._states: TracedStates | None = None
+        self._tally: Counter[tuple[str, str]] = Counter()  # of the open block
+        self._waiting: Counter[tuple[str, str]] = Counter()  # of blocks since the last update
+        self._fmas: Counter[tuple[str, str]] = Counter()
 
     @property
     def arithmetics(self) -> Mapping[str, Arithmetic]:
@@ -93,6 +96,18 @@ class Recipe(ABC):
         used = Counter(decision.used for decision in self.history)
         return {name: used[name] / self.step for name in self._names if used[name]}
 
+    @property
+    def fmas(self) -> Mapping[tuple[str, str], int]:
+        """The multiply-adds of all steps, by role and operator: those of contractions, normalisation and update."""
+        return dict(self._fmas)
+
+    def fma_shares(self) -> dict[str, float]:
+        """Return, for each operator, the fraction of the multiply-adds of all steps that it computed."""
+        total, found = self._fmas.total(), Counter[str]()
+        for (_, fma), count in self._fmas.items():
+            found[fma] += count
+        return {fma: count / total for fma, count in found.items()}
+
     def __enter__(self) -> Recipe:
         if _inside:
             which = "this recipe" if _inside[-1] is self else f"a {type(_inside[-1]).__name__}"
@@ -102,6 +117,7 @@ class Recipe(ABC):
         with contextlib.ExitStack() as stack:
             stack.enter_context(regions.arithmetic(self.current))
             stack.enter_context(regions.seeded(self._seed + _RUNS * self.step))
+            self._tally = stack.enter_context(regions.tally())
             self._open = stack.pop_all()
         _inside.append(self)
         return self
@@ -113,7 +129,9 @@ class Recipe(ABC):
         self._open = None
         if self._states is not None:
             self._states.put_in_place()
-        self._runs += kind is None
+        if kind is None:
+            self._runs += 1
+            self._waiting += self._tally
 
     def leave(self, error: BaseException | None = None) -> None:
         """Leave the block if it is open, as an exception does; for callbacks, which have no ``with``."""
@@ -148,8 +166,10 @@ class Recipe(ABC):
                 )
         following, found, reason = self.decide(value)
         decision = Decision(self.step, self._next, {**values, **found}, following, reason)
+        self._next = following
+        self._fmas += self._waiting
+        self._forget()
         self._history.add(decision)
-        self._next, self._runs, self._watched = following, 0, []
         return decision
 
     #: Whether `decide` is never called without a loss.
@@ -210,6 +230,7 @@ class Recipe(ABC):
             "options": {"seed": self._seed, **self.options()},
             "next": self._next,
             "state": self.state(),
+            "fmas": [[role, fma, count] for (role, fma), count in self._fmas.items()],
             "history": [decision.to_json() for decision in self.history],
         }
 
@@ -230,6 +251,7 @@ class Recipe(ABC):
                 )
         try:
             history = [Decision.from_json(one) for one in given["history"]]
+            fmas = Counter({(str(role), str(fma)): int(count) for role, fma, count in given["fmas"]})
             if given["next"] not in self._arithmetics:
                 raise ValueError(f"no arithmetic {quoted(given['next'])}")
             before = self.state()
@@ -243,4 +265,9 @@ class Recipe(ABC):
                 f"{name}: damaged checkpoint ({shortened(error, 60)}): want what state_dict returns"
             ) from None
         self._history.replace(history)
-        self._next, self._runs, self._watched = given["next"], 0, []
+        self._next, self._fmas = given["next"], fmas
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what belongs to the step that has ended."""
+        self._runs, self._watched, self._waiting = 0, [], Counter()

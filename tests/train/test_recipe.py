@@ -297,6 +297,27 @@ def test_wrong_use_is_an_error_and_loses_nothing(training) -> None:
     assert list(recipe.history)[:2] == history
 
 
+def test_shares_of_multiply_adds() -> None:
+    """Those of a step are the multiply-adds of three products each way, and of the update, which stays in fp32."""
+    one = Training(adam=False)
+    recipe = Alternating(["fp32", "bf16_1_1 with update=fp32"])
+    for _ in range(3):
+        with recipe:
+            one.step(X, Y)
+        recipe.update()
+    forward = 24 * (8 * 16 + 16 * 4)
+    backward = 24 * (8 * 16 + 2 * 16 * 4)  # the first layer has no gradient of its input
+    update = 8 * 16 + 16 + 16 * 4 + 4
+    assert recipe.fmas[("update", "fp32")] == 3 * update
+    low = sum(count for (role, fma), count in recipe.fmas.items() if fma == "bf16_1_1" and role != "softmax")
+    assert low == forward + backward
+    total = sum(recipe.fmas.values())
+    assert recipe.fma_shares()["bf16_1_1"] == sum(c for (_, f), c in recipe.fmas.items() if f == "bf16_1_1") / total
+    other = Alternating(["fp32", "bf16_1_1 with update=fp32"])
+    other.load_state_dict(json.loads(json.dumps(recipe.state_dict())))
+    assert other.fmas == recipe.fmas
+
+
 def test_an_interrupted_step_does_not_count(training) -> None:
     recipe = Static("bf16_1_1")
     with pytest.raises(KeyboardInterrupt), recipe:
