@@ -39,7 +39,7 @@ SMOKE = (
     "tests/frontends/test_pytorch.py",
     "tests/runtime/test_program.py",
 )
-TOOLS = ("hypothesis", "ml-dtypes", "pytest")
+TOOLS = ("hypothesis", "ml-dtypes", "onnxruntime", "pytest")
 
 
 @dataclass(frozen=True)

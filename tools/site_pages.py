@@ -37,7 +37,7 @@ MOVED = {
 NAMES: Mapping[str, tuple[str, ...]] = {
     "Compile and run": ("compile", "load", "Program", "lower", "explain", "verify"),
     "Arrays": ("round", "fma", "matmul", "pack", "unpack", "Packed", "reference"),
-    "Training": ("backend", "arithmetic", "counters", "verify_training", "DynamicLossScale"),
+    "Training": ("backend", "arithmetic", "counters", "verify_training", "DynamicLossScale", "train"),
     "Studies": ("compare", "Comparison", "cost", "diff", "bisect"),
     "Statistics": ("collect_stats", "Statistics", "LayerStatistics", "TensorStatistics", "Histogram"),
     "Tables": ("formats", "group_formats", "fmas", "presets"),
@@ -49,6 +49,7 @@ TABLES = {
     "group_formats": "`numc.group_formats`, a mapping from a name to a format whose values share scales in groups: "
     "[the same table](tables.md#formats), from `lowbfp` on.",
     "fmas": "`numc.fmas`, a mapping from a name to an `Fma`: the [named operators](tables.md#fma-operators).",
+    "train": "`numc.train`, recipes that choose the arithmetic of every step: the [names in it](#numctrain).",
     "presets": "`numc.presets`, a mapping from a name to a recipe of training: the [presets](tables.md#presets).",
 }
 
@@ -146,6 +147,9 @@ def python_page() -> str:
         lines += [f"## {heading}", ""]
         for name in names:
             lines += [f"### {name}", "", TABLES[name], ""] if name in TABLES else [f"::: numc.{name}", ""]
+    lines += ["## numc.train", ""]
+    for name in numc.train.__all__:
+        lines += [f"::: numc.train.{name}", ""]
     return "\n".join(lines)
 
 

@@ -90,6 +90,8 @@ def test_every_public_name_command_and_pass_is_there(site, pages):
     text = (site / "reference/python.html").read_text(encoding="utf-8")
     for name in {*numc.__all__} - {"__version__"}:
         assert re.search(rf'id="(?:numc\.)?{name}"', text), f"numc.{name}"
+    for name in numc.train.__all__:
+        assert f'id="numc.train.{name}"' in text, f"numc.train.{name}"
     commands = pages[site / "reference/commands.html"].places
     for name in cli.commands:
         assert f"numc-{name}" in commands
