@@ -78,7 +78,8 @@ def row(python: str, age: str, wheel: Path, torch: str | None, folder: Path) -> 
         run("uv", "venv", "--quiet", "--no-python-downloads", "--python", python, folder)
         run(*install, "--resolution", RESOLUTIONS[age], "--requirements", ROOT / "pyproject.toml", *wanted)
         run(*install, "--no-deps", wheel)
-        run(*install, *TOOLS)
+        numpy = run(executable, "-c", "import numpy; print(numpy.__version__)").strip()
+        run(*install, *TOOLS, f"numpy=={numpy}")  # else ml-dtypes brings another one
         found = json.loads(run("uv", "pip", "list", "--python", executable, "--format", "json"))
         versions = {package["name"]: package["version"] for package in found}
         versions["python"] = run(executable, "-c", "import platform; print(platform.python_version())").strip()
