@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -28,6 +29,9 @@ OPERATORS = {
         *(("fp16", "fp16"), ("e5m2", "e5m2"), ("fp32", "bf16")),
     )
 }
+
+
+BY_DEFAULT = list(OPERATORS)[::2]
 
 
 def significands(rng: np.random.Generator, to: str, n: int) -> F32:
@@ -61,8 +65,12 @@ def cases(a_to: str, acc: str, m: int, n: int) -> Iterator[tuple[F32, F32, F32]]
             yield a[:, None], b[None, :], near(rng, a[:, None].astype(np.float64) * b[None, :], acc)
 
 
-@pytest.mark.parametrize("target", by_default([WITHOUT_GROUPS[0], WITHOUT_GROUPS[-1]], WITHOUT_GROUPS[-1:]))
-@pytest.mark.parametrize("fma", OPERATORS)
+TARGETS = [WITHOUT_GROUPS[-1], WITHOUT_GROUPS[0]]
+
+
+@pytest.mark.parametrize(
+    ("fma", "target"), by_default(itertools.product(OPERATORS, TARGETS), [(fma, TARGETS[0]) for fma in BY_DEFAULT])
+)
 def test_one_step(fma: str, target: str) -> None:
     for a, b, c in cases(*OPERATORS[fma], 160, 1024):
         got = matmul(a, b, c, fma=fma, target=target)
