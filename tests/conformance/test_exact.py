@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import arithmetic_vectorised as reference
 from numc.compiler.arrays import matmul
 from targets_here import WITHOUT_GROUPS
-from tiers import by_default
+from tiers import by_default, pairs
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = {
@@ -29,9 +28,6 @@ OPERATORS = {
         *(("fp16", "fp16"), ("e5m2", "e5m2"), ("fp32", "bf16")),
     )
 }
-
-
-BY_DEFAULT = list(OPERATORS)[::2]
 
 
 def significands(rng: np.random.Generator, to: str, n: int) -> F32:
@@ -69,7 +65,7 @@ TARGETS = [WITHOUT_GROUPS[-1], WITHOUT_GROUPS[0]]
 
 
 @pytest.mark.parametrize(
-    ("fma", "target"), by_default(itertools.product(OPERATORS, TARGETS), [(fma, TARGETS[0]) for fma in BY_DEFAULT])
+    ("fma", "target"), by_default(pairs(list(OPERATORS), TARGETS), [(fma, TARGETS[0]) for fma in OPERATORS])
 )
 def test_one_step(fma: str, target: str) -> None:
     for a, b, c in cases(*OPERATORS[fma], 160, 1024):

@@ -472,6 +472,7 @@ def test_what_is_read_off() -> None:
             row.without_swamping(bits)
 
 
+@pytest.mark.all
 def test_tensorboard(tmp_path: Any) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("tensorboard")

@@ -69,7 +69,7 @@ def test_fma(fma: str) -> None:
 def test_matmul(fma: str, kind: str) -> None:
     """Blocks and runs of k that end early; some operators on another target too."""
     rng = np.random.default_rng(8)
-    for m, k, n in ((9, 37, 19), (9, 261, 3)):
+    for m, k, n in ((9, 37, 19), (3, 261, 3)):
         a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (m, n)))
         if kind == "tiny":  # most sums are subnormal in e6m9, or below it
             a, b, c = a * np.float32(2**-17), b * np.float32(2**-16), c * np.float32(2**-33)
