@@ -245,7 +245,7 @@ VALUES = st.one_of(
 @given(
     st.lists(st.tuples(VALUES, VALUES), max_size=40),
     VALUES,
-    st.sampled_from(["bfp(3,1,4)", "bfp(16,3,4)", "mxfp4", "mxfp8_e5m2", "int8"]),
+    st.sampled_from(["bfp(3,1,4)", "bfp(16,3,4)", "bfp(64,8,2):rne", "mxfp4", "mxfp8_e5m2", "int8", "int16"]),
 )
 def test_any_values(terms: list[tuple[float, float]], c: float, text: str) -> None:
     fma = f"fma(a={text},acc=fp32)"
@@ -334,11 +334,12 @@ def test_large_operands_are_scanned_on_all_threads(fma: str) -> None:
 def test_fmac2_goes_over_a_group_once_for_every_pair_of_chunks() -> None:
     """The same bits as in one pass; how many passes there are is in the program's description."""
     a, b, c = operands("plain", 20, 70, 40)
-    for m_a, m_b, passes in ((2, 2, 1), (3, 5, 6)):
+    for m_a, m_b, passes in ((2, 2, 1), (4, 2, 2), (4, 4, 4), (3, 5, 6)):
         text = f"fma(a=bfp(16,3,{m_a}),b=bfp(16,3,{m_b}),acc=fp32"
-        operator = parse_fma(f"{text},datapath=fmac2)")
-        assert operator.passes == passes
+        assert parse_fma(f"{text},datapath=fmac2)").passes == passes
         assert parse_fma(f"{text})").passes == 1
+    for m_a, m_b in ((2, 2), (3, 5)):
+        text = f"fma(a=bfp(16,3,{m_a}),b=bfp(16,3,{m_b}),acc=fp32"
         same(numc.matmul(a, b, c, fma=f"{text},datapath=fmac2)"), numc.matmul(a, b, c, fma=f"{text})"), text)
     program = numc.compile(Imported(mlir=convolution("2x9x12x12", "5x9x3x3", "2x5x5x5")), fma=FMAC2[0])
     assert program.manifest["contractions"][0]["passes"] == 4
