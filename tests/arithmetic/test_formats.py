@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ import pytest
 from numc.compiler.arithmetic.formats import FORMATS, Conversion, Format
 from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.compiler.support.errors import NumcError
+from tiers import by_default
 
 # arithmetic.md section 2 and the standards it names: (name, emin, emax, largest, smallest positive)
 LIMITS = [
@@ -47,8 +49,9 @@ def test_limits(name: str, emin: int, emax: int, largest: float, smallest: float
 def test_limits_are_those_of_the_codes(name: str) -> None:
     """What `Format` derives from its sizes, of a name without a row above too."""
     fmt = FORMATS[name]
-    positive = range((1 << (fmt.bits - 1)) - 1, -1, -1)
-    largest = next(x for code in positive if math.isfinite(x := fmt.decode(code)))
+    positive = range(1 << (fmt.bits - 1))  # the finite codes come first
+    finite = bisect.bisect_left(positive, True, key=lambda code: not math.isfinite(fmt.decode(code)))
+    largest = fmt.decode(finite - 1)
     first_normal = 1 << fmt.significand_bits
     smallest = fmt.decode(1) if fmt.subnormals else fmt.decode(first_normal)
     assert (fmt.max_finite, fmt.min_subnormal) == (Fraction(largest), Fraction(smallest))
@@ -63,7 +66,7 @@ def test_bits(name: str, bits: int) -> None:
     assert FORMATS[name].bits == bits
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", by_default(SMALL, [n for n in SMALL if n not in ("bf16", "fp16")]))
 def test_every_code_decodes_in_order_and_encodes_back(name: str) -> None:
     fmt = parse_conversion(name).format
     half = 1 << (fmt.bits - 1)

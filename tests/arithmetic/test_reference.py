@@ -285,14 +285,14 @@ def test_fma_against_the_vectorised_one(text: str) -> None:
     same(vectorised.fma(a, b, c, text), reference.fma(a, b, c, text), a, b, c)
 
 
-@pytest.mark.parametrize("k", [0, 1, 2, 31, 32, 33, 70])
 @pytest.mark.parametrize("text", OPERATORS)
-def test_matmul_against_the_vectorised_one(text: str, k: int) -> None:
-    rng = np.random.default_rng(k)
-    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((3, k), (k, 2)))
+def test_matmul_against_the_vectorised_one(text: str) -> None:
     c = vectorised.samples(6, 4).reshape(3, 2)
-    same(vectorised.matmul(a, b, c, text), reference.matmul(a, b, c, text))
-    same(vectorised.matmul(a, b, fma=text), reference.matmul(a, b, fma=text))
+    for k in (0, 1, 2, 31, 32, 33, 70):
+        rng = np.random.default_rng(k)
+        a, b = (rng.standard_normal(s).astype(np.float32) for s in ((3, k), (k, 2)))
+        same(vectorised.matmul(a, b, c, text), reference.matmul(a, b, c, text))
+        same(vectorised.matmul(a, b, fma=text), reference.matmul(a, b, fma=text))
 
 
 # --- what the specification says --------------------------------------------------
@@ -390,10 +390,10 @@ def test_dot_is_a_chain_of_fmas_in_ascending_order(text: str) -> None:
     same(reference.dot(a, b, start, text), c)
 
 
-@pytest.mark.parametrize("text", OPERATORS)
-def test_no_step_leaves_the_converted_start(text: str) -> None:
+def test_no_step_leaves_the_converted_start() -> None:
     start = np.float32(1.2345678)
-    same(reference.dot([], [], start, text), reference.round(start, parse_fma(text).acc))
+    for text in OPERATORS:
+        same(reference.dot([], [], start, text), reference.round(start, parse_fma(text).acc))
 
 
 def test_matmul_is_dot() -> None:

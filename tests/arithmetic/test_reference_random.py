@@ -15,6 +15,7 @@ from numc.compiler.arithmetic.grammar import parse_conversion, parse_group_conve
 from numc.compiler.arithmetic.numpy_groups import round_groups
 from numc.compiler.arithmetic.reference import random, round_real
 from numc.compiler.arithmetic.reference import round_groups as reference_groups
+from tiers import by_default
 
 ONES = 0xFFFFFFFF
 
@@ -154,7 +155,10 @@ def assert_independent(x: npt.NDArray[np.float64], along: int) -> None:
         assert abs(both.mean()) * np.sqrt(both.size) < 4.5, lag
 
 
-@pytest.mark.parametrize("rounding", [Noise(8, False), Noise(16, False), Noise(24, False), Noise(8, True)])
+NOISES = [Noise(8, False), Noise(16, False), Noise(24, False), Noise(8, True)]
+
+
+@pytest.mark.parametrize("rounding", by_default(NOISES, NOISES[:3:2]))
 def test_accumulators_draw_independently(rounding: Noise) -> None:
     """Elements along rows and columns, steps of k, executions; the words of pairs of steps too, over all elements."""
     k = np.arange(512)

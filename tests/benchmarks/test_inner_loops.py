@@ -20,6 +20,7 @@ from numc.frontends.load import load_file
 GOLDEN = Path(__file__).with_name("inner_loops.json")
 
 
+@pytest.mark.all
 def test_vector_operations_per_multiply_add(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     product = load_file(graphs.matmul(MATRIX, str(tmp_path))[0])
     found = {}

@@ -37,6 +37,7 @@ def test_json_summary(numc_run):
     assert told["weight_bytes"] == sum(w.nbytes for w in program.contents.weights) > 0
 
 
+@pytest.mark.all
 def test_pack_weights_tells_the_size_before_and_after(numc_run):
     command = ("compile", DIGITS / "cnn.onnx", "--fma", "fmac(e4m5)", "--pack-weights", "-o", "m.numc")
     told = json.loads(numc_run(*command, "--json").out)

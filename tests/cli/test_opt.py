@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from numc.compiler.cli import main
 from numc.compiler.cli.opt_command import split_passes
 from numc.compiler.pipeline import STAGES
 from numc.compiler.support.errors import NumcError
 
 
-@pytest.fixture
-def dump(numc_run, folder):
-    assert (
-        numc_run("compile", folder / "matmul.mlir", "--fma", "bf16_1_1", "--dump-dir", "d", "-o", "m.numc").status == 0
-    )
-    return Path("d")
+@pytest.fixture(scope="module")
+def dump(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("dump")
+    command = ["compile", folder / "matmul.mlir", "--fma", "bf16_1_1", "--dump-dir", path, "-o", path / "m.numc"]
+    assert main([str(a) for a in command]) == 0
+    return path
 
 
 def _code(text: str) -> list[str]:

@@ -216,6 +216,7 @@ def test_the_folder_and_the_size(monkeypatch):
         cache.limit()
 
 
+@pytest.mark.all
 def test_processes_that_compile_the_same_at_once(place):
     code = (
         "import sys, numpy as np, numc\n"

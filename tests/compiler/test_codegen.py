@@ -11,6 +11,7 @@ import numc
 from numc.compiler import compile as compiling
 from numc.compiler.options import Options
 from numc.passes.kernels.backend import objects, partition
+from tiers import pairs
 
 CHAIN = "\n".join(
     f"""  %r{n + 1} = linalg.matmul ins(%r{n}, %b : tensor<?x{k}xf32>, tensor<{k}x{k}xf32>)
@@ -43,8 +44,7 @@ def test_code_does_not_depend_on_the_number_of_threads(model, monkeypatch):
     assert code(model) == one
 
 
-@pytest.mark.parametrize("operations", [50, 300, 10**9])
-@pytest.mark.parametrize("entry", [0, 10**9])
+@pytest.mark.parametrize(("operations", "entry"), pairs([50, 300, 10**9], [0, 10**9]))
 def test_every_split_gives_the_same_bits(model, monkeypatch, operations, entry):
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(s).astype(np.float32) for s in ((3, 5), (5, 5), (3, 5))]

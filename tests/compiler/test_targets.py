@@ -13,6 +13,7 @@ import pytest
 import numc
 from numc.compiler.targets import TARGETS, resolve
 from numc.frontends.imported import Imported
+from tiers import pairs
 
 MODEL = """
 func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
@@ -40,8 +41,10 @@ def test_micro_tiles_leave_registers_for_operands() -> None:
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
-@pytest.mark.parametrize("target", ["portable", "x86-64-v2"])
-@pytest.mark.parametrize("fma", ["bf16_1_2", "fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "amx_bf16"])
+@pytest.mark.parametrize(
+    ("fma", "target"),
+    pairs(["bf16_1_2", "fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "amx_bf16"], ["portable", "x86-64-v2"]),
+)
 def test_no_instruction_that_a_target_lacks(fma: str, target: str, tmp_path: Path) -> None:
     program = numc.compile(Imported(mlir=MODEL), fma=fma, target=target)
     (tmp_path / "code.o").write_bytes(program.contents.code)

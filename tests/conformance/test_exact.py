@@ -11,7 +11,7 @@ import pytest
 import arithmetic_vectorised as reference
 from numc.compiler.arrays import matmul
 from targets_here import WITHOUT_GROUPS
-from tiers import by_default
+from tiers import by_default, pairs
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = {
@@ -61,8 +61,12 @@ def cases(a_to: str, acc: str, m: int, n: int) -> Iterator[tuple[F32, F32, F32]]
             yield a[:, None], b[None, :], near(rng, a[:, None].astype(np.float64) * b[None, :], acc)
 
 
-@pytest.mark.parametrize("target", by_default([WITHOUT_GROUPS[0], WITHOUT_GROUPS[-1]], WITHOUT_GROUPS[-1:]))
-@pytest.mark.parametrize("fma", OPERATORS)
+TARGETS = [WITHOUT_GROUPS[-1], WITHOUT_GROUPS[0]]
+
+
+@pytest.mark.parametrize(
+    ("fma", "target"), by_default(pairs(list(OPERATORS), TARGETS), [(fma, TARGETS[0]) for fma in OPERATORS])
+)
 def test_one_step(fma: str, target: str) -> None:
     for a, b, c in cases(*OPERATORS[fma], 160, 1024):
         got = matmul(a, b, c, fma=fma, target=target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -35,7 +35,7 @@ from numc.frontends.imported import Imported
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
 from targets_here import HERE
-from tiers import one_in
+from tiers import by_default, one_in, pairs
 
 F32 = npt.NDArray[np.float32]
 OPERATORS = [
@@ -98,23 +98,26 @@ def additions(a: F32, b: F32, c: np.float32, fma: Fma, draws: Draws) -> Iterator
         yield [*found, (product, before)]
 
 
-def expected(a: F32, b: F32, c: F32, fma: Fma, stream: int, stride: int) -> list[int]:
-    """The histogram, by the definition of what is sampled."""
-    counts: Counter[int] = Counter()
-    depth = a.shape[1]
+def differences(a: F32, b: F32, c: F32, fma: Fma, stream: int) -> Iterator[tuple[int, int]]:
+    """The step of each addition of two finite numbers that are not zero, and how far their exponents are apart."""
     for n, (i, j) in enumerate(np.ndindex(c.shape)):
-        for k, pairs in enumerate(additions(a[i], b[:, j], c[i, j], fma, Draws(stream, n))):
-            if k % stride == (k // stride + min(stride, depth) // 2) % stride:
-                for p, before in pairs:
-                    e, f = exponent(p), exponent(before)
-                    if e is not None and f is not None:
-                        counts[min(abs(e - f), 31)] += 1
+        for k, added in enumerate(additions(a[i], b[:, j], c[i, j], fma, Draws(stream, n))):
+            for p, before in added:
+                e, f = exponent(p), exponent(before)
+                if e is not None and f is not None:
+                    yield k, min(abs(e - f), 31)
+
+
+def sampled(steps: Sequence[tuple[int, int]], depth: int, stride: int) -> list[int]:
+    """The histogram, by the definition of what is sampled."""
+    counts = Counter(d for k, d in steps if k % stride == (k // stride + min(stride, depth) // 2) % stride)
     return [counts[d] for d in range(32)]
 
 
-@pytest.mark.parametrize(
-    ("fma", "target"), one_in(3, [*((f, "host") for f in OPERATORS), *((f, t) for f in EVERYWHERE for t in HERE)])
-)
+COUNTED = one_in(3, [*((f, "host") for f in OPERATORS), *((f, t) for f in EVERYWHERE for t in HERE)])
+
+
+@pytest.mark.parametrize(("fma", "target"), by_default(COUNTED, COUNTED[::6]))
 def test_every_addition_is_counted(fma: str, target: str) -> None:
     op = parse_fma(fma)
     a, b, c = operands(op, 5 if op.draws else 9, DEPTH, 35)
@@ -126,19 +129,19 @@ def test_every_addition_is_counted(fma: str, target: str) -> None:
 
     with program.observe(watch):
         plain = program(a, b, c, seed=3)
+    steps = list(differences(a, b, c, op, streams[0]))
     for stride, threads in ((1, 1), (1, 2), (5, 2)):
         with numc.collect_stats("swamping", sample=Fraction(1, stride)) as collected:
             got = program(a, b, c, seed=3, threads=threads)
         (row,) = collected.statistics.rows
         assert row.swamping is not None
-        assert list(row.swamping.counts) == expected(a, b, c, op, streams[0], stride)
+        assert list(row.swamping.counts) == sampled(steps, DEPTH, stride)
         assert row.adds == c.size * sampled_steps(stride, DEPTH) * (len(op.terms) if op.datapath == "fp32" else 1)
         assert row.sampled == Fraction(sampled_steps(stride, DEPTH), DEPTH)
         assert (found := vectorised.first_mismatch(np.asarray(got), np.asarray(plain))) is None, found
 
 
-@pytest.mark.parametrize("target", ["host", "x86-64-v3"])
-@pytest.mark.parametrize("fma", ["fma(a=bfp(4,8,3),acc=fp32)", "mxfp8_e4m3"])
+@pytest.mark.parametrize(("fma", "target"), pairs(["fma(a=bfp(4,8,3),acc=fp32)", "mxfp8_e4m3"], ["host", "x86-64-v3"]))
 def test_groups_count_when_they_are_added(fma: str, target: str) -> None:
     op = parse_fma(fma)
     assert op.group is not None
@@ -469,6 +472,7 @@ def test_what_is_read_off() -> None:
             row.without_swamping(bits)
 
 
+@pytest.mark.all
 def test_tensorboard(tmp_path: Any) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("tensorboard")

@@ -11,7 +11,7 @@ import numc
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.frontends.imported import Imported
 from targets_here import variants
-from tiers import pairs
+from tiers import by_default, pairs
 
 F32Array = npt.NDArray[np.float32]
 CHANNELS = 17
@@ -108,19 +108,26 @@ def test_the_cheap_sequence_gives_way(fma: str, kind: str) -> None:
     check("stride 2", fma, kind)
 
 
-@pytest.mark.parametrize(("target", "fast"), variants("bf16_1_1"))
-def test_every_path(target: str, fast: bool) -> None:
-    check("wide", "bf16_1_1", "wide", target=target, fast=fast)
-    check("stride 2", "bf16_1_2", "usual", target=target, fast=fast)
+@pytest.mark.parametrize(
+    ("path", "case"), pairs(variants("bf16_1_1"), [("wide", "bf16_1_1", "wide"), ("stride 2", "bf16_1_2", "usual")])
+)
+def test_every_path(path: tuple[str, bool], case: tuple[str, str, str]) -> None:
+    target, fast = path
+    check(*case, target=target, fast=fast)
 
 
-@pytest.mark.parametrize("switch", ["stage-padding", "fuse-first", "fuse-last", "pack-weights"])
+@pytest.mark.parametrize(
+    "switch", by_default(["stage-padding", "fuse-first", "fuse-last", "pack-weights"], ["stage-padding"])
+)
 def test_without(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMC_DISABLE", switch)
     check("same", "bf16_1_1", "usual")
 
 
-@pytest.mark.parametrize("fma", ["fmac(e6m9:sr8)", "fma(a=bf16,b=bf16:sr8,acc=fp32)"])
+DRAWING = ["fmac(e6m9:sr8)", "fma(a=bf16,b=bf16:sr8,acc=fp32)"]
+
+
+@pytest.mark.parametrize("fma", by_default(DRAWING, DRAWING[1:]))
 def test_stochastic_rounding(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws do not depend on where the padding is made; accumulators that draw are not those read in place."""
     size, kernel, stride, dilation, low, high = CASES["stride 2"]

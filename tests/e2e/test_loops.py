@@ -157,6 +157,7 @@ def check_model(name: str, switch: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert all_bits(numc.compile(model, fma="bf16_1_2", ops="bf16"), inputs, 2) == expected
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("switch", "name"), one_in(2, pairs(SWITCHES, ["digits/cnn", "models/lstm"])))
 def test_no_bit_of_a_model_depends_on_a_switch(switch: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_model(name, switch, monkeypatch)

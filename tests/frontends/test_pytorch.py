@@ -174,13 +174,15 @@ def test_the_second_compilation_comes_from_the_cache(monkeypatch: pytest.MonkeyP
         numc.compile(module, X)
 
 
-@pytest.mark.parametrize("kind", [nn.LSTM, pytest.param(nn.GRU, marks=pytest.mark.all)])
+@pytest.mark.all
+@pytest.mark.parametrize("kind", [nn.LSTM, pytest.param(nn.GRU, marks=pytest.mark.slow)])
 def test_recurrent_networks(kind: Any) -> None:
     torch.manual_seed(0)
     module, x = kind(8, 8, 2, bidirectional=True, batch_first=True).eval(), torch.randn(2, 5, 8)
     torch.testing.assert_close(next(iter(numc.compile(module, x)(x).values())), module(x)[0])
 
 
+@pytest.mark.all
 def test_transformer_layers() -> None:
     torch.manual_seed(0)
     module, x = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval(), torch.randn(2, 5, 16)
@@ -368,6 +370,7 @@ def test_sizes_within_their_limits() -> None:
 # Without torch.
 
 
+@pytest.mark.all
 def test_numc_works_without_torch(tmp_path: Path) -> None:
     (tmp_path / "m.pt2").touch()
     code = (

@@ -406,16 +406,16 @@ def guarded_runs(number: int) -> str:
     fma = OF_MODELS[number // 2 % len(OF_MODELS)]
     if number % 4 == 3:
         draw = np.random.default_rng(number)
-        for seed in range(150):
+        for seed in range(300):
             m, k, n = (rng.choice([0, 1, 2, 7, 8, 9, 16, 31, 64, 70]) for _ in range(3))
             a, b, c = (draw.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
             numc.matmul(a, b, c, fma=fma, seed=seed, threads=1 + seed % 3)
-        return "150 runs"
+        return "300 runs"
     if number % 2 == 0:
         fma = "fp32"
     graph = random_graph(rng, among=tuple(GRAPH_OPERATORS) if fma == "fp32" else CONTRACTIONS, free=True)
     try:
-        return f"{check_graph(graph, fma=fma, runs=120)[1]} runs"
+        return f"{check_graph(graph, fma=fma, runs=250)[1]} runs"
     except Exception as error:
         nodes = [node.op_type for node in graph.nodes]
         raise Finding(f"{type(error).__name__}: {error} from a graph of {nodes} in {fma}") from error

@@ -8,12 +8,14 @@ from fuzz import workers
 
 DEFAULT = {"operators": 300, "policies": 1000, "packed": 3000, "programs": 150, "commands": 150, "onnx": 150}
 """Cases of each kind in the default tier."""
-MORE = {"operators": 2000, "policies": 6000, "packed": 8000, "programs": 600, "commands": 600, "onnx": 600,
-        "graphs": 40, "modules": 12, "compiled": 4}  # fmt: skip
-"""Cases in the tier `all`."""
+MORE = {"graphs": 40, "modules": 12, "compiled": 4}
+"""Cases of the kinds that compile, in the tier `all`."""
+MOST = {"operators": 2000, "policies": 6000, "packed": 8000, "programs": 600, "commands": 600, "onnx": 600}
+"""Cases in the tier `slow`."""
 CASES = [
     *DEFAULT.items(),
     *(pytest.param(kind, count, marks=pytest.mark.all) for kind, count in MORE.items()),
+    *(pytest.param(kind, count, marks=pytest.mark.slow) for kind, count in MOST.items()),
 ]
 
 

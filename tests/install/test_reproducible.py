@@ -47,6 +47,7 @@ def folder_with(models, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("programs", [QUICK, pytest.param(MORE, marks=pytest.mark.slow)], ids=["quick", "more"])
 def test_two_builds_are_the_same_bytes(programs, tmp_path, monkeypatch):
     models = {model for model, _ in programs}

@@ -155,7 +155,7 @@ def test_exact_inside_of_the_guard(text: str, width: int) -> None:
     check(text, width, range(1))
 
 
-@pytest.mark.all
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("text", [*FP32, *EXACT])
 def test_more_triples_inside_of_the_guard(text: str, width: int) -> None:

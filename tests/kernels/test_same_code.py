@@ -8,7 +8,7 @@ from numc.compiler.build import build
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
 from targets_here import HERE, WITHOUT_CHEAP, variants
-from tiers import one_in
+from tiers import by_default, one_in
 
 MATMUL = """
 func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>) -> tensor<?x?xf32> {
@@ -21,7 +21,7 @@ OPERATORS = (
 )
 
 
-@pytest.mark.parametrize("fma", one_in(3, OPERATORS, "mxint8"))
+@pytest.mark.parametrize("fma", by_default(one_in(3, OPERATORS), ["bf16_1_2", "mxint8"]))
 def test_what_is_left_out_has_the_code_of_what_is_kept(fma: str) -> None:
     def code(target: str, fast: bool) -> bytes:
         return build(Imported(mlir=MATMUL), Options(fma, target=target, fast=fast)).code

@@ -14,6 +14,7 @@ from numc.compiler.compile import compile
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 from numc.passes.kernels.isa.instruction_set import Tile
+from tiers import pairs
 
 
 def matmul(a: str = "?x?", b: str = "?x?", c: str = "?x?") -> str:
@@ -48,15 +49,21 @@ def test_tiles(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found := reference.first_mismatch(got, want)) is None, f"{tile}: {found}"
 
 
-@pytest.mark.parametrize("fma", ["fp32", "bf16_2_2{3}", "fma(a=bf16,acc=bf16,datapath=exact)", "fmac(e6m9,chunk=24)"])
-def test_the_last_lanes_of_known_shapes(fma: str) -> None:
+@pytest.mark.parametrize(
+    ("fma", "shape"),
+    pairs(
+        ["fp32", "bf16_2_2{3}", "fma(a=bf16,acc=bf16,datapath=exact)", "fmac(e6m9,chunk=24)"],
+        [(19, 37, 300), (8, 196, 33), (16, 33, 7)],
+    ),
+)
+def test_the_last_lanes_of_known_shapes(fma: str, shape: tuple[int, int, int]) -> None:
     """A vector or less behind whole tiles: a micro-kernel of its own, where the operator has one."""
+    rows, lanes, depth = shape
     rng = np.random.default_rng(1)
-    for rows, lanes, depth in ((19, 37, 300), (8, 196, 33), (16, 33, 7)):
-        text = matmul(f"{rows}x{depth}", f"{depth}x{lanes}", f"{rows}x{lanes}")
-        a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((rows, depth), (depth, lanes), (rows, lanes)))
-        program = compile(Imported(mlir=text), fma=fma)
-        for x in (a, np.ldexp(a, rng.integers(-130, 40, a.shape)).astype(np.float32)):  # and one beyond every guard
-            start = reference.round(c, str(parse_fma(fma).acc))
-            want = reference.matmul(x, b, start, fma)
-            assert (found := reference.first_mismatch(np.asarray(program(x, b, c)), want)) is None, found
+    text = matmul(f"{rows}x{depth}", f"{depth}x{lanes}", f"{rows}x{lanes}")
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((rows, depth), (depth, lanes), (rows, lanes)))
+    program = compile(Imported(mlir=text), fma=fma)
+    for x in (a, np.ldexp(a, rng.integers(-130, 40, a.shape)).astype(np.float32)):  # and one beyond every guard
+        start = reference.round(c, str(parse_fma(fma).acc))
+        want = reference.matmul(x, b, start, fma)
+        assert (found := reference.first_mismatch(np.asarray(program(x, b, c)), want)) is None, found

@@ -64,7 +64,10 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", by_default(MODELS, ["cnn", "groups"]))
+LONG = pytest.param("transformer", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", by_default([LONG if name == LONG.values[0] else name for name in MODELS], ["cnn"]))
 def test_every_pass_does_the_same_to_a_dumped_file(name: str) -> None:
     models, options = MODELS[name]()
     state = State.of(options)

@@ -9,9 +9,12 @@ import pytest
 
 
 def by_default(values: Iterable[Any], chosen: Iterable[Any]) -> list[Any]:
-    """Return `values` as parameters of a test, those that are not in `chosen` in the tier `all`."""
+    """Return `values` as parameters of a test, those that are not in `chosen` in the tier `all`.
+
+    Values that have a mark already, such as those of `pairs`, keep it.
+    """
     chosen = list(chosen)
-    return [value if value in chosen else pytest.param(value, marks=pytest.mark.all) for value in values]
+    return [value if _marked(value) or value in chosen else _with(pytest.mark.all, value) for value in values]
 
 
 def one_in(n: int, cases: Iterable[Any], *always: Any) -> list[Any]:
@@ -21,9 +24,9 @@ def one_in(n: int, cases: Iterable[Any], *always: Any) -> list[Any]:
     """
     found, unmarked = [], 0
     for case in cases:
-        if not getattr(case, "marks", ()):
+        if not _marked(case):
             if unmarked % n and case not in always:
-                case = pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.slow)
+                case = _with(pytest.mark.slow, case)
             unmarked += 1
         found.append(case)
     return found
@@ -44,3 +47,11 @@ def pairs(first: Sequence[Any], second: Sequence[Any], *always: Callable[[Any, A
             default = i % step == j % step or any(condition(x, y) for condition in always)
             cases.append((x, y) if default else pytest.param(x, y, marks=pytest.mark.slow))
     return cases
+
+
+def _marked(case: Any) -> bool:
+    return bool(getattr(case, "marks", ()))
+
+
+def _with(mark: pytest.MarkDecorator, case: Any) -> Any:
+    return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=mark)

@@ -46,6 +46,7 @@ def test_the_layers_that_matter_and_the_policy_that_says_so() -> None:
     assert json.loads(json.dumps(found.to_json()))["layers"][0]["name"] == "second"
 
 
+@pytest.mark.all
 def test_a_tolerance_that_needs_less() -> None:
     both = search()
     assert both.layers is not None
@@ -61,6 +62,7 @@ def test_nothing_is_needed() -> None:
     assert (found.layers, found.policy, found.tries) == ((), "default fma = mp, ops = fp32\n", 1)
 
 
+@pytest.mark.all
 def test_contractions_are_not_enough() -> None:
     """Between the products is an addition, and --ops is what is wrong."""
     add = """%m = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%b : tensor<?x4xf32>) outs(%e : tensor<?x4xf32>) {
@@ -87,7 +89,7 @@ def test_batches_do_not_matter() -> None:
     assert cut.start == pytest.approx(whole.start)
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_every_batch_draws_on() -> None:
     """Two batches of equal samples get noise of their own, the second one that of the next seed."""
     given = {**data(4), "arg0": np.ones((4, 4), np.float32)}
@@ -108,6 +110,7 @@ def test_mean_squared_error() -> None:
     assert found.error <= 1e-12 < found.start
 
 
+@pytest.mark.all
 def test_lost_accuracy() -> None:
     """The labels are what fp32 says, e4m2 loses some of them."""
     labels = numc.compile(Imported(mlir=THREE))(data(200)).argmax(-1)
@@ -119,6 +122,7 @@ def test_lost_accuracy() -> None:
     assert all(kept.without > 0.01 >= found.error for kept in found.layers)
 
 
+@pytest.mark.all
 def test_outputs_that_are_not_a_number_are_wrong() -> None:
     found = numc.bisect(
         Imported(mlir=THREE), {**data(), "arg3": np.full((4, 3), 1e6, np.float32)}, policy="layer 2 fma = fmac(e5m2)",

@@ -160,6 +160,7 @@ def test_metrics_that_do_not_fit() -> None:
         assert str(error.value).startswith(says)
 
 
+@pytest.mark.all
 def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digits: dict[str, Any]) -> None:
     comparison, _ = found
     assert [r.name for r in comparison.results] == ["fp32", "bf16_1_1", "fmac(e4m3)", "mixed"]
@@ -192,6 +193,7 @@ def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digit
     assert comparison.batch == 20
 
 
+@pytest.mark.all
 def test_statistics_are_of_all_data(digits: dict[str, Any], tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     found = numc.compare(MLP, **digits, fmas=("bf16_1_1", "int8"), batch=20, results=kept)
@@ -211,6 +213,7 @@ def test_statistics_are_of_all_data(digits: dict[str, Any], tmp_path: Path) -> N
         numc.compare(MLP, **digits, fmas=(), sample="2")
 
 
+@pytest.mark.all
 def test_layers_that_only_one_program_has() -> None:
     """Products of one operand with parts of a weight, the gates of an LSTM, are one where their operators are."""
     lstm = MODELS / "lstm.npz"
@@ -245,6 +248,7 @@ def test_json_gives_the_comparison_back(found: tuple[Comparison, Path]) -> None:
         Comparison.from_json('{"results": 1}')
 
 
+@pytest.mark.all
 def test_finished_results_are_not_computed_again(
     found: tuple[Comparison, Path], digits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +280,7 @@ def test_finished_results_are_not_computed_again(
     assert ran == ["mp", "policy mp", "fp32", "fp32"]
 
 
+@pytest.mark.all
 def test_an_interrupt_leaves_what_is_finished(
     digits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +367,7 @@ def test_a_comparison_inside_a_block_of_statistics(digits: dict[str, Any]) -> No
     )
 
 
+@pytest.mark.all
 def test_modules_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)

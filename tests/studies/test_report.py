@@ -21,6 +21,7 @@ from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
 from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
 from numc.compiler.studies.results import Result
 from numc.compiler.support.errors import NumcError
+from tiers import by_default
 
 pytest.importorskip("jinja2")
 SECTIONS = ("findings", "summary", "cost", "layers", "swamping", "exponents", "policy", "reproduce")
@@ -216,6 +217,7 @@ def test_colours_stand_out_from_their_ground() -> None:
             assert contrast(colour(f"q{place:.3f}")[n], ground) >= 3
 
 
+@pytest.mark.all
 def test_plots(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     fp32, mp = made_up().results[:2]
@@ -243,7 +245,7 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", by_default([390, 1280], [390]))
 def test_in_a_browser_nothing_overflows_or_complains(page: Path, tmp_path: Path, width: int) -> None:
     """Laid out as wide as a phone and as a desk, without a network, in dark (0) and light (1) colours."""
     (tmp_path / "page.html").write_bytes(page.read_bytes())

@@ -70,7 +70,7 @@ def test_one_training_step_in_other_arithmetics(name: str) -> None:
     assert len({losses["fp32"], losses["mp"], losses["bf16_1_1"]}) == 3
 
 
-LARGE = ("resnet50", "unet", "mobilenet_v2", "generator3d", "lstm")
+LARGE = ("resnet50", "unet", "mobilenet_v2", "generator3d", "lstm", "transformer")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in SMALL])
@@ -442,7 +442,7 @@ def test_the_backward_pass_switches_too() -> None:
     assert not torch.equal(found[0], found[1])
 
 
-@pytest.mark.parametrize("arithmetic", ["fp32", "bf16_2_2{3}"])
+@pytest.mark.parametrize("arithmetic", ["fp32", pytest.param("bf16_2_2{3}", marks=pytest.mark.slow)])
 def test_the_bits_do_not_depend_on_the_number_of_threads(arithmetic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = SMALL["resnet18"]
     torch.manual_seed(0)
