@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -31,6 +32,7 @@ from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, ParseErr
 from numc.compiler.support.files import keep
 from numc.compiler.support.versions import own_version
 
+F = TypeVar("F", bound=Callable[..., Any])
 _EPILOG = """\b
 Examples:
   numc compile model.onnx --fma bf16_1_2 -o model.numc
@@ -48,10 +50,33 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
         context.exit()
 
 
+def _set_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Set the environment variable of a limit while the command runs."""
+    if value is None:
+        return
+    name = f"NUMC_{str(parameter.name).upper()}"
+    before = os.environ.get(name)
+    os.environ[name] = value
+
+    def restore() -> None:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+    context.call_on_close(restore)
+
+
+def _limit(option: str, unit: str, about: str) -> Callable[[F], F]:
+    return click.option(option, metavar=unit, expose_value=False, callback=_set_limit, help=about)
+
+
 @click.group(name="numc", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
+@_limit("--import-time", "SECONDS", "That importing a model may take; 600.  [env: NUMC_IMPORT_TIME]")
+@_limit("--import-memory", "GIB", "That importing a model may take; 4 and 8 times the file.  [env: NUMC_IMPORT_MEMORY]")
+@_limit("--memory", "GIB", "That large buffers of a run may take; the machine's.  [env: NUMC_MEMORY]")
 def cli() -> None:
     """Compile neural networks to x86-64 code that computes in the number formats you choose, to the bit."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,6 +103,21 @@ def test_help_has_examples(numc_run, command):
     done = numc_run(command, "--help")
     assert done.status == 0
     assert f"  numc {command} " in done.out.split("Examples:")[1]
+
+
+def test_limits_are_options_too(numc_run, folder, monkeypatch):
+    monkeypatch.setenv("NUMC_IMPORT_TIME", "500")
+    compiled = "compile", "mlp.onnx", "--no-cache", "-o", "limited.numc"
+    shutil.copy(Path(__file__).parents[2] / "examples/digits/mlp.onnx", "mlp.onnx")
+    for option, value, text in (
+        ("--import-time", "0", "NUMC_IMPORT_TIME=0: a number of seconds is wanted, more than 0"),
+        ("--import-memory", "x", "NUMC_IMPORT_MEMORY=x: a number of GiB is wanted, 1 or more"),
+    ):
+        done = numc_run(option, value, *compiled)
+        assert (done.status, done.err) == (2, f"numc: error: mlp.onnx: {text}\n")
+    assert os.environ["NUMC_IMPORT_TIME"] == "500"
+    assert "NUMC_IMPORT_MEMORY" not in os.environ
+    assert numc_run("--import-time", "60", "--import-memory", "2", *compiled).status == 0
 
 
 def test_unknown_commands_and_lists(numc_run):
