@@ -54,12 +54,23 @@ class _Node:
         return name in self.types and self.types[name].tensor_type.elem_type == onnx.TensorProto.FLOAT
 
     def attribute(self, name: str, default: Any) -> Any:
-        """An attribute; strings as text."""
+        """An attribute; strings as text. Raises _RefusedError for one of another type than `default`, if it has one."""
         for attribute in self.proto.attribute:
             if attribute.name == name:
                 value = onnx.helper.get_attribute_value(attribute)
-                return value.decode() if isinstance(value, bytes) else value
+                value = value.decode(errors="replace") if isinstance(value, bytes) else value
+                kinds = Sequence if isinstance(default, Sequence) and not isinstance(default, str) else type(default)
+                if default is not None and not isinstance(value, kinds):
+                    raise _RefusedError(f"its attribute {name} is of another type than ONNX defines")
+                return value
         return default
+
+    def axis(self, rank: int, default: int) -> int:
+        """The attribute ``axis`` of a node of values of a rank, from 0. Raises _RefusedError for one that is none."""
+        value = self.attribute("axis", default)
+        if not -rank <= value < rank:
+            raise _RefusedError(f"its axis {value} is none of the {rank} of its input")
+        return int(value) % rank
 
     def with_attributes(self, **changed: Any) -> onnx.NodeProto:
         """A copy of the node with other attributes; None removes one."""
@@ -125,7 +136,7 @@ def _recurrent(node: _Node) -> list[onnx.NodeProto] | None:
     if not lengths:
         return None
     shape = node.shape(node.input(0))
-    steps = shape[node.attribute("layout", 0)] if shape else None
+    steps = shape[1 if node.attribute("layout", 0) else 0] if shape and len(shape) > 1 else None
     known = node.constants.get(lengths)
     if known is None or steps is None or not bool((known.astype(np.int64) == steps).all()):
         full = "a constant that equals the full length of every sequence"
@@ -238,7 +249,7 @@ def _instance_normalization(node: _Node) -> list[onnx.NodeProto] | None:
 def _extreme(node: _Node) -> list[onnx.NodeProto] | None:
     """torch-mlir counts from the end of another dimension where the size is free."""
     shape = node.shape(node.input(0))
-    if node.attribute("select_last_index", 0) and (shape is None or shape[node.attribute("axis", 0)] is None):
+    if node.attribute("select_last_index", 0) and (shape is None or shape[node.axis(len(shape), 0)] is None):
         raise _RefusedError("select_last_index is available along dimensions of fixed size only")
     return None
 
@@ -261,7 +272,7 @@ def _split(node: _Node) -> list[onnx.NodeProto] | None:
     shape, parts = node.shape(node.input(0)), node.constants.get(node.input(1))
     if shape is None or parts is None:
         return None
-    axis = node.attribute("axis", 0) % len(shape)
+    axis = node.axis(len(shape), 0)
     if shape[axis] is not None:
         if shape[axis] != parts.sum():
             where = f"'{node.input(0)}' has in dimension {axis}"
@@ -278,7 +289,7 @@ def _top_k(node: _Node) -> list[onnx.NodeProto] | None:
     shape, count = node.shape(node.input(0)), node.constants.get(node.input(1))
     if shape is None or count is None or count.size != 1 or int(count.item()) < 2:
         return None
-    k, axis = int(count.item()), node.attribute("axis", -1) % len(shape)
+    k, axis = int(count.item()), node.axis(len(shape), -1)
     if shape[axis] is not None:
         return None
     bounds = {word: node.constant(word, [n], np.int64) for word, n in (("0", 0), ("k", k), ("end", 2**63 - 1))}
