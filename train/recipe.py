@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -70,6 +71,7 @@ class Recipe(ABC):
         self._tally: Counter[tuple[str, str]] = Counter()  # of the open block
         self._waiting: Counter[tuple[str, str]] = Counter()  # of blocks since the last update
         self._fmas: Counter[tuple[str, str]] = Counter()
+        self._seeds = itertools.count(self._seed)  # of the runs of this step
 
     @property
     def arithmetics(self) -> Mapping[str, Arithmetic]:
@@ -116,7 +118,7 @@ class Recipe(ABC):
             self._states = None
         with contextlib.ExitStack() as stack:
             stack.enter_context(regions.arithmetic(self.current))
-            stack.enter_context(regions.seeded(self._seed + _RUNS * self.step))
+            stack.enter_context(regions.seeded(self._seeds))
             self._tally = stack.enter_context(regions.tally())
             self._open = stack.pop_all()
         _inside.append(self)
@@ -168,8 +170,10 @@ class Recipe(ABC):
         decision = Decision(self.step, self._next, {**values, **found}, following, reason)
         self._next = following
         self._fmas += self._waiting
-        self._forget()
-        self._history.add(decision)
+        try:
+            self._history.add(decision)
+        finally:
+            self._forget()
         return decision
 
     #: Whether `decide` is never called without a loss.
@@ -216,7 +220,7 @@ class Recipe(ABC):
         """
         if _inside:
             raise NumcError(f"{type(self).__name__}: prepare inside of a recipe's block: call it before training")
-        with regions.seeded(self._seed):
+        with regions.seeded(itertools.count(self._seed)):
             self._states = prepare(self._arithmetics.values(), step, batch, keep)
 
     def state_dict(self) -> dict[str, Any]:
@@ -271,3 +275,4 @@ class Recipe(ABC):
     def _forget(self) -> None:
         """Forget what belongs to the step that has ended."""
         self._runs, self._watched, self._waiting = 0, [], Counter()
+        self._seeds = itertools.count(self._seed + _RUNS * self.step)

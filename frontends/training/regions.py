@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,9 +68,9 @@ def arithmetic(chosen: Arithmetic) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Let the runs of programs in a ``with`` block draw with the seeds `seed`, `seed` + 1, ... modulo 2^64."""
-    _seeds.append(n % 2**64 for n in itertools.count(seed))
+def seeded(seeds: Iterator[int]) -> Iterator[None]:
+    """Let the runs of programs in a ``with`` block draw with the next of these seeds, modulo 2^64."""
+    _seeds.append(seeds)
     try:
         yield
     finally:
@@ -124,7 +123,7 @@ class Region:
     def __call__(self, *tensors: torch.Tensor) -> Any:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
-        found: Any = program(*tensors, seed=next(_seeds[-1]) if _seeds else None)
+        found: Any = program(*tensors, seed=next(_seeds[-1]) % 2**64 if _seeds else None)
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]

@@ -297,6 +297,20 @@ def test_wrong_use_is_an_error_and_loses_nothing(training) -> None:
     assert list(recipe.history)[:2] == history
 
 
+def test_every_block_of_a_step_draws_anew() -> None:
+    compiled = torch.compile(torch.nn.Linear(8, 64), backend=numc.backend())
+    drawn = []
+    for _ in range(2):
+        recipe = Static("fma(a=bf16,acc=e6m9:sr4)")
+        for _ in range(2):
+            for _ in range(2):
+                with recipe:
+                    drawn.append(compiled(X).detach().numpy().tobytes())
+            recipe.update()
+    assert drawn[:4] == drawn[4:]
+    assert len(set(drawn)) == 4
+
+
 def test_shares_of_multiply_adds() -> None:
     """Those of a step are the multiply-adds of three products each way, and of the update, which stays in fp32."""
     one = Training(adam=False)
