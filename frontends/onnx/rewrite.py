@@ -287,6 +287,8 @@ def _split(node: _Node) -> list[onnx.NodeProto] | None:
 def _top_k(node: _Node) -> list[onnx.NodeProto] | None:
     """A free dimension has k elements or more; torch-mlir would give those that there are."""
     shape, count = node.shape(node.input(0)), node.constants.get(node.input(1))
+    if shape is not None and count is None:
+        return _top_k_of_a_run(node, len(shape))
     if shape is None or count is None or count.size != 1 or int(count.item()) < 2:
         return None
     k, axis = int(count.item()), node.axis(len(shape), -1)
@@ -305,6 +307,26 @@ def _top_k(node: _Node) -> list[onnx.NodeProto] | None:
         node.make("Concat", [sized, rest], whole, axis=axis),
         copy,
     ]
+
+
+def _top_k_of_a_run(node: _Node, rank: int) -> list[onnx.NodeProto]:
+    """The results have k elements, if k is known in a run only; torch-mlir would give those that there are."""
+    axis, k = node.axis(rank, -1), node.input(1)
+    zero, never = (node.constant(word, [n], np.int64) for word, n in (("zero", 0), ("never", 2**31)))
+    negative, wanted, sizes = (node.fresh(word) for word in ("negative", "wanted", "sizes"))
+    kept = [node.constant(word, [0] * n, np.int64) for word, n in (("before", axis), ("after", rank - axis - 1))]
+    copy = node.with_attributes()
+    made = [
+        node.make("Less", [k, zero], negative),
+        node.make("Where", [negative, never, k], wanted),
+        node.make("Concat", [kept[0], wanted, kept[1]], sizes, axis=0),  # 0 keeps a size
+        copy,
+    ]
+    for n, result in enumerate(copy.output):
+        if result:
+            copy.output[n] = node.fresh(f"found{n}")
+            made.append(node.make("Reshape", [copy.output[n], sizes], result))
+    return made
 
 
 def _sized(node: _Node, value: str, to: str, axis: int, size: int, rank: int) -> onnx.NodeProto:

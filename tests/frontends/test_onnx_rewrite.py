@@ -111,6 +111,21 @@ def test_free_sizes_and_numbers(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds, free=True, constants=constants), feeds)
 
 
+def test_the_k_of_a_run(tmp_path: Path) -> None:
+    """TopK with k as an input: along the first dimension and the last."""
+    x = np.random.default_rng(0).permutation(24).reshape(4, 6).astype(np.float32)
+    nodes = [
+        helper.make_node("TopK", ["x", "k"], ["v", "i"], name="rows"),
+        helper.make_node("TopK", ["x", "k"], ["w", "j"], name="columns", axis=0, largest=0),
+    ]
+    feeds = {"x": x, "k": np.array([3], np.int64)}
+    compare(model_of(tmp_path, nodes, feeds), feeds)
+    program = numc.compile(tmp_path / "m.onnx")
+    for k in (7, 5, -1, -3):  # 5: more than the columns have
+        with pytest.raises(numc.NumcError, match="a reshape does not keep the number of elements .in "):
+            program(x, np.array([k], np.int64))
+
+
 def test_resizing_before_it_had_attributes(tmp_path: Path) -> None:
     x = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4) ** 2
     nodes = [
