@@ -211,7 +211,7 @@ def _size(digits: str, name: str) -> int:
 
 
 _CALLS = {
-    "fma": f"fma(a=F, b=F, acc=G, products=k, datapath={'|'.join(DATAPATHS)}, chunk=c)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={'|'.join(DATAPATHS)}, chunk=c)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",
@@ -255,14 +255,19 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None
     acc = _taken("fma", given, "acc")
     if isinstance(acc, GroupConversion):
         raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: write acc=fp32")
+    product = _taken("fma", given, "product") if "product" in given else None
+    if isinstance(product, GroupConversion):
+        raise NumcError(f"fma: product={product} has groups, a product is a single value: write product=eXmY")
     products = given.get("products")
-    if products is None:
-        return Fma("", a, b, acc, parts_of(a, datapath) * parts_of(b, datapath), datapath, chunk=chunk)
-    return Fma("", a, b, acc, whole_number(_text(products), "fma: products"), datapath, chunk=chunk)
+    count = parts_of(a, datapath) * parts_of(b, datapath)
+    count = count if products is None else whole_number(_text(products), "fma: products")
+    return Fma("", a, b, acc, count, datapath, product, chunk)
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
-    keys = ("a", "b", "acc", "products", "datapath", "chunk") if name == "fma" else ("a", "datapath", "chunk")
+    keys = (
+        ("a", "b", "acc", "products", "product", "datapath", "chunk") if name == "fma" else ("a", "datapath", "chunk")
+    )
     positional = ("a", "b") if name == "fma" else ("a",)
     given: dict[str, Tree[Token] | Token] = {}
     for index, node in enumerate(nodes):

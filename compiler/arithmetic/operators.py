@@ -33,7 +33,7 @@ class Fma:
     """One step ``D = round_acc(sum of partial products of A and B + C)``; ``str`` gives text that parses back to it.
 
     products: how many of the products of the parts of A and B are summed.
-    product: the conversion of the product before the addition (MAC, MACS), or None (FMA, FMAC, FMACS).
+    product: the conversion of the sum of products before the addition of C (MAC, MACS), or None (FMA, FMAC, FMACS).
     chunk: a reduction adds the sum of that many steps, from +0, to a binary32 accumulator that is rounded to `acc` at
     its end (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
     A and B are both formats of single values, or both of groups: then the reduction is a sum of dot products of groups,
@@ -68,6 +68,8 @@ class Fma:
         if only is not None and (self.product is not None or (str(self.a), str(self.b), str(self.acc)) != only):
             a, b, acc = only
             raise NumcError(f"{what}: datapath '{self.datapath}' takes only a={a}, b={b}, acc={acc}, products=1")
+        if self.product is not None and self.product.format.parts > 1:
+            raise NumcError(f"{what}: product={self.product}, a product is rounded to a format of one part")
         if self.chunk is not None:
             self._check_chunk(what, self.chunk)
 
@@ -99,6 +101,8 @@ class Fma:
         if self.datapath not in a.format.datapaths:
             allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
             raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
+        if self.product is not None:
+            raise NumcError(f"{what}: product={self.product}, products of groups are not rounded: leave product out")
         if self.products != math.prod(self.parts):
             raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
         if self.chunk is not None:
@@ -191,10 +195,9 @@ class Fma:
                 return name
         path = "" if self.datapath == "fp32" else f",datapath={self.datapath}"
         path += "" if self.chunk is None else f",chunk={self.chunk}"
-        if self.product is not None:
-            if self.a != self.product or self.b != self.product or self.acc not in (self.product, FP32):
-                return self.name  # no text has this meaning: only a literal can
+        if self.product is not None and self.a == self.b == self.product and self.acc in (self.product, FP32):
             return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
+        path = path if self.product is None else f",product={self.product}{path}"
         b = "" if self.b == self.a else f",b={self.b}"
         full = self.products == self.parts[0] * self.parts[1]
         return f"fma(a={self.a}{b},acc={self.acc}{'' if full else f',products={self.products}'}{path})"

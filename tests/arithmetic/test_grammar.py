@@ -165,7 +165,7 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
         assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, "fp32", product)
 
 
-_FMA = "fma(a=F, b=F, acc=G, products=k, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)"
+_FMA = "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)"
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
 _CHUNK = "write a whole number from 1 to 2147483647"
 
@@ -255,6 +255,18 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): write {_FMA}"),
         ("fma(a=bf16,acc=fp32,products=all)", "fma: products: got 'all', want a whole number"),
         ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, allowed for 1 x 1 parts: 1"),
+        (
+            "fma(a=bf16,acc=fp32,product=bf16x2)",
+            "fma(a=bf16,b=bf16,acc=fp32): product=bf16x2, a product is rounded to a format of one part",
+        ),
+        (
+            "fma(a=bf16,acc=fp32,product=int8)",
+            "fma: product=int8 has groups, a product is a single value: write product=eXmY",
+        ),
+        (
+            "fma(a=int8,acc=fp32,product=bf16)",
+            "fma(a=int8,b=int8,acc=fp32): product=bf16, products of groups are not rounded: leave product out",
+        ),
         ("fma(a=bf16,acc=e6m9:sr32)", "rounding 'sr32': 32 random bits, allowed are 1 to 24"),
         (
             "fma(a=bf16,acc=fp32",

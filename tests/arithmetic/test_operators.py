@@ -53,8 +53,12 @@ def test_named_operators_print_as_their_name(name: str) -> None:
     assert str(Fma("", fma.a, fma.b, fma.acc, fma.products, fma.datapath, fma.product)) == name
 
 
-def test_an_operator_with_a_product_of_its_own_prints_as_its_name() -> None:
-    assert str(Fma("odd_one", BF16, BF16, FP32, 1, product=Conversion(FORMATS["fp16"]))) == "odd_one"
+def test_a_product_of_its_own() -> None:
+    one = Fma("", BF16, BF16, FP32, 1, product=Conversion(FORMATS["fp16"]))
+    assert str(one) == "fma(a=bf16,acc=fp32,product=fp16)"
+    assert parse_fma(str(one)) == one
+    assert str(parse_fma("fma(a=bf16,acc=bf16,product=bf16)")) == "mac(bf16)"
+    assert str(parse_fma("fma(a=bf16,acc=fp32,product=bf16)")) == "macs(bf16)"
 
 
 def test_one_step_has_no_chunk() -> None:

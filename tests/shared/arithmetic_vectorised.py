@@ -274,6 +274,8 @@ SOME_FMAS = (
         "fma(a=bf16,acc=bf16x2,datapath=exact,chunk=16)",
     ),
     *("fma(a=bf16x2,acc=bf16x2,products=3,chunk=5)", "fma(a=bf16,acc=e6m9n:rtz,datapath=exact,chunk=64)"),
+    *("fma(a=e8m2:rtz,acc=fp32,product=e8m2)", "fma(a=bf16,b=e4m3,acc=e6m9,product=fp16)"),
+    "fma(a=bf16x2,acc=bf16x2,products=3,product=tf32:rtz,datapath=exact)",
 )
 
 

@@ -260,7 +260,7 @@ class Policy:
                 try:
                     if not rule.matches(layer, count):
                         continue
-                    fma, ops, says_fma, says_ops = self._apply(rule, fma, ops, f" (layer {quoted(layer.name)})")
+                    fma, ops, says_fma, says_ops = self._apply(rule, fma, ops)
                 except NumcError as error:
                     raise NumcError(f"{self.name}:{rule.line}: {error}") from None
                 matched.add(number)
@@ -302,7 +302,7 @@ class Policy:
             return (parse_fma(value), None, None) if key == "fma" else (None, parse_conversion(value), None)
         return None, None, parse_operand(value, key)
 
-    def _apply(self, rule: Rule, fma: Fma, ops: Conversion, where: str = "") -> tuple[Fma, Conversion, bool, bool]:
+    def _apply(self, rule: Rule, fma: Fma, ops: Conversion) -> tuple[Fma, Conversion, bool, bool]:
         """Return operator and format as the rule changes them, and whether it set each of the two. Raises NumcError."""
         operands: dict[str, Conversion | GroupConversion] = {}
         says_fma = says_ops = False
@@ -314,7 +314,9 @@ class Policy:
             says_fma |= whole is not None or operand is not None
             says_ops |= other is not None
         if operands:
-            fma = _with_operands(fma, operands, where)
+            acc = operands.get("acc", fma.acc)
+            assert isinstance(acc, Conversion)  # see parse_operand
+            fma = fma.with_operands(operands.get("a", fma.a), operands.get("b", fma.b), acc)
         return fma, ops, says_fma, says_ops
 
     def __str__(self) -> str:
@@ -361,14 +363,6 @@ def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:
     """Return the format of an operand (`key` is "a", "b" or "acc"), which may have groups. Raises NumcError."""
     fma = parse_fma(f"fma(a=fp32,acc={text})") if key == "acc" else parse_fma(f"fma(a={text},acc=fp32)")
     return fma.acc if key == "acc" else fma.a
-
-
-def _with_operands(fma: Fma, operands: Mapping[str, Conversion | GroupConversion], where: str) -> Fma:
-    if fma.product is not None:
-        raise NumcError(f"'{fma}' rounds to one format: a, b and acc cannot be replaced in it, write fma(...){where}")
-    acc = operands.get("acc", fma.acc)
-    assert isinstance(acc, Conversion)  # see parse_operand
-    return fma.with_operands(operands.get("a", fma.a), operands.get("b", fma.b), acc)
 
 
 def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: int) -> str:
