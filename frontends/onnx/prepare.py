@@ -19,6 +19,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.fold import fold
+from numc.frontends.onnx.functions import expand
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
 from numc.frontends.onnx.rewrite import rewrite
 
@@ -65,9 +66,15 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     users = list(graph.input)
     budget = Budget()
     # The sizes alone first: what shape inference computes of values can take memory itself.
-    _check_sizes(_infer_shapes(_with_constants(model, constants), values=False).graph, budget)
+    sized = _infer_shapes(_with_constants(model, constants), values=False).graph
+    _check_sizes(sized, budget)
+    types = {value.name: value.type for value in [*sized.input, *sized.output, *sized.value_info]}
+    types |= {tensor.name: _type_of(tensor) for tensor in sized.initializer}
+    if expanded := expand(graph, types, opset):
+        constants.update(_take_constants(graph))
+        _name_nodes(graph)
     fold(graph, constants, model.opset_import, budget)
-    nodes = {node.name: node.op_type for node in graph.node}
+    nodes = {node.name: expanded.get(node.name.partition("#")[0], node.op_type) for node in graph.node}
     model = _convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
@@ -146,6 +153,10 @@ def _value(tensor: onnx.TensorProto) -> Array:
         return value
     except Exception as error:
         raise NumcError(f"constant '{tensor.name}' is damaged: {error}") from None
+
+
+def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
+    return onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
 
 
 def _constant_node(node: onnx.NodeProto) -> Array | None:

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test.case.node import collect_testcases
 
 import numc
 from tiers import by_default
@@ -109,6 +110,29 @@ def test_free_sizes_and_numbers(tmp_path: Path) -> None:
         helper.make_node("Cast", ["f"], ["i64"], to=TensorProto.INT64),
     ]
     compare(model_of(tmp_path, nodes, feeds, free=True, constants=constants), feeds)
+
+
+def test_operators_that_onnx_defines_by_others(tmp_path: Path) -> None:
+    """Cases of ONNX's own suite, of operators that torch-mlir does not lower or lowers wrongly."""
+    cases = {case.name: case for case in collect_testcases(None)}
+    for name in (
+        "test_rms_normalization_3d_axis_negative_2_epsilon",
+        "test_rotary_embedding_interleaved",
+        "test_mvn",
+        "test_group_normalization_epsilon",
+        "test_sce_mean_weight_ii_3d_log_prob",
+        "test_attention_4d_with_qk_matmul_softcap",
+    ):
+        case = cases[name]
+        onnx.save(case.model, tmp_path / "case.onnx")
+        ((inputs, outputs),) = case.data_sets
+        found = numc.compile(tmp_path / "case.onnx").by_name(
+            {i.name: np.asarray(value) for i, value in zip(case.model.graph.input, inputs, strict=True)}
+        )
+        for output, want in zip(case.model.graph.output, outputs, strict=True):
+            np.testing.assert_allclose(found[output.name], want, rtol=1e-3, atol=1e-5, err_msg=name)
+    layers = [row["kind"] for row in numc.explain(tmp_path / "case.onnx").layers]
+    assert "attention" in layers
 
 
 def test_the_k_of_a_run(tmp_path: Path) -> None:
