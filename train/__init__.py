@@ -19,19 +19,29 @@ if TYPE_CHECKING:
     from numc.train.observe.epoch_statistics import read_statistics as read_statistics
     from numc.train.recipe import Recipe as Recipe
     from numc.train.static import Static as Static
+    from numc.train.trainbf.cr_norm import CRNorm as CRNorm
+    from numc.train.trainbf.errors import layer_errors as layer_errors
+    from numc.train.trainbf.loss_scale import RangeLossScale as RangeLossScale
+    from numc.train.trainbf.recipe import TrainBF as TrainBF
+    from numc.train.trainbf.weights import RangeWeight as RangeWeight
 
 # Public name -> the module that defines it.
 _PUBLIC = {
+    "CRNorm": "numc.train.trainbf.cr_norm",
     "Decision": "numc.train.decision",
     "DenormalMonitor": "numc.train.observe.denormal_monitor",
     "DynamicPrecision": "numc.train.dynamic_precision",
     "EpochStatistics": "numc.train.observe.epoch_statistics",
     "Peak": "numc.train.observe.denormal_monitor",
+    "RangeLossScale": "numc.train.trainbf.loss_scale",
+    "RangeWeight": "numc.train.trainbf.weights",
     "Recipe": "numc.train.recipe",
     "Static": "numc.train.static",
     "StepStatistics": "numc.train.observe.epoch_statistics",
+    "TrainBF": "numc.train.trainbf.recipe",
     "average_drop": "numc.train.dynamic_precision",
     "huggingface": "numc.train.huggingface_callback",
+    "layer_errors": "numc.train.trainbf.errors",
     "lightning": "numc.train.lightning_callback",
     "read_statistics": "numc.train.observe.epoch_statistics",
 }

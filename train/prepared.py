@@ -26,7 +26,7 @@ def prepare(
     check_function(step, "prepare")
     if step is None:
         raise NumcError("prepare: got None, want the function that runs a step")
-    kept = list(keep) or _stateful(step)
+    kept = list(keep) or stateful(step)
     if not kept:
         raise NumcError(
             "prepare: the step refers to no module and no optimizer: name what it changes, keep=(model, optimizer)"
@@ -47,7 +47,7 @@ def prepare(
     return states
 
 
-def _stateful(step: Callable[..., Any]) -> list[Any]:
+def stateful(step: Callable[..., Any]) -> list[Any]:
     """Return the modules, optimizers and the like that a function names, or that those it calls name."""
     found: dict[int, Any] = {}
     seen: set[int] = set()
