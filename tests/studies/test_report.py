@@ -16,7 +16,7 @@ import pytest
 from comparisons import FMAS, LAYERS, made_up
 from numc.compiler.statistics import Statistics
 from numc.compiler.studies.comparison import Comparison
-from numc.compiler.studies.report import charts
+from numc.compiler.studies.report import charts, comparison_charts
 from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
 from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
 from numc.compiler.studies.results import Result
@@ -116,7 +116,7 @@ def test_a_model_without_contractions(tmp_path: Path) -> None:
 
 
 def test_findings() -> None:
-    from numc.compiler.studies.report.page import findings
+    from numc.compiler.studies.report.comparison_page import findings
 
     comparison = made_up()
     found = {finding.about: finding for finding in findings(comparison)}
@@ -132,16 +132,16 @@ def test_findings() -> None:
 
 def test_charts_show_the_numbers_of_the_comparison() -> None:
     comparison = made_up()
-    accuracy = charts.accuracy(comparison)
+    accuracy = comparison_charts.accuracy(comparison)
     assert [series.points[0] for series in accuracy.series][:2] == [(576.0, 95.0), (64.0, 95.0)]
     # The frontier: 10% for 49 units is beaten by 90% for 16, that by 95% for 64.
     assert accuracy.guide == ((16.0, 90.0), (64.0, 90.0), (64.0, 95.0))
-    curve = charts.swamping(comparison)[0].series[1]
+    curve = comparison_charts.swamping(comparison)[0].series[1]
     row = comparison.results[0].statistics.rows[1]
     assert curve.points[7] == (7.0, 100 * row.without_swamping(7))
     assert charts.accumulator_bits("bf16_1_1") == 7
     assert charts.accumulator_bits("bf16_1_2") == 15
-    (exponents,) = (c for c in charts.exponents(comparison) if c.open)
+    (exponents,) = (c for c in comparison_charts.exponents(comparison) if c.open)
     assert exponents.title == "fmac(e4m3)"
     histogram = exponents.rows[0][1][0]
     assert histogram.inside == (-6, 7)

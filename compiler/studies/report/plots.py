@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from numc.compiler.studies.report.charts import Axis, Chart, Exponents, Series, all_charts
+from numc.compiler.studies.report.charts import Axis, Chart, Exponents, Series
 from numc.compiler.studies.report.colours import INK, colour
 from numc.compiler.studies.report.place import apart, place_texts
-from numc.compiler.studies.results import ComparisonData
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 
@@ -38,7 +37,7 @@ _STYLE: Any = {
 _WIDE, _HIGH = 6.4, 3.8
 
 
-def draw(comparison: ComparisonData, folder: Path) -> list[Path]:
+def draw(charts: Iterable[Chart | Exponents], folder: Path) -> list[Path]:
     """Write each chart as NAME.png and NAME.svg into `folder`, which is created, and return the files.
 
     Raises NumcError if a file cannot be written.
@@ -51,7 +50,7 @@ def draw(comparison: ComparisonData, folder: Path) -> list[Path]:
         ) from None
     written: list[Path] = []
     with mpl.rc_context(_STYLE):
-        for chart in all_charts(comparison):
+        for chart in charts:
             figure = _exponents(chart) if isinstance(chart, Exponents) else _chart(chart)
             for kind in ("png", "svg"):
                 data = io.BytesIO()
