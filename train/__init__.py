@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from numc.train.observe.epoch_statistics import StepStatistics as StepStatistics
     from numc.train.observe.epoch_statistics import read_statistics as read_statistics
     from numc.train.recipe import Recipe as Recipe
+    from numc.train.runs.folder import RunFolder as RunFolder
+    from numc.train.runs.report import TrainingReport as TrainingReport
+    from numc.train.runs.report import report as report
     from numc.train.static import Static as Static
 
 # Public name -> the module that defines it.
@@ -28,12 +31,15 @@ _PUBLIC = {
     "EpochStatistics": "numc.train.observe.epoch_statistics",
     "Peak": "numc.train.observe.denormal_monitor",
     "Recipe": "numc.train.recipe",
+    "RunFolder": "numc.train.runs.folder",
     "Static": "numc.train.static",
     "StepStatistics": "numc.train.observe.epoch_statistics",
+    "TrainingReport": "numc.train.runs.report",
     "average_drop": "numc.train.dynamic_precision",
     "huggingface": "numc.train.huggingface_callback",
     "lightning": "numc.train.lightning_callback",
     "read_statistics": "numc.train.observe.epoch_statistics",
+    "report": "numc.train.runs.report",
 }
 
 __all__ = sorted(_PUBLIC)

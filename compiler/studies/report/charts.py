@@ -80,10 +80,12 @@ class Rule:
 class Band:
     """A strip below a chart that shows, over x, what was used: for each name a colour and boxes.
 
-    A box has its ends in x and in y, the latter from 0 to 1.
+    A box has its ends in x and in y, the latter from 0 to 1. colour: of the lines that it
+    belongs to; "" if it belongs to all.
     """
 
     label: str
+    colour: str
     parts: tuple[tuple[str, str, tuple[tuple[float, float, float, float], ...]], ...]
 
 
@@ -195,14 +197,17 @@ def distinct(charts: Iterable[Chart | Exponents]) -> list[Chart | Exponents]:
     return found
 
 
-def linear(label: str, values: Sequence[float], better: str = "", margin: float = 0.12) -> Axis:
-    """Return an axis that shows all finite values, and beyond them a margin, a fraction of their range."""
+def linear(label: str, values: Sequence[float], better: str = "", margin: float = 0.12, parts: int = 4) -> Axis:
+    """Return an axis that shows all finite values, and beyond them a margin, a fraction of their range.
+
+    parts: into about how many the ticks divide it.
+    """
     known = [v for v in values if math.isfinite(v)] or [0.0]
     low, high = min(known), max(known)
     if low == high:
         low, high = low - max(0.01 * abs(high), 1e-3), high + max(0.01 * abs(high), 1e-3)
     low, high = low - margin * (high - low), high + margin * (high - low)
-    step = _step((high - low) / 4)
+    step = _step((high - low) / parts)
     first = math.ceil(low / step)
     digits = max(0, -math.floor(math.log10(step)))
     ticks = tuple((n * step, f"{n * step:,.{digits}f}") for n in range(first, math.floor(high / step) + 1))

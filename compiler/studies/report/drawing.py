@@ -157,7 +157,8 @@ def _band(chart: Chart, band: Band) -> dict[str, Any]:
             left, right = 1000 * chart.x.place(x0), 1000 * chart.x.place(x1)
             path += f"M{left:.1f},{100 * y0:.0f}H{right:.1f}V{100 * y1:.0f}H{left:.1f}z"
         parts.append({"name": name, "light": light, "dark": dark, "path": path})
-    return {"label": band.label, "parts": parts}
+    light, dark = colour(band.colour) if band.colour else ("", "")
+    return {"label": band.label, "light": light, "dark": dark, "parts": parts}
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
