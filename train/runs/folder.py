@@ -153,6 +153,8 @@ def _number(name: str, value: Any) -> float:
 
 def _counts(given: Any) -> dict[tuple[str, str], int]:
     try:
+        if any(isinstance(key, str) for key in given):
+            raise TypeError
         return {(str(role), str(fma)): int(count) for (role, fma), count in given.items()}
     except (TypeError, ValueError, AttributeError, ArithmeticError):
         raise NumcError(f"fmas: got {shown(given)}, want the `fmas` of a recipe") from None

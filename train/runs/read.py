@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
 from numc.compiler.statistics import Histogram, Statistics
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import checked_path
 from numc.train.decision import Decision
 from numc.train.observe.epoch_statistics import StepStatistics
@@ -32,6 +32,9 @@ COUNTS: Mapping[str, str] = {
     "flushed": "flushed to zero by rounding",
     "subnormals": "denormal before rounding",
 }
+
+_LARGEST = 2000
+"""No exponent of a binary64 number is larger in magnitude."""
 
 _Line = TypeVar("_Line")
 
@@ -86,8 +89,8 @@ def read_run(given: str | os.PathLike[str]) -> Run:
     if not any((folder / name).exists() for name in names):
         raise NumcError(f"{folder}: no training: it has none of {', '.join(names)}, the files of numc.train.RunFolder")
     run = Run(folder.resolve().name or str(folder))
-    run.decisions = list(_lines(folder / DECISIONS, Decision.from_json, run.notes, "decisions"))
-    run.records = list(_lines(folder / METRICS, Record.from_json, run.notes, "metrics"))
+    run.decisions = sorted(_lines(folder / DECISIONS, _decision, run.notes, "the decisions"), key=lambda one: one.step)
+    run.records = sorted(_lines(folder / METRICS, _record, run.notes, "metrics"), key=lambda one: one.step)
     counted = False
     for row, seen in _lines(folder / STATISTICS, _observed, run.notes, "swamping and exponents"):
         before = run.epochs.get(row.epoch)
@@ -115,7 +118,7 @@ def _lines(path: Path, read: Callable[[str], _Line], notes: list[str], what: str
                 else:
                     yield found
     except FileNotFoundError:
-        notes.append(f"{path.name}: not there: {what}: none")
+        notes.append(f"{path.name}: not there: nothing is known of {what}")
         return
     except OSError as error:
         notes.append(f"{path.name}: cannot read: {error.strerror or error}")
@@ -127,9 +130,28 @@ def _lines(path: Path, read: Callable[[str], _Line], notes: list[str], what: str
         notes.append(f"{path.name}: {which} left out: {why}")
 
 
+def _decision(line: str) -> Decision:
+    found = Decision.from_json(line)
+    _check(found.step)
+    return found
+
+
+def _record(line: str) -> Record:
+    found = Record.from_json(line)
+    _check(found.step, found.epoch or 0)
+    return found
+
+
+def _check(*steps: int) -> None:
+    for step in steps:
+        if not 0 <= step < 2**63:
+            raise NumcError(f"no number of a step or an epoch: {shortened(step)}")
+
+
 def _observed(line: str) -> tuple[StepStatistics, Observed]:
     """Return the statistics of a step, and what is shown over the steps. Raises NumcError for a damaged line."""
     row = StepStatistics.from_json(line)
+    _check(row.step, row.epoch)
     seen = Observed(row.epoch, row.step)
     try:
         for contraction in row.statistics.rows:
@@ -137,6 +159,8 @@ def _observed(line: str) -> tuple[StepStatistics, Observed]:
             contraction + contraction  # counts of other types than numbers fail here rather than in the page
             for name, tensor in contraction.tensors.items():
                 parse_any_conversion(tensor.format)
+                if any(abs(exponent) > _LARGEST for exponent, _ in tensor.exponents.items()):
+                    raise ValueError
                 seen.most[contraction.layer, name] = {count: float(tensor.most.get(count, 0.0)) for count in COUNTS}
                 if (kind := KINDS.get((contraction.role or "forward", name))) is None:
                     continue
