@@ -82,7 +82,8 @@ def steps(runs: Sequence[Run]) -> Axis:
     every = [float(one.step) for run in runs for some in (run.decisions, run.records, run.observed, run.denormals)
              for one in (some[:1] + some[-1:])]  # fmt: skip
     low, high = min(every, default=0.0), max(every, default=0.0)
-    return linear("step of the optimizer", [low, high + 1], margin=0.0)
+    # Long numbers need room.
+    return linear("step of the optimizer", [low, high + 1], margin=0.0, parts=5 if high < 10_000 else 4)
 
 
 def _over_steps(
