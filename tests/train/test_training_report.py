@@ -172,6 +172,8 @@ def test_files_of_a_killed_run_and_damaged_ones_are_read_as_far_as_they_go(tmp_p
         assert len(alone.notes) == (3 if name == "statistics" else 4)
         alone.write_report(tmp_path / "x.html")
     assert "decisions.jsonl: not there: nothing is known of the decisions" in "".join(alone.notes)
+    with pytest.raises(NumcError, match="not a decision of a recipe"):
+        Decision.from_json('{"step": 0, "used": "", "next": "", "reason": "", "hex": {"loss": "0x1p9999"}}')
     # No byte that is wrong ends in a traceback.
     rng, texts = random.Random(3), {"decisions": decisions, "statistics": statistics}
     texts["metrics"] = run.metrics.read_bytes().partition(b"\n")[2].decode()

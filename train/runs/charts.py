@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from numc.compiler.studies.report.charts import COLOURS, Axis, Band, Chart, Point, Series, decades, linear, slug
 from numc.train.runs.read import Run
@@ -50,8 +50,11 @@ def value_of(run: Run, name: str) -> list[Point]:
 
 
 def metric_names(runs: Sequence[Run]) -> list[str]:
-    """Return the names of recorded metrics, without a loss that is that of the recipe."""
-    return list(dict.fromkeys(name for run in runs for one in run.records for name in one.metrics if name != "loss"))
+    """Return the names of recorded metrics, without a loss that `loss_of` takes."""
+    found = dict.fromkeys(name for run in runs for one in run.records for name in one.metrics)
+    if "loss" in found and all(loss_of(run) == metric_of(run, "loss") for run in runs):
+        del found["loss"]
+    return list(found)
 
 
 def value_names(runs: Sequence[Run]) -> list[str]:
@@ -66,7 +69,8 @@ def loss(runs: Sequence[Run]) -> Chart | None:
 
 def metrics(runs: Sequence[Run]) -> list[Chart]:
     """Return a chart for each recorded metric, with the arithmetics below it."""
-    found = [_over_steps(runs, name, name, [metric_of(run, name) for run in runs]) for name in metric_names(runs)]
+    labels = {name: "loss, recorded" if name == "loss" else name for name in metric_names(runs)}
+    found = [_over_steps(runs, label, label, [metric_of(run, name) for run in runs]) for name, label in labels.items()]
     return [chart for chart in found if chart is not None]
 
 
@@ -141,11 +145,10 @@ def step_shares(run: Run) -> dict[str, float]:
 
 def fma_shares(run: Run) -> tuple[dict[str, float], str]:
     """Return the fraction of multiply-adds of each operator, and of which steps."""
-    counts: Mapping[tuple[str, str], int] = next((one.fmas for one in reversed(run.records) if one.fmas), {})
-    of = "of all steps"
-    if not counts and run.epochs:
-        its = iter(run.epochs.values())
-        counts, of = sum(its, next(its)).fmas(), f"of the {len(run.observed)} observed steps"
+    counts, of = Counter(next((one.fmas for one in reversed(run.records) if one.fmas), {})), "of all steps"
+    if not counts:
+        counts = sum((its.fmas() for its in run.epochs.values()), Counter())
+        of = f"of the {len(run.observed):,} observed steps"
     found = Counter[str]()
     for (_, fma), count in counts.items():
         found[fma] += count

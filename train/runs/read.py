@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
-from numc.compiler.statistics import Histogram, Statistics
+from numc.compiler.statistics import FRACTIONS, Histogram, LayerStatistics, Statistics
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import checked_path
 from numc.train.decision import Decision
@@ -92,15 +92,17 @@ def read_run(given: str | os.PathLike[str]) -> Run:
     run.decisions = sorted(_lines(folder / DECISIONS, _decision, run.notes, "the decisions"), key=lambda one: one.step)
     run.records = sorted(_lines(folder / METRICS, _record, run.notes, "metrics"), key=lambda one: one.step)
     counted = False
-    for row, seen in _lines(folder / STATISTICS, _observed, run.notes, "swamping and exponents"):
+    for row, its in _lines(folder / STATISTICS, _observed, run.notes, "swamping and exponents"):
         before = run.epochs.get(row.epoch)
         run.epochs[row.epoch] = row.statistics if before is None else before + row.statistics
-        run.observed.append(seen)
+        run.observed.append(its)
         counted = counted or "denormals" in row.statistics.what
     if counted and not (folder / DENORMALS).exists():
         run.denormals = run.observed
     else:
         run.denormals = [seen for _, seen in _lines(folder / DENORMALS, _observed, run.notes, "denormals")]
+    for seen in (run.observed, run.denormals):
+        seen.sort(key=lambda one: one.step)
     return run
 
 
@@ -144,7 +146,7 @@ def _record(line: str) -> Record:
 
 def _check(*steps: int) -> None:
     for step in steps:
-        if not 0 <= step < 2**63:
+        if not _is_count(step):
             raise NumcError(f"no number of a step or an epoch: {shortened(step)}")
 
 
@@ -152,23 +154,44 @@ def _observed(line: str) -> tuple[StepStatistics, Observed]:
     """Return the statistics of a step, and what is shown over the steps. Raises NumcError for a damaged line."""
     row = StepStatistics.from_json(line)
     _check(row.step, row.epoch)
+    if not all(map(_is_sound, row.statistics.rows)) or not all(map(_is_count, row.statistics.outside.values())):
+        raise NumcError("not the statistics of a step (a field of another type): want what EpochStatistics writes")
     seen = Observed(row.epoch, row.step)
-    try:
-        for contraction in row.statistics.rows:
-            parse_fma(contraction.fma)
-            contraction + contraction  # counts of other types than numbers fail here rather than in the page
-            for name, tensor in contraction.tensors.items():
-                parse_any_conversion(tensor.format)
-                if any(abs(exponent) > _LARGEST for exponent, _ in tensor.exponents.items()):
-                    raise ValueError
-                seen.most[contraction.layer, name] = {count: float(tensor.most.get(count, 0.0)) for count in COUNTS}
-                if (kind := KINDS.get((contraction.role or "forward", name))) is None:
-                    continue
-                of_kind = seen.kinds.setdefault(kind, Tensors())
-                of_kind.elements += tensor.elements
-                of_kind.counts.update({count: int(getattr(tensor, count)) for count in COUNTS})
-                of_kind.exponents += tensor.exponents
-                of_kind.format = tensor.format if of_kind.format in (None, tensor.format) else ""
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-        raise NumcError(f"not the statistics of a step ({type(error).__name__})") from None
+    for contraction in row.statistics.rows:
+        for name, tensor in contraction.tensors.items():
+            seen.most[contraction.layer, name] = {count: tensor.most.get(count, 0.0) for count in COUNTS}
+            if (kind := KINDS.get((contraction.role or "forward", name))) is None:
+                continue
+            of_kind = seen.kinds.setdefault(kind, Tensors())
+            of_kind.elements += tensor.elements
+            of_kind.counts.update({count: getattr(tensor, count) for count in COUNTS})
+            of_kind.exponents += tensor.exponents
+            of_kind.format = tensor.format if of_kind.format in (None, tensor.format) else ""
     return row, seen
+
+
+def _is_sound(row: LayerStatistics) -> bool:
+    """Whether the fields of a row have their types, and its operator and formats are some; from_json takes any."""
+    try:
+        parse_fma(row.fma)
+        for tensor in row.tensors.values():
+            parse_any_conversion(tensor.format)
+    except NumcError:
+        return False
+    histograms = [tensor.exponents for tensor in row.tensors.values()] + ([row.swamping] if row.swamping else [])
+    counts = [row.position, row.fmas, row.executions, row.adds]
+    counts += [getattr(tensor, name) for tensor in row.tensors.values() for name in ("elements", *FRACTIONS)]
+    numbers = [*(row.rounding or ()), *(one for tensor in row.tensors.values() for one in tensor.most.values())]
+    return (
+        all(isinstance(text, str) for text in (row.layer, row.role, row.note))
+        and all(map(_is_count, counts))
+        and all(isinstance(number, int | float) for number in numbers)
+        and all(type(one.low) is int and abs(one.low) <= _LARGEST for one in histograms)
+        and all(len(one.counts) <= 2 * _LARGEST and all(map(_is_count, one.counts)) for one in histograms)
+        and len(row.rounding or (0, 0)) == 2
+        and 0 <= row.sampled <= 1
+    )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63

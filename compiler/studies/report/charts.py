@@ -80,8 +80,8 @@ class Rule:
 class Band:
     """A strip below a chart that shows, over x, what was used: for each name a colour and boxes.
 
-    A box has its ends in x and in y, the latter from 0 to 1. colour: of the lines that it
-    belongs to; "" if it belongs to all.
+    A box has its ends in x and in y, the latter from 0 to 1. colour: of the lines that the strip belongs to; "" if it
+    belongs to all.
     """
 
     label: str
