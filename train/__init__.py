@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from numc.train.observe.epoch_statistics import StepStatistics as StepStatistics
     from numc.train.observe.epoch_statistics import read_statistics as read_statistics
     from numc.train.recipe import Recipe as Recipe
+    from numc.train.runs.folder import RunFolder as RunFolder
+    from numc.train.runs.report import TrainingReport as TrainingReport
+    from numc.train.runs.report import report as report
     from numc.train.static import Static as Static
     from numc.train.trainbf.cr_norm import CRNorm as CRNorm
     from numc.train.trainbf.errors import layer_errors as layer_errors
@@ -36,14 +39,17 @@ _PUBLIC = {
     "RangeLossScale": "numc.train.trainbf.loss_scale",
     "RangeWeight": "numc.train.trainbf.weights",
     "Recipe": "numc.train.recipe",
+    "RunFolder": "numc.train.runs.folder",
     "Static": "numc.train.static",
     "StepStatistics": "numc.train.observe.epoch_statistics",
     "TrainBF": "numc.train.trainbf.recipe",
+    "TrainingReport": "numc.train.runs.report",
     "average_drop": "numc.train.dynamic_precision",
     "huggingface": "numc.train.huggingface_callback",
     "layer_errors": "numc.train.trainbf.errors",
     "lightning": "numc.train.lightning_callback",
     "read_statistics": "numc.train.observe.epoch_statistics",
+    "report": "numc.train.runs.report",
 }
 
 __all__ = sorted(_PUBLIC)
@@ -57,12 +63,19 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a public name at its first use."""
+        """Import a public name at its first use. Raises NumcError if it needs PyTorch and that is not there."""
         from importlib import import_module
+
+        from numc.compiler.support.errors import NumcError
 
         if name not in _PUBLIC:
             raise AttributeError(f"module 'numc.train' has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_PUBLIC[name]), name)
+        try:
+            value = globals()[name] = getattr(import_module(_PUBLIC[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise NumcError(f"numc.train.{name}: PyTorch is not installed: pip install torch") from None
         return value
 
 

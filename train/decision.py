@@ -47,7 +47,7 @@ class Decision:
             if type(given["step"]) is not int or not all(isinstance(text, str) for text in texts):
                 raise TypeError("a field of another type")
             return cls(given["step"], texts[0], values, *texts[1:])
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise NumcError(
                 f"not a decision of a recipe ({shortened(error, 60)}): want what Decision.to_json returns"
             ) from None

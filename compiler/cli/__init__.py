@@ -26,6 +26,7 @@ from numc.compiler.cli.doctor_command import doctor_command
 from numc.compiler.cli.explain_command import explain_command
 from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
+from numc.compiler.cli.report_command import report_command
 from numc.compiler.cli.run_command import run_command
 from numc.compiler.cli.verify_command import verify_command
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, ParseError, escaped, shortened
@@ -86,6 +87,7 @@ for _command in (
     explain_command,
     cost_command,
     compare_command,
+    report_command,
     run_command,
     verify_command,
     diff_command,

@@ -1,4 +1,4 @@
-"""Output of commands: tables, JSON and progress, decorated for terminals and as plain text for pipes."""
+"""Output of commands: tables, statistics, JSON and progress, decorated for terminals and as plain text for pipes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from typing import Any
 
 import click
 
+from numc.compiler.statistics import BITS, LayerStatistics, Statistics
 from numc.compiler.support.errors import escaped
 from numc.compiler.support.files import write_whole
 from numc.compiler.support.json_values import json_values
+
+_TENSORS = ("a", "b", "result")
+# Titles of columns for each tensor, and their counts.
+_FRACTIONS = (
+    ("subnormal", "subnormals"),
+    ("subnormal after rounding", "rounded_subnormals"),
+    ("flushed", "flushed"),
+)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -84,3 +93,53 @@ def write_text(path: str, text: str) -> None:
 def dims(shape: Sequence[int | None]) -> str:
     """Return a shape as text, for example ``?x64``, or ``scalar``."""
     return "x".join("?" if d is None else str(d) for d in shape) or "scalar"
+
+
+def print_statistics(found: Statistics) -> None:
+    """Print a row for each contraction, and for other multiply-adds, then the numbers of operations."""
+    columns = ["layer", "role", "fma", "FMAs"]
+    if "swamping" in found.what:
+        columns += [f"no swamping at {k} bits" for k in BITS]
+        columns += [*(f"nonzero pairs at {k} bits" for k in BITS), "sampled"]
+    if "exponents" in found.what:
+        columns += [f"exponents of {name}" for name in _TENSORS]
+    if "denormals" in found.what:
+        columns += [f"{title}: {name}" for title, _ in _FRACTIONS for name in _TENSORS]
+    if "rounding" in found.what:
+        columns.append("relative error")
+    rows = [_cells(row, found.what) for row in found.rows]
+    for (role, fma), count in found.outside.items():
+        rows.append(["outside of contractions", role or "-", fma, str(count), *["-"] * (len(columns) - 4)])
+    table(columns, rows)
+    for note in dict.fromkeys(note for row in found.rows for note in row.note.split("; ") if note):
+        say(note)
+    if "fmas" in found.what:
+        shares = ", ".join(f"{share:.2%} {fma}" for fma, share in found.fma_mix().items())
+        click.echo(f"FMAs: {shares or 'none'}")
+        for name, count in found.instruction_mix().items():
+            click.echo(f"{name}: {count}")
+
+
+def _cells(row: LayerStatistics, what: tuple[str, ...]) -> list[str]:
+    cells = [row.layer or "-", row.role or "-", row.fma, str(row.fmas)]
+    if "swamping" in what:
+        known = row.swamping is not None
+        for nonzero in (False, True):
+            cells += [f"{row.without_swamping(k, nonzero=nonzero):.2%}" if known else "-" for k in BITS]
+        cells.append(f"{float(row.sampled):.4g}" if known else "-")
+    if "exponents" in what:
+        cells += [str(row.tensors[name].ranges_used) for name in _TENSORS]
+    if "denormals" in what:
+        cells += [f"{row.tensors[name].fraction(count):.2%}" for _, count in _FRACTIONS for name in _TENSORS]
+    if "rounding" in what:
+        cells.append("-" if row.relative_error is None else f"{row.relative_error:.3g}")
+    return cells
+
+
+def write_statistics(found: Statistics, path: str) -> None:
+    """Write statistics as JSON, which `numc.Statistics.from_json` reads.
+
+    Raises NumcError if the file cannot be written.
+    """
+    text = json.dumps(found.to_json(), allow_nan=False) + "\n"
+    write_whole(Path(path), lambda file: file.write(text.encode()))

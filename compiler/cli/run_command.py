@@ -13,7 +13,6 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
-from numc.compiler.cli.statistics import print_statistics, write_statistics
 from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
 from numc.compiler.support.errors import NumcError
@@ -93,7 +92,7 @@ def run_command(
         results = run_by_name(program, inputs, threads, chosen)
         seconds = time.perf_counter() - start
     if collected is not None and stats_output is not None:
-        write_statistics(collected, stats_output)
+        output.write_statistics(collected, stats_output)
     if out is not None:
         _save(Path(out), results)
     rows = [(name, value.shape, value.dtype.name, *_statistics(value)) for name, value in results.items()]
@@ -110,7 +109,7 @@ def run_command(
     elif sys.stderr.isatty():
         output.say(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
     if collected is not None and stats_output is None:
-        print_statistics(collected)
+        output.print_statistics(collected)
 
 
 def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str, ...]:

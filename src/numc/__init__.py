@@ -88,7 +88,7 @@ _PUBLIC = {
     "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
 }
 _NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower")
-_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "train", "verify_training")
+_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
 
 __all__ = sorted([*_PUBLIC, "__version__"])
 

@@ -22,6 +22,7 @@ BASES = [
     ["list", "formats"],
     ["cache", "info"],
     ["compare", "m.mlir", "--data", "none.npz", "--fma", "mp", "--no-stats"],
+    ["report", "none"],
     ["bisect", "m.mlir", "--data", "none.npz", "--tolerance", "1", "--fma", "mp"],
 ]
 VALUES = [

@@ -332,7 +332,8 @@ _OPTIONS = ("--fma", "--ops", "--shape", "--target", "--policy", "--output", "-o
             "--threads", "--random-input", "--seed", "--samples", "--json", "--data", "--stats", "--calibrate",
             "--pack-weights", "--no-cache", "--machine", "--passes", "--from", "--statistics", "--help",
             "--version")  # fmt: skip
-_COMMANDS = ("compile", "run", "verify", "explain", "cost", "compare", "diff", "bisect", "opt", "list", "cache")
+_COMMANDS = ("compile", "run", "verify", "explain", "cost", "compare", "diff", "bisect", "opt", "list", "cache",
+             "report")  # fmt: skip
 _VALUES = ("add.numc", "add.numc", "damaged.numc", "no.numc", "text.mlir", "x.npy", "x=x.npy", "data.npz", ".",
            "/dev/null",
            "out.numc", "no/such/out.numc", "-", "", "x=1x4", "x=ax4", "x=", "0", "-1", "1", "99999999999999999999",

@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import shutil
-import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from comparisons import FMAS, LAYERS, made_up
+from html_pages import CHROMIUM, Page, laid_out
 from numc.compiler.statistics import Statistics
 from numc.compiler.studies.comparison import Comparison
-from numc.compiler.studies.report import charts
+from numc.compiler.studies.report import charts, comparison_charts
 from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
 from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
 from numc.compiler.studies.results import Result
@@ -25,35 +23,6 @@ from tiers import by_default
 
 pytest.importorskip("jinja2")
 SECTIONS = ("findings", "summary", "cost", "layers", "swamping", "exponents", "policy", "reproduce")
-VOID = {"meta", "link", "br"}
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-class Page(HTMLParser):
-    """Collects tags and texts, and fails where tags do not nest."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self._open: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +36,7 @@ def test_the_page_has_every_section_and_refers_to_nothing_outside(page: Path) ->
     text = page.read_text(encoding="utf-8")
     found = Page(text)
     assert [d["id"] for _, d in found.tags if d.get("id") in SECTIONS] == list(SECTIONS)
-    assert not re.search(r"https?:|//[a-z]|@import|<script", text)
-    for _, attributes in found.tags:
-        for name in ("src", "href"):
-            assert (attributes.get(name) or "data:,").startswith(("#", "data:,"))
+    found.check_alone(text)
     shown = "".join(found.texts)
     # What is said of a name is its text, not markup.
     assert "models/<net>.onnx" in shown
@@ -92,7 +58,6 @@ def test_the_page_has_every_section_and_refers_to_nothing_outside(page: Path) ->
     assert len(lines) == len(FMAS) - 1 + len(LAYERS) * (len(FMAS) - 1)
     rows = [d for tag, d in found.tags if tag == "div" and d.get("class") == "row"]
     assert len(rows) == 3 * len(LAYERS) * len(FMAS)
-    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in found.tags
 
 
 def test_a_page_without_statistics_says_so(tmp_path: Path) -> None:
@@ -116,7 +81,7 @@ def test_a_model_without_contractions(tmp_path: Path) -> None:
 
 
 def test_findings() -> None:
-    from numc.compiler.studies.report.page import findings
+    from numc.compiler.studies.report.comparison_page import findings
 
     comparison = made_up()
     found = {finding.about: finding for finding in findings(comparison)}
@@ -132,16 +97,16 @@ def test_findings() -> None:
 
 def test_charts_show_the_numbers_of_the_comparison() -> None:
     comparison = made_up()
-    accuracy = charts.accuracy(comparison)
+    accuracy = comparison_charts.accuracy(comparison)
     assert [series.points[0] for series in accuracy.series][:2] == [(576.0, 95.0), (64.0, 95.0)]
     # The frontier: 10% for 49 units is beaten by 90% for 16, that by 95% for 64.
     assert accuracy.guide == ((16.0, 90.0), (64.0, 90.0), (64.0, 95.0))
-    curve = charts.swamping(comparison)[0].series[1]
+    curve = comparison_charts.swamping(comparison)[0].series[1]
     row = comparison.results[0].statistics.rows[1]
     assert curve.points[7] == (7.0, 100 * row.without_swamping(7))
     assert charts.accumulator_bits("bf16_1_1") == 7
     assert charts.accumulator_bits("bf16_1_2") == 15
-    (exponents,) = (c for c in charts.exponents(comparison) if c.open)
+    (exponents,) = (c for c in comparison_charts.exponents(comparison) if c.open)
     assert exponents.title == "fmac(e4m3)"
     histogram = exponents.rows[0][1][0]
     assert histogram.inside == (-6, 7)
@@ -247,33 +212,7 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
 @pytest.mark.parametrize("width", by_default([390, 1280], [390]))
 def test_in_a_browser_nothing_overflows_or_complains(page: Path, tmp_path: Path, width: int) -> None:
-    """Laid out as wide as a phone and as a desk, without a network, in dark (0) and light (1) colours."""
-    (tmp_path / "page.html").write_bytes(page.read_bytes())
-    # A window is not made narrower than 500 pixels, a frame is.
-    (tmp_path / "frame.html").write_text(
-        f'<iframe id=f src=page.html style="border:0;width:{width}px;height:900px"></iframe><pre id=said></pre>'
-        "<script>f.onload = () => {"
-        "const inner = f.contentDocument, found = [];"
-        "for (const e of inner.querySelectorAll('main *'))"
-        "  if (!e.closest('.scroll, pre') && e.getBoundingClientRect().right > inner.documentElement.clientWidth + 1)"
-        "    found.push(e.tagName + '.' + e.getAttribute('class'));"
-        "const style = f.contentWindow.getComputedStyle(inner.body);"
-        "said.textContent = JSON.stringify([inner.documentElement.scrollWidth, found.length, style.backgroundColor]);"
-        "}</script>"
-    )
-    grounds = set()
-    for scheme in (0, 1):
-        done = subprocess.run(
-            [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             f"--user-data-dir={tmp_path / 'profile'}", "--allow-file-access-from-files", "--dump-dom",
-             "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0",
-             f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=2000",
-             f"file://{tmp_path / 'frame.html'}"],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert "CONSOLE" not in done.stderr, done.stderr
-        said = re.search(r'<pre id="said">\[(\d+),(\d+),"(.*)"\]</pre>', done.stdout)
-        assert said is not None, done.stdout + done.stderr
-        assert (int(said[1]), int(said[2])) == (width, 0)
-        grounds.add(said[3])
-    assert len(grounds) == 2
+    """Laid out as wide as a phone and as a desk, without a network, in dark and light colours."""
+    seen = [laid_out(page, tmp_path, width, scheme) for scheme in (0, 1)]
+    assert [one[:2] for one in seen] == [[width, []]] * 2
+    assert seen[0][2] != seen[1][2]

@@ -17,16 +17,23 @@ CATEGORICAL = (
 # From matplotlib's plasma, without its palest and darkest colours.
 _LIGHT = ("#0d0887", "#4c02a1", "#7e03a8", "#aa2395", "#cc4778", "#e0633f")
 _DARK = ("#b04fd0", "#cc4778", "#e66c5c", "#f89540", "#fdc527", "#f0f921")
+# Shades for areas beside lines in colours.
+_GREY_LIGHT = ("#2c3a4d", "#8593a6", "#cfd6df")
+_GREY_DARK = ("#dfe6ee", "#8a98ab", "#3f4c5e")
 
 
 def colour(name: str) -> tuple[str, str]:
-    """Return a colour on white and on black: ``ink``, ``c0`` to ``c7``, or, on a scale, ``q0.000`` to ``q1.000``."""
+    """Return a colour on white and on black: ``ink``, ``c0`` to ``c7``, or, on a scale, ``q0.000`` to ``q1.000``.
+
+    ``g0.000`` to ``g1.000`` is a scale of greys.
+    """
     if name == "ink":
         return INK
     if name[0] == "c":
         return CATEGORICAL[int(name[1:])]
     place = float(name[1:])
-    return _between(_LIGHT, place), _between(_DARK, place)
+    light, dark = (_LIGHT, _DARK) if name[0] == "q" else (_GREY_LIGHT, _GREY_DARK)
+    return _between(light, place), _between(dark, place)
 
 
 def _between(stops: tuple[str, ...], place: float) -> str:

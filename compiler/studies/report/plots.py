@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from numc.compiler.studies.report.charts import Axis, Chart, Exponents, Series, all_charts
+from numc.compiler.studies.report.charts import Axis, Band, Chart, Exponents, Series
 from numc.compiler.studies.report.colours import INK, colour
 from numc.compiler.studies.report.place import apart, place_texts
-from numc.compiler.studies.results import ComparisonData
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 
@@ -36,9 +36,11 @@ _STYLE: Any = {
     "svg.fonttype": "none",
 }
 _WIDE, _HIGH = 6.4, 3.8
+_CROWDED = 40
+"""A line with more points has no markers."""
 
 
-def draw(comparison: ComparisonData, folder: Path) -> list[Path]:
+def draw(charts: Iterable[Chart | Exponents], folder: Path) -> list[Path]:
     """Write each chart as NAME.png and NAME.svg into `folder`, which is created, and return the files.
 
     Raises NumcError if a file cannot be written.
@@ -51,7 +53,7 @@ def draw(comparison: ComparisonData, folder: Path) -> list[Path]:
         ) from None
     written: list[Path] = []
     with mpl.rc_context(_STYLE):
-        for chart in all_charts(comparison):
+        for chart in charts:
             figure = _exponents(chart) if isinstance(chart, Exponents) else _chart(chart)
             for kind in ("png", "svg"):
                 data = io.BytesIO()
@@ -65,7 +67,13 @@ def draw(comparison: ComparisonData, folder: Path) -> list[Path]:
 
 def _chart(chart: Chart) -> Figure:
     figure = Figure(figsize=(_WIDE, _HIGH), layout="constrained")
-    axes = figure.add_subplot()
+    heights = [20, *(1 for _ in chart.bands)]
+    axes, *strips = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
+    names: dict[str, Any] = {}
+    for strip, band in zip(strips, chart.bands, strict=True):
+        names |= _strip(strip, chart, band)
+    if names:
+        figure.legend(names.values(), names, loc="outside lower left", ncols=4, frameon=False, fontsize=8)
     axes.set_title(chart.title)
     for set_scale, set_limits, set_ticks, set_label, axis in (
         (axes.set_xscale, axes.set_xlim, axes.set_xticks, axes.set_xlabel, chart.x),
@@ -91,9 +99,10 @@ def _chart(chart: Chart) -> Figure:
         axes.text(x, y, f" {rule.label} ", transform=transform, color="#566173", fontsize=8, ha=across, va="bottom")
     for one in chart.series:
         shown = [(x, _shown(chart.y, y)) for x, y in one.points]
-        marker = "" if one.colour[0] == "q" else SHAPES[one.shape % 6]
+        marker = "" if one.colour[0] == "q" or len(shown) > _CROWDED else SHAPES[one.shape % 6]
         axes.plot(*zip(*shown, strict=True), "-" if one.line else "", marker=marker, color=colour(one.colour)[0],
-                  markersize=5, linewidth=1.6, clip_on=False, zorder=3)  # fmt: skip
+                  markersize=5, linewidth=0.5 if one.faint else 1.6, alpha=0.4 if one.faint else 1, clip_on=False,
+                  zorder=3)  # fmt: skip
     width, height = 72 * _WIDE * 0.85, 72 * _HIGH * 0.8  # the drawing area in points, roughly
     for one, x, y, dx, dy in _texts(chart, width, height):
         axes.annotate(one.label, (x, _shown(chart.y, y)), (dx, dy), textcoords="offset points",
@@ -102,11 +111,27 @@ def _chart(chart: Chart) -> Figure:
     return figure
 
 
+def _strip(axes: Any, chart: Chart, band: Band) -> dict[str, Any]:
+    """Draw what is used over x. Return something in its colour for each name."""
+    found = {}
+    for name, given, boxes in band.parts:
+        corners = [((x0, 1 - y0), (x1, 1 - y0), (x1, 1 - y1), (x0, 1 - y1)) for x0, x1, y0, y1 in boxes]
+        found[name] = axes.add_collection(PolyCollection(corners, facecolors=colour(given)[0], linewidths=0))
+    axes.set_xlim(chart.x.low, chart.x.high)
+    axes.set_ylim(0, 1)
+    axes.set_axis_off()
+    if band.colour:
+        axes.annotate(band.label, (1, 0.5), (4, 0), xycoords="axes fraction", textcoords="offset points", fontsize=7,
+                      color=colour(band.colour)[0], va="center", annotation_clip=False)  # fmt: skip
+    return found
+
+
 def _texts(chart: Chart, width: float, height: float) -> Iterator[tuple[Series, float, float, float, float]]:
     """Yield the text of each series: its point, and the distance from it in points, y upwards."""
     if any(one.line for one in chart.series):
-        ends = [height * chart.y.place(one.points[-1][1]) for one in chart.series]
-        for one, end, to in zip(chart.series, ends, apart(ends, 0, height, 10), strict=True):
+        lines = [one for one in chart.series if one.line and not one.faint]
+        ends = [height * chart.y.place(one.points[-1][1]) for one in lines]
+        for one, end, to in zip(lines, ends, apart(ends, 0, height, 10), strict=True):
             yield one, *one.points[-1], 8, to - end
         return
     points = [(chart.x.place(x), 1 - chart.y.place(y)) for one in chart.series for x, y in one.points]

@@ -1,4 +1,4 @@
-"""Writing a report. jinja2 and matplotlib are imported only here, when they are needed."""
+"""Writing the report of a comparison. jinja2 and matplotlib are imported only here, when they are needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_installed(*packages: str) -> None:
 def write_report(comparison: ComparisonData, path: Path) -> None:
     """Write the page. Raises NumcError if jinja2 is not installed or the file cannot be written."""
     check_installed("jinja2")
-    from numc.compiler.studies.report.page import render
+    from numc.compiler.studies.report.comparison_page import render
 
     text = render(comparison)
     write_whole(path, lambda file: file.write(text.encode()))
@@ -32,6 +32,7 @@ def write_plots(comparison: ComparisonData, folder: Path) -> list[Path]:
     Raises NumcError if matplotlib is not installed or a file cannot be written.
     """
     check_installed("matplotlib")
+    from numc.compiler.studies.report.comparison_charts import all_charts
     from numc.compiler.studies.report.plots import draw
 
-    return draw(comparison, folder)
+    return draw(all_charts(comparison), folder)

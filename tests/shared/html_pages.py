@@ -1,0 +1,83 @@
+"""Pages of reports: their tags and texts, and how a browser lays them out."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """Collects tags and texts, and fails where tags do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def check_alone(self, text: str) -> None:
+        """Check that the page of this text refers to nothing outside and runs no script."""
+        assert not re.search(r"https?:|//[a-z]|@import|<script", text)
+        for _, attributes in self.tags:
+            for name in ("src", "href"):
+                assert (attributes.get(name) or "data:,").startswith(("#", "data:,"))
+        assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in self.tags
+
+
+def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "null") -> list[Any]:
+    """Lay a page out without a network, in dark (scheme 0) or light (1) colours, and return what a script sees.
+
+    The width that it takes, the elements that stick out on the right, the colour of the ground, and the value of
+    `look`, an expression of JavaScript in which `inner` is the document. Fails if the browser complains.
+    """
+    (folder / "page.html").write_bytes(page.read_bytes())
+    # A window is not made narrower than 500 pixels, a frame is.
+    (folder / "frame.html").write_text(
+        f'<iframe id=f src=page.html style="border:0;width:{width}px;height:900px"></iframe><pre id=said></pre>'
+        "<script>f.onload = () => {"
+        "const inner = f.contentDocument, found = [];"
+        "for (const e of inner.querySelectorAll('main *'))"
+        "  if (!e.closest('.scroll, pre') && e.getBoundingClientRect().right > inner.documentElement.clientWidth + 1)"
+        "    found.push(e.tagName + '.' + e.getAttribute('class'));"
+        "const style = f.contentWindow.getComputedStyle(inner.body);"
+        f"const looked = {look};"
+        "said.textContent = JSON.stringify([inner.documentElement.scrollWidth, found, style.backgroundColor, looked]);"
+        "}</script>"
+    )
+    done = subprocess.run(
+        [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         f"--user-data-dir={folder / 'profile'}", "--allow-file-access-from-files", "--dump-dom",
+         "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0",
+         f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=2000",
+         f"file://{folder / 'frame.html'}"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr, done.stderr
+    said = re.search(r'<pre id="said">(.*)</pre>', done.stdout)
+    assert said is not None, done.stdout + done.stderr
+    return list(json.loads(said[1]))

@@ -1,0 +1,155 @@
+"""The charts of trainings over their steps, those of several runs over one another, and the shares of arithmetics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from numc.compiler.studies.report.charts import COLOURS, Axis, Band, Chart, Point, Series, decades, linear, slug
+from numc.train.runs.read import Run
+from numc.train.runs.thin import BINS, boxes, means, stretches, thin, unbroken
+
+BREAKS = 20
+"""At most so many stretches of numbers that are not finite are marked in a curve."""
+SPREAD = 30.0
+"""A curve whose largest value is more than so many times its smallest has a logarithmic axis."""
+
+
+def colour_of(runs: Sequence[Run], number: int) -> str:
+    """Return the colour of a run."""
+    return "ink" if len(runs) == 1 else f"c{number % COLOURS}"
+
+
+def shades(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the colours of arithmetics and operators: greys if lines of several runs have colours."""
+    names = list(dict.fromkeys([*arithmetics(runs), *(name for run in runs for name in fma_shares(run)[0])]))
+    if len(runs) == 1:
+        return {name: f"c{n % COLOURS}" for n, name in enumerate(names)}
+    return {name: f"g{n / max(1, len(names) - 1):.3f}" for n, name in enumerate(names)}
+
+
+def arithmetics(runs: Sequence[Run]) -> list[str]:
+    """Return the names of the arithmetics that the runs used."""
+    return list(dict.fromkeys(decision.used for run in runs for decision in run.decisions))
+
+
+def loss_of(run: Run) -> list[Point]:
+    """Return the loss of every step: that of the recipe, or else the metric of this name."""
+    found = [(float(one.step), one.values["loss"]) for one in run.decisions if "loss" in one.values]
+    return found or metric_of(run, "loss")
+
+
+def metric_of(run: Run, name: str) -> list[Point]:
+    """Return a recorded metric over the steps."""
+    return [(float(one.step), one.metrics[name]) for one in run.records if name in one.metrics]
+
+
+def value_of(run: Run, name: str) -> list[Point]:
+    """Return one of the numbers that a recipe decided from, over the steps."""
+    return [(float(one.step), one.values[name]) for one in run.decisions if name in one.values]
+
+
+def metric_names(runs: Sequence[Run]) -> list[str]:
+    """Return the names of recorded metrics, without a loss that `loss_of` takes."""
+    found = dict.fromkeys(name for run in runs for one in run.records for name in one.metrics)
+    if "loss" in found and all(loss_of(run) == metric_of(run, "loss") for run in runs):
+        del found["loss"]
+    return list(found)
+
+
+def value_names(runs: Sequence[Run]) -> list[str]:
+    """Return the names of the numbers that recipes decided from, without the loss."""
+    return list(dict.fromkeys(name for run in runs for one in run.decisions for name in one.values if name != "loss"))
+
+
+def loss(runs: Sequence[Run]) -> Chart | None:
+    """Return the chart of the loss, with the arithmetics below it; None without a loss."""
+    return _over_steps(runs, "loss", "loss", [loss_of(run) for run in runs])
+
+
+def metrics(runs: Sequence[Run]) -> list[Chart]:
+    """Return a chart for each recorded metric, with the arithmetics below it."""
+    labels = {name: "loss, recorded" if name == "loss" else name for name in metric_names(runs)}
+    found = [_over_steps(runs, label, label, [metric_of(run, name) for run in runs]) for name, label in labels.items()]
+    return [chart for chart in found if chart is not None]
+
+
+def values(runs: Sequence[Run]) -> list[Chart]:
+    """Return a chart for each number that recipes decided from."""
+    curves = {name: [value_of(run, name) for run in runs] for name in value_names(runs)}
+    found = [_over_steps(runs, f"decided-from-{name}", name, its, spread=False) for name, its in curves.items()]
+    return [chart for chart in found if chart is not None]
+
+
+def steps(runs: Sequence[Run]) -> Axis:
+    """Return the axis of the steps of all runs."""
+    every = [float(one.step) for run in runs for some in (run.decisions, run.records, run.observed, run.denormals)
+             for one in (some[:1] + some[-1:])]  # fmt: skip
+    low, high = min(every, default=0.0), max(every, default=0.0)
+    # Long numbers need room.
+    return linear("step of the optimizer", [low, high + 1], margin=0.0, parts=5 if high < 10_000 else 4)
+
+
+def _over_steps(
+    runs: Sequence[Run], name: str, label: str, curves: Sequence[Sequence[Point]], *, spread: bool = True
+) -> Chart | None:
+    if not any(curves):
+        return None
+    x, series, shown = steps(runs), [], []
+    for number, (run, points) in enumerate(zip(runs, curves, strict=True)):
+        finite, breaks = unbroken(points)
+        if len(breaks) > BREAKS:
+            finite = [[point for part in finite for point in part]]
+        colour = colour_of(runs, number)
+        for part in finite:
+            drawn = thin(part)
+            shown += [y for _, y in drawn]
+            faint = len(part) > BINS
+            series.append(line(run.name, drawn, colour, label, faint=faint))
+            if faint:
+                series.append(line(f"{run.name}, mean", means(part), colour, label))
+        told = tuple(f"{run.name}, from step {step:.0f} on: the {label} is {y}" for step, y in breaks[:BREAKS])
+        marks = tuple(range(len(told)))
+        series += [Series(run.name, tuple(breaks[:BREAKS]), colour, 0, False, told, marks)] if breaks else []
+    # Lines of means are in front of all single values.
+    series.sort(key=lambda one: not one.faint)
+    low, high = min(shown, default=0.0), max(shown, default=0.0)
+    y = decades(label, shown) if spread and 0 < low < high / SPREAD else linear(label, shown, parts=6)
+    return Chart(slug(name), label, x, y, tuple(series), bands=bands(runs))
+
+
+def line(name: str, points: Sequence[Point], colour: str, label: str, *, faint: bool = False) -> Series:
+    """Return a line through points; few of them have texts."""
+    told = tuple(f"{name}, step {x:,.0f}: {label} {y:.6g}" for x, y in points) if len(points) <= BREAKS else ("",)
+    return Series(name, tuple(points), colour, 0, True, told, faint=faint)
+
+
+def bands(runs: Sequence[Run]) -> tuple[Band, ...]:
+    """Return a strip for each run that shows the arithmetics of its steps."""
+    names = arithmetics(runs)
+    colours, found = shades(runs), []
+    for number, run in enumerate(runs):
+        if run.decisions:
+            its = boxes(stretches(run.decisions), names)
+            parts = tuple((name, colours[name], tuple(its[name])) for name in names if its[name])
+            of = (run.name, colour_of(runs, number)) if len(runs) > 1 else ("", "")
+            found.append(Band(*of, parts))
+    return tuple(found)
+
+
+def step_shares(run: Run) -> dict[str, float]:
+    """Return the fraction of steps in each arithmetic."""
+    found = Counter(decision.used for decision in run.decisions)
+    return {name: count / len(run.decisions) for name, count in found.items()}
+
+
+def fma_shares(run: Run) -> tuple[dict[str, float], str]:
+    """Return the fraction of multiply-adds of each operator, and of which steps."""
+    counts, of = Counter(next((one.fmas for one in reversed(run.records) if one.fmas), {})), "of all steps"
+    if not counts:
+        counts = sum((its.fmas() for its in run.epochs.values()), Counter())
+        of = f"of the {len(run.observed):,} observed steps"
+    found = Counter[str]()
+    for (_, fma), count in counts.items():
+        found[fma] += count
+    return ({fma: count / found.total() for fma, count in found.items()}, of) if found.total() else ({}, "")

@@ -1,0 +1,150 @@
+"""The report of one training or of several: a page, plots and JSON, from the folders that they left behind."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numc.compiler.studies.report.charts import Chart, Exponents, distinct
+from numc.compiler.studies.report.write import check_installed
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import checked_path, write_whole
+from numc.compiler.support.json_values import json_values
+from numc.train.runs import charts, number_charts
+from numc.train.runs.read import COUNTS, Run, read_run
+from numc.train.runs.summary import Fact, summary
+from numc.train.runs.thin import stretches
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """What `report` returns: trainings, which it can show."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is missing or damaged in the folders, a line for each file."""
+        return [f"{run.name}/{note}" for run in self.runs for note in run.notes]
+
+    def summary(self) -> dict[str, list[Fact]]:
+        """Return the main results of each run, by its name."""
+        return {run.name: summary(run) for run in self.runs}
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Write the page as one HTML file that needs no other file.
+
+        Raises NumcError if the file cannot be written, or if the packages of ``numc[report]`` are not installed.
+        """
+        check_installed("jinja2")
+        from numc.train.runs.page import render
+
+        text = render(self.runs, self.notes)
+        write_whole(checked_path(path), lambda file: file.write(text.encode()))
+
+    def write_plots(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the plots as .png and .svg into a folder, and return the names of the files.
+
+        Swamping has plots for all contractions and for each role, denormals for each kind of tensors; those of single
+        layers are on the page only.
+        Raises NumcError if a file cannot be written, or if the packages of ``numc[report]`` are not installed.
+        """
+        check_installed("matplotlib")
+        from numc.compiler.studies.report.plots import draw
+
+        return draw(self._charts(), checked_path(folder))
+
+    def _charts(self) -> list[Chart | Exponents]:
+        runs = self.runs
+        found: list[Chart | Exponents] = [chart for chart in (charts.loss(runs),) if chart is not None]
+        found += [*charts.metrics(runs), *charts.values(runs)]
+        for choice in number_charts.swamping(runs, nonzero=False):
+            found += choice.charts if choice.group != "layers" else ()
+        found += [chart for count in COUNTS for chart in number_charts.denormals(runs, count)]
+        return distinct([*found, *number_charts.ranges(runs), *number_charts.exponents(runs)])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all that the page shows, unthinned, in types that JSON has; numbers that are not finite are strings.
+
+        ``swamping`` has, for every epoch and contraction, the fractions of additions without swamping at 0 to 24 bits.
+        """
+        return {"runs": [json_values(_run(run)) for run in self.runs]}
+
+
+def report(*runs: str | os.PathLike[str]) -> TrainingReport:
+    """Read what trainings left behind, to lay them over one another on a page.
+
+        numc.train.report("runs/fp32", "runs/dynamic").write_report("run.html")
+
+    runs: folders, see RunFolder. What is missing or damaged in them is in the `notes` of the result. PyTorch is not
+    needed. Raises NumcError for a folder without any file of a training, or one that is given twice.
+    """
+    if not runs:
+        raise NumcError("report: got no run, want at least one folder of a training, see numc.train.RunFolder")
+    found, names = [], set[str]()
+    for given in runs:
+        run = read_run(given)
+        if run.name in names:  # folders of the same name in different places
+            run.name = str(Path(given))
+        if run.name in names:
+            raise NumcError(f"{run.name}: given twice: name each run once")
+        names.add(run.name)
+        found.append(run)
+    return TrainingReport(tuple(found))
+
+
+def _run(run: Run) -> dict[str, Any]:
+    shares, of = charts.fma_shares(run)
+    return {
+        "name": run.name,
+        "notes": run.notes,
+        "steps": len(run.decisions),
+        "loss": _by_step(charts.loss_of(run)),
+        "metrics": {name: _by_step(charts.metric_of(run, name)) for name in charts.metric_names([run])},
+        "values": {name: _by_step(charts.value_of(run, name)) for name in charts.value_names([run])},
+        "stretches": [{"first": a, "last": b, "used": used} for a, b, used in stretches(run.decisions)],
+        "step_shares": charts.step_shares(run),
+        "fma_shares": {"of": of, "shares": shares},
+        "decisions": [one.to_json() for one in run.decisions if one.reason],
+        "swamping": _swamping(run),
+        "denormals": {
+            count: [
+                {"layer": layer, "tensor": tensor, "fraction": fraction, "epoch": epoch, "step": step}
+                for layer, tensor, fraction, epoch, step in number_charts.peaks(run, count)
+            ]
+            for count in COUNTS
+        },
+        "exponents": [
+            {
+                "step": seen.step,
+                "kinds": {
+                    kind: {"smallest": items[0][0], "largest": items[-1][0], "used": len(items)}
+                    for kind, its in seen.kinds.items()
+                    if (items := its.exponents.items())
+                },
+            }
+            for seen in run.observed or run.denormals
+        ],
+    }
+
+
+def _by_step(points: list[tuple[float, float]]) -> list[tuple[int, float]]:
+    return [(int(step), value) for step, value in points]
+
+
+def _swamping(run: Run) -> list[dict[str, Any]]:
+    return [
+        {
+            "epoch": epoch,
+            "layer": row.layer,
+            "role": row.role,
+            "fma": row.fma,
+            "all": [row.without_swamping(k) for k in range(25)],
+            "nonzero": [row.without_swamping(k, nonzero=True) for k in range(25)],
+        }
+        for epoch, found in sorted(run.epochs.items())
+        for row in found.rows
+        if row.swamping is not None
+    ]
