@@ -93,7 +93,7 @@ def train(args: argparse.Namespace, tasks: Sequence[Digits | Copying], results: 
         for task in tasks
         for name in names
     ]
-    carry_out(runs, results, run)
+    carry_out(dict.fromkeys(runs), results, run)  # the studies share some
 
 
 def main(argv: Sequence[str] | None = None) -> int:
