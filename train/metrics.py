@@ -72,7 +72,7 @@ def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
     try:
         import sacrebleu
     except ImportError:
-        raise NumcError("bleu: needs the package sacrebleu, which is not installed: pip install sacrebleu") from None
+        raise NumcError("bleu: needs the package sacrebleu, which is not installed: pip install 'numc[bleu]'") from None
     return float(sacrebleu.corpus_bleu(found, [wanted]).score)
 
 

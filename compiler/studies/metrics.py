@@ -92,7 +92,8 @@ def surprises(x: Array, labels: Array) -> Array:
     """Return -ln softmax(x)[label], [n], of float64 outputs x [n, classes]."""
     top = x.max(axis=1, keepdims=True)
     normal: Array = top[:, 0] + np.log(np.exp(x - top).sum(axis=1))
-    return normal - np.take_along_axis(x, labels[:, None], axis=1)[:, 0]
+    of_label: Array = np.take_along_axis(x, labels[:, None], axis=1)
+    return normal - of_label[:, 0]
 
 
 class Sums:

@@ -48,7 +48,9 @@ def test_bleu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == pytest.approx(100 * precisions ** (1 / 4))
     assert bleu(["a b c d e"], ["a b c d e"]) == pytest.approx(100)
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(numc.NumcError, match="bleu: needs the package sacrebleu, which is not installed: pip install"):
+    with pytest.raises(
+        numc.NumcError, match="bleu: needs the package sacrebleu, which is not installed: pip install 'numc.bleu.'"
+    ):
         bleu(["a"], ["a"])
 
 
