@@ -10,8 +10,13 @@ if TYPE_CHECKING:
     from numc.train.decision import Decision as Decision
     from numc.train.dynamic_precision import DynamicPrecision as DynamicPrecision
     from numc.train.dynamic_precision import average_drop as average_drop
+    from numc.train.extrapolation import speed_up as speed_up
     from numc.train.huggingface_callback import huggingface as huggingface
     from numc.train.lightning_callback import lightning as lightning
+    from numc.train.metrics import bleu as bleu
+    from numc.train.metrics import ndcg as ndcg
+    from numc.train.metrics import perplexity as perplexity
+    from numc.train.metrics import top_k as top_k
     from numc.train.observe.denormal_monitor import DenormalMonitor as DenormalMonitor
     from numc.train.observe.denormal_monitor import Peak as Peak
     from numc.train.observe.epoch_statistics import EpochStatistics as EpochStatistics
@@ -45,11 +50,16 @@ _PUBLIC = {
     "TrainBF": "numc.train.trainbf.recipe",
     "TrainingReport": "numc.train.runs.report",
     "average_drop": "numc.train.dynamic_precision",
+    "bleu": "numc.train.metrics",
     "huggingface": "numc.train.huggingface_callback",
     "layer_errors": "numc.train.trainbf.errors",
     "lightning": "numc.train.lightning_callback",
+    "ndcg": "numc.train.metrics",
+    "perplexity": "numc.train.metrics",
     "read_statistics": "numc.train.observe.epoch_statistics",
     "report": "numc.train.runs.report",
+    "speed_up": "numc.train.extrapolation",
+    "top_k": "numc.train.metrics",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -30,6 +30,7 @@ _EXTRAS = {
     "jinja2": ("numc compare --report", "pip install 'numc[report]'"),
     "matplotlib": ("numc compare --plots", "pip install 'numc[report]'"),
     "tensorboard": ("Statistics.write_tensorboard", "pip install tensorboard"),
+    "sacrebleu": ("numc.train.bleu", "pip install 'numc[bleu]'"),
     "cryptography": ("signatures of program files", "pip install 'numc[sign]'"),
     "perf": ("profiles of the functions of a program (NUMC_PERF)", "the package of your Linux, such as linux-perf"),
     "gdb": ("debugging of the functions of a program (NUMC_GDB)", "the package of your Linux"),

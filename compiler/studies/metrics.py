@@ -77,6 +77,25 @@ def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec
     return tuple(dict.fromkeys(names))
 
 
+def ranks(x: Array, labels: Array) -> Array:
+    """Return how many outputs x [n, classes] are larger than that of the label [n].
+
+    Of equal values the first counts as larger, as in argmax. A NaN counts as larger than numbers, and is never first.
+    """
+    of_label = np.take_along_axis(x, labels[:, None], axis=1)
+    before = np.arange(x.shape[1]) < labels[:, None]
+    rank: Array = ((x > of_label) | (x == of_label) & before | np.isnan(x)).sum(axis=1) + np.isnan(of_label[:, 0])
+    return rank
+
+
+def surprises(x: Array, labels: Array) -> Array:
+    """Return -ln softmax(x)[label], [n], of float64 outputs x [n, classes]."""
+    top = x.max(axis=1, keepdims=True)
+    normal: Array = top[:, 0] + np.log(np.exp(x - top).sum(axis=1))
+    of_label: Array = np.take_along_axis(x, labels[:, None], axis=1)
+    return normal - of_label[:, 0]
+
+
 class Sums:
     """The sums over batches, in float64, from which metrics are computed."""
 
@@ -104,18 +123,13 @@ class Sums:
 
     def _classes(self, x: Array, labels: Array) -> None:
         x, labels = x.reshape(-1, x.shape[-1]), labels.reshape(-1)
-        of_label = np.take_along_axis(x, labels[:, None], axis=1)
         self._count += len(labels)
-        # Of equal values the first counts as larger, as in argmax. A NaN is never the largest.
-        before = np.arange(x.shape[1]) < labels[:, None]
-        rank = ((x > of_label) | (x == of_label) & before | np.isnan(x)).sum(axis=1) + np.isnan(of_label[:, 0])
+        rank = ranks(x, labels)
         for name, most in (("top1", 1), ("top5", 5)):
             if name in self._sum:
                 self._sum[name] += int((rank < most).sum())
         if "perplexity" in self._sum:
-            top = x.max(axis=1, keepdims=True)
-            normal = top[:, 0] + np.log(np.exp(x - top).sum(axis=1))
-            self._sum["perplexity"] += float((normal - of_label[:, 0]).sum())
+            self._sum["perplexity"] += float(surprises(x, labels).sum())
 
     def _products(self, x: Array, r: Array) -> None:
         self._xr += float((x * r).sum())

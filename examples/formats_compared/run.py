@@ -11,20 +11,22 @@ import argparse
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import missing
 import report
 import torch
 from results import Results, ResultsError
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from tasks import FULL, QUICK, Language, Task
-from training import Trainer, arithmetic
+from tasks import FULL, QUICK, Digits, Language, Task
+from training import Outcome, Trainer, arithmetic
 
 import numc
 
+DEPTHS = (1, 2, 4)
+"""Blocks in each stage of the ResNets of --depths."""
+DEEP = ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}")
 ARITHMETICS = ("fp32", "mp", "bf16_1_1", "bf16_1_1 with update=fp32", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
 
 
@@ -39,6 +41,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="a preset or an operator, instead of the default list; fp32 is always there; repeatable. "
         "'bf16_1_1 with update=fp32 wgrad=mp' gives roles their own",
     )
+    parser.add_argument("--depths", action="store_true", help="narrow ResNets of 1, 2 and 4 blocks in a stage instead")
     parser.add_argument("--seeds", type=_positive, default=5, metavar="N", help="0 to N - 1; default: 5")
     parser.add_argument("--steps", type=_positive, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="tiny networks, 8 steps: seconds, and other numbers")
@@ -53,36 +56,18 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def train(tasks: Sequence[Task], arithmetics: Sequence[str], seeds: Sequence[int], results: Results) -> None:
-    """Carry out the runs that are missing, seed by seed."""
-    missing = [
-        (task, seed, name)
-        for seed in seeds
-        for task in tasks
-        for name in arithmetics
-        if results.find(task, name, seed) is None
-    ]
-    trainers: dict[Task, Trainer] = {}
-    with _progress(sum(task.steps for task, _, _ in missing)) as progress:
-        (bar,) = progress.task_ids
-        for task, seed, name in missing:
-            progress.update(bar, description=f"{task.title}, seed {seed}, {name}")
-            if task not in trainers:
-                trainers[task] = Trainer(task)
-            with arithmetic(name):
-                outcome = trainers[task].run(seed, lambda: progress.advance(bar))
-            results.add(task, name, seed, outcome)
-
-
-def _progress(steps: int) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    progress.add_task("", total=steps)
-    return progress
+def in_arithmetic(trainer: Trainer, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
+    """Train and judge in one arithmetic."""
+    with arithmetic(name):
+        return trainer.run(seed, tick)
 
 
 def _chosen(args: argparse.Namespace) -> Iterator[Task]:
-    for task in QUICK if args.quick else FULL:
+    tasks = QUICK if args.quick else FULL
+    if args.depths:
+        one = QUICK[0] if args.quick else Digits(8, batch=64, steps=200)
+        tasks = tuple(replace(one, depths=(blocks,) * len(one.depths)) for blocks in DEPTHS)
+    for task in tasks:
         if not args.network or task.name in args.network:
             yield replace(task, steps=args.steps) if args.steps else task
 
@@ -100,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
     args = arguments(argv)
     tasks, seeds = list(_chosen(args)), range(args.seeds)
-    names = list(dict.fromkeys((report.BASE, *(args.arithmetic or ARITHMETICS))))
+    names = list(dict.fromkeys((report.BASE, *(args.arithmetic or (DEEP if args.depths else ARITHMETICS)))))
     if why := _lacking(args, tasks):
         print(f"run.py: {why}", file=sys.stderr)
         return 2
@@ -111,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name in names:
             arithmetic(name)  # refuses a wrong name before hours of training
         results = Results(args.results)
-        train(tasks, names, seeds, results)
+        runs = ((task, name, seed) for seed in seeds for task in tasks for name in names)
+        missing.carry_out(runs, results, in_arithmetic)
     except (numc.NumcError, ResultsError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2

@@ -44,8 +44,12 @@ class Digits:
     rate: float = 0.002
     momentum: float = 0.9
     name: ClassVar[str] = "resnet"
-    title: ClassVar[str] = "ResNet"
     quality: ClassVar[str] = "accuracy (%)"
+
+    @property
+    def title(self) -> str:
+        """The name of the network in tables."""
+        return "ResNet" if self.depths[0] == 1 else f"ResNet of {sum(self.depths)} blocks"
 
     def model(self) -> nn.Module:
         """Return a network with random weights."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from tasks import Task
 from torch import Tensor
 
 import numc
+from numc.train import Recipe
 
 POINTS = 50
 """Of a curve of losses, at most: each is the mean over some steps."""
@@ -23,11 +24,16 @@ POINTS = 50
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run. losses: cross entropy at the steps. quality: on held-out data, in the task's measure."""
+    """The outcome of a run.
+
+    losses: cross entropy at the steps. quality: on held-out data, in the task's measure. measured: what else a study
+    takes from it.
+    """
 
     quality: float
     losses: list[float]
     cpu_seconds: float
+    measured: dict[str, float] = field(default_factory=dict)
 
 
 def arithmetic(text: str) -> contextlib.AbstractContextManager[None]:
@@ -67,11 +73,12 @@ class Trainer:
         self._step, self._predict = compiled(step), compiled(predict)
         self._held_out = task.held_out()
 
-    def run(self, seed: int, tick: Callable[[], None] = lambda: None) -> Outcome:
+    def run(self, seed: int, tick: Callable[[], None] = lambda: None, recipe: Recipe | None = None) -> Outcome:
         """Train from the weights and with the batches of a seed; `tick` is called after each step.
 
-        torch computes losses and quality from the logits in binary64: computed in the arithmetic, they would show its
-        errors in this sum beside those of the network.
+        recipe: chooses the arithmetic of the steps; without it, they run in that of the block around this call, as the
+        held-out data always do. torch computes losses and quality from the logits in binary64: computed in the
+        arithmetic, they would show its errors in this sum beside those of the network.
         """
         start = time.process_time()
         torch.manual_seed(seed)
@@ -81,7 +88,11 @@ class Trainer:
         self.model.train()
         losses = []
         for x, y in islice(self.task.batches(seed), self.task.steps):
-            losses.append(float(F.cross_entropy(self._step(x, y).double(), y)))
+            with recipe or contextlib.nullcontext():
+                logits = self._step(x, y)
+            losses.append(float(F.cross_entropy(logits.double(), y)))
+            if recipe is not None:
+                recipe.update(losses[-1])
             tick()
         self.model.eval()
         logits = torch.cat([self._predict(x) for x, _ in self._held_out]).double()

@@ -96,6 +96,24 @@ def test_resumed_run_gives_the_same_bits(run: ModuleType, done: Path, tmp_path: 
     assert again == before
 
 
+def test_depths_are_resnets_of_more_and_more_blocks(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = []
+
+    def train(trainer: Any, seed: int, *_: Any) -> Any:
+        blocks = sum(type(part).__name__ == "Residual" for part in trainer.model)
+        trained.append((blocks, seed))
+        return run.Outcome(90.0 + seed - blocks, [1.0], 0.0)
+
+    monkeypatch.setattr(run.Trainer, "run", train)
+    assert run.main([*options(tmp_path), "--depths"]) == 0
+    assert set(trained) == {(blocks, seed) for blocks in (1, 2, 4) for seed in (0, 1)}
+    head, _, base, _ = capsys.readouterr().out.splitlines()
+    assert re.findall(r"(ResNet[^:]*):", head) == ["ResNet", "ResNet of 2 blocks", "ResNet of 4 blocks"]
+    assert re.findall(r"\d+\.\d+ ±", base) == ["89.50 ±", "88.50 ±", "86.50 ±"]
+
+
 def test_results_of_other_settings_do_not_count(run: ModuleType, done: Path) -> None:
     from dataclasses import replace
 

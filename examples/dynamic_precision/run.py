@@ -1,0 +1,132 @@
+"""Train a small ResNet and a small GRU encoder-decoder with dynamic precision, beside fp32, mp and a low arithmetic.
+
+Run from anywhere: ``python examples/dynamic_precision/run.py``. Needs torch, scikit-learn (for the digits) and
+matplotlib (for the pictures). All trainings of a seed start from the same weights and see the same batches. Every
+finished run is stored in a file: after Ctrl-C, the same command continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
+import pictures
+import settings
+import tables
+import torch
+from copying import Copying
+from missing import carry_out
+from results import Results, ResultsError
+from settings import BASE, LOWS, MP, SWEPT
+from tasks import Digits
+from training import Outcome, Trainer
+
+import numc
+
+FULL = (Digits(8, batch=64, steps=200), Copying())
+QUICK = (Digits(2, (1,), batch=16, steps=12, rate=0.05), Copying(3, 2, 4, 8, steps=12))
+STUDIES = ("tables", "sweeps")
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", choices=STUDIES, action="append", help="instead of both; repeatable")
+    parser.add_argument("--network", choices=("resnet", "seq2seq"), action="append", help="instead of both")
+    parser.add_argument("--low", choices=tuple(LOWS), action="append", help="of the tables, instead of both")
+    parser.add_argument("--seeds", type=_positive, default=5, metavar="N", help="of the tables, 0 to N - 1; default: 5")
+    parser.add_argument("--sweep-seeds", type=_positive, default=2, metavar="N", help="of the sweeps; default: 2")
+    parser.add_argument("--steps", type=_steps, metavar="N", help="of every run, instead of the task's own number")
+    parser.add_argument("--quick", action="store_true", help="tiny networks, 12 steps: seconds, and other numbers")
+    parser.add_argument("--results", type=Path, default=Path("dynamic_precision.jsonl"), metavar="FILE")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the sweeps (needs matplotlib): NAME.png or .svg becomes NAME-resnet.png"
+    )
+    return parser.parse_args(argv)
+
+
+def _positive(text: str, least: int = 1) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"got {text!r}, want a whole number from {least}")
+    return int(text)
+
+
+def _steps(text: str) -> int:
+    return _positive(text, 7)  # the average of the losses begins after six
+
+
+def _lacking(args: argparse.Namespace, tasks: Sequence[Digits | Copying]) -> str:
+    """Return what is missing here, or nothing."""
+    if any(task.name == "resnet" for task in tasks) and importlib.util.find_spec("sklearn") is None:
+        return (
+            "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or --network seq2seq"
+        )
+    if args.plot and importlib.util.find_spec("matplotlib") is None:
+        return "--plot needs matplotlib, which is not installed: pip install matplotlib"
+    return ""
+
+
+def train(args: argparse.Namespace, tasks: Sequence[Digits | Copying], results: Results) -> None:
+    """Carry out the runs that are missing; those in fp32 come first, because the thresholds are taken from them."""
+    lows = [LOWS[which] for which in args.low]
+    changing, swept = settings.of_tables(lows), settings.of_sweeps(SWEPT)
+    dynamic = {one.name: one for one in (*changing, *swept)}
+
+    def run(trainer: Trainer, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
+        reference = results.find(trainer.task, BASE, seed)
+        return settings.run(trainer, dynamic.get(name, name), seed, tick, reference)
+
+    studies = {
+        "tables": ([BASE, MP, *lows, *(one.name for one in changing)], args.seeds),
+        "sweeps": ([BASE, *(one.name for one in swept)], args.sweep_seeds),
+    }
+    runs = [
+        (task, name, seed)
+        for names, seeds in (studies[study] for study in args.study)
+        for seed in range(seeds)
+        for task in tasks
+        for name in names
+    ]
+    carry_out(dict.fromkeys(runs), results, run)  # the studies share some
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    args = arguments(argv)
+    args.study, args.low = args.study or list(STUDIES), args.low or list(LOWS)
+    tasks = [task for task in (QUICK if args.quick else FULL) if not args.network or task.name in args.network]
+    tasks = [replace(task, steps=args.steps) if args.steps else task for task in tasks]
+    if why := _lacking(args, tasks):
+        print(f"run.py: {why}", file=sys.stderr)
+        return 2
+    # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
+    torch.set_num_threads(1)
+    torch._logging.set_logs(dynamo=logging.ERROR)
+    try:
+        results = Results(args.results)
+        train(args, tasks, results)
+    except (numc.NumcError, ResultsError, OSError) as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
+        return 130
+    if "tables" in args.study:
+        print(tables.qualities(results, tasks, args.low, range(args.seeds)))
+        print("\n" + tables.orders(results, tasks, args.low, range(args.seeds)))
+        print("\n" + tables.speed_ups(results, tasks, args.low, range(args.seeds)))
+    if "sweeps" in args.study:
+        print("\n" + tables.sweeps(results, tasks, range(args.sweep_seeds)))
+        if args.plot:
+            pictures.plot(Path(args.plot), results, tasks, range(args.sweep_seeds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

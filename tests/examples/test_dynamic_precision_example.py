@@ -1,0 +1,113 @@
+"""examples/dynamic_precision in tiny sizes: tables, sweeps, pictures, resumption; and the page's tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from example_scripts import example
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "dynamic-precision.md"
+LOW = "fmac(e8m4) with update=fp32 norm=fp32"
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[ModuleType]:
+    with example(ROOT / "examples" / "dynamic_precision") as module:
+        yield module
+
+
+def options(folder: Path) -> list[str]:
+    given = ["--quick", "--network", "resnet", "--low", "magnified", "--seeds", "1", "--sweep-seeds", "1"]
+    return [*given, "--results", str(folder / "results.jsonl")]
+
+
+def test_tables_pictures_and_resumption(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main([*options(tmp_path), "--plot", str(tmp_path / "sweep.svg")]) == 0
+    said = capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    of = {row["arithmetic"]: row["outcome"] for row in rows}
+    assert len(of) == len(rows) == 3 + 2 + 8  # fp32, mp and low; from mp and from fp32; other blocks and thresholds
+    dynamic = of[f"dynamic: mp; {LOW}; block 15; threshold x 1"]
+    share = dynamic["measured"]["low"]
+    # Twelve steps; the average exists after six of them, and after the seventh the low arithmetic can begin.
+    assert 0 < share == pytest.approx(5 / 12 * of[LOW]["measured"]["low"])
+    assert of["fp32"]["measured"]["low"] == of["mp"]["measured"]["low"] == 0
+    # The first seven steps are those of mp, to the bit, and the eighth starts from the same weights.
+    assert dynamic["losses"][:7] == of["mp"]["losses"][:7]
+    assert dynamic["losses"][8:] != of["mp"]["losses"][8:]
+    (line,) = (line for line in said.splitlines() if line.startswith("| ResNet, magnified | top-1 (%) | 1"))
+    assert f"| {dynamic['quality'] - of['fp32']['quality']:+.2f} | {100 * share:.1f} % |" in line
+    assert "| ResNet-50 | published: 96.4 % | 1.3717 | 1.3764 | 1.38 | 1.39 |" in said
+    assert (tmp_path / "sweep-resnet.svg").read_text().startswith("<?xml")
+
+    def no_training(*_: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(run.Trainer, "run", no_training)
+    assert run.main(options(tmp_path)) == 0
+    assert capsys.readouterr().out == said
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.Trainer, "run", stop)
+    assert run.main([*options(tmp_path), "--seeds", "2"]) == 130
+    assert capsys.readouterr().err.endswith("results.jsonl: the same command goes on\n")
+
+
+def test_the_network_learns_to_copy_and_to_reverse(run: ModuleType) -> None:
+    torch.set_num_threads(1)
+    task = run.Copying(letters=4, length=3, features=16, batch=32, steps=150)
+    (tokens, letters) = task.held_out()[0]
+    text, wanted = tokens[:, 1:4].numpy(), letters.numpy().reshape(-1, 3)
+    assert np.array_equal(wanted, np.where(tokens[:, :1] == 1, text[:, ::-1], text))
+    assert np.array_equal(tokens[:, 5:], wanted[:, :-1])
+    assert 0 < run.Trainer(task, lambda function: function).run(seed=0).quality < 0.5 < np.log(4)
+
+
+@pytest.mark.parametrize(
+    ("missing", "given", "message"),
+    [
+        ("sklearn", [], "pip install scikit-learn, or --network seq2seq"),
+        ("matplotlib", ["--plot", "x.png"], "--plot needs matplotlib, which is not installed: pip install matplotlib"),
+        ("", ["--results", str(PAGE)], "dynamic-precision.md:1: not a result; take another file with --results"),
+    ],
+)
+def test_bad_input_is_one_line(
+    run: ModuleType,
+    missing: str,
+    given: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    find = run.importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find(name))
+    assert run.main([*options(tmp_path), *given]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
+    page = PAGE.read_text()
+    results = run.Results(PAGE.with_suffix("") / "results.jsonl")
+    seeds, swept = (range(int(re.findall(rf"{what} (\d+) seeds?", page)[0])) for what in ("tables:", "sweeps:"))
+    lows = list(run.LOWS)
+    for table in (run.tables.qualities, run.tables.orders, run.tables.speed_ups):
+        assert table(results, run.FULL, lows, seeds) in page
+    assert run.tables.sweeps(results, run.FULL, swept) in page
