@@ -30,16 +30,16 @@ class Gan:
 
     width: int = 4
     latent: int = 16
-    batch: int = 16
+    batch: int = 8
     steps: int = 200
     rate: float = 0.002
     energy: float = 2.0
-    judged: int = 32
+    judged: int = 64
     name: ClassVar[str] = "gan3d"
     title: ClassVar[str] = "3DGAN"
 
 
-QUICK, FULL = Gan(2, 4, 8, 4, judged=2), Gan()
+QUICK, FULL = Gan(2, 4, steps=4, judged=2), Gan()
 
 
 @dataclass(frozen=True)
