@@ -89,7 +89,9 @@ class Trainer:
                 real = torch.from_numpy(showers.showers(energies, rng))
                 fake = self._generate(self._noise(rng))
                 critic.zero_grad()
-                loss = _cross_entropy(self._judge(real), 1) + _cross_entropy(self._judge(fake.detach()), 0)
+                # All inputs have gradients, needed or not, so that one graph of the discriminator serves them all.
+                seen = [volumes.detach().requires_grad_() for volumes in (real, fake)]
+                loss = _cross_entropy(self._judge(seen[0]), 1) + _cross_entropy(self._judge(seen[1]), 0)
                 loss.backward()
                 critic.step()
                 losses[0].append(float(loss.detach()))

@@ -29,7 +29,7 @@ from undone import carry_out
 import numc
 
 SEED = 0
-STEPS = 150
+STEPS = 90
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -70,6 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     torch._logging.set_logs(dynamo=logging.ERROR)
     try:
+        numc.backend(args.arithmetic)  # refuses a wrong name before the first training
         results = Results(args.results, observed.Outcome)
         carry_out(
             tasks,
