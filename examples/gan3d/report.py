@@ -66,7 +66,7 @@ def _spread(values: Sequence[float]) -> str:
 def _drawn(runs: Runs, truth: Profiles) -> Iterator[tuple[str, list[Profiles], dict[str, Any]]]:
     yield "simulation", [truth], {"color": "black", "linestyle": "--"}
     for number, name in enumerate((BASE, OTHER)):
-        yield name, [run.profiles for run in runs[name]], {"color": f"C{number}"}
+        yield name, [run.profiles for run in runs[name]], {"color": f"C{number}", "linestyle": "-:"[number]}
 
 
 def plot(path: Path, runs: Runs, truth: Profiles) -> None:

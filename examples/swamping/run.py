@@ -44,6 +44,16 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def chosen(quick: bool, names: Sequence[str] | None) -> list[networks.Task]:
+    """Return the tasks, in the order that is expected of them. names: instead of all."""
+    return [
+        replace(task, steps=6 if quick else STEPS)
+        for name in report.EXPECTED
+        for task in (networks.QUICK if quick else networks.FULL)
+        if task.name == name and (not names or name in names)
+    ]
+
+
 def _lacking(args: argparse.Namespace) -> str:
     """Return what is missing here, or nothing."""
     if importlib.util.find_spec("sklearn") is None:
@@ -59,13 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if why := _lacking(args):
         print(f"run.py: {why}", file=sys.stderr)
         return 2
-    given = networks.QUICK if args.quick else networks.FULL
-    tasks = [
-        replace(task, steps=6 if args.quick else STEPS)
-        for name in report.EXPECTED
-        for task in given
-        if task.name == name and (not args.network or name in args.network)
-    ]
+    tasks = chosen(args.quick, args.network)
     # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
     torch.set_num_threads(1)
     torch._logging.set_logs(dynamo=logging.ERROR)

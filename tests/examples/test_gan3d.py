@@ -100,3 +100,12 @@ def test_bad_input_is_one_line(
     with pytest.raises(SystemExit):
         run.main(["--seeds", "1"])
     assert "got '1', want a whole number from 2: two seeds are compared" in capsys.readouterr().err
+
+
+def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
+    gan = run.adversarial.FULL
+    results = run.Results(ROOT / "docs" / "figures" / "gan3d.jsonl", run.adversarial.Outcome)
+    seeds = range(len(results.all) // 2)
+    runs = {name: results.runs(gan, name, seeds) for name in (run.report.BASE, run.report.OTHER)}
+    table = run.report.table(run.report.distances(runs, run.adversarial.truth(gan)))
+    assert table in (ROOT / "docs" / "figures.md").read_text()

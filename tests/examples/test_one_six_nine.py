@@ -133,3 +133,16 @@ def test_interruption_says_how_to_go_on(
     monkeypatch.setattr(run, "Trainer", stop)
     assert run.main(options(tmp_path)) == 130
     assert capsys.readouterr().err.endswith("results.jsonl: the same command goes on\n")
+
+
+def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
+    results, page = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome), PAGE.read_text()
+    shown = 0
+    for operator in run.arithmetics.OPERATORS:
+        names = [name for name in run.arithmetics.ALL if name == "fp32" or operator in name]
+        found = {(task, name): results.find(task, name, 0) for task in run.FULL for name in names}
+        whole = [task for task in run.FULL if all(found[task, name] for name in names)]
+        tables = run.report.Report(whole, [operator], found).text().split("\n\n")
+        shown += len(whole)
+        assert not whole or all(part in page for part in tables if part.startswith("|"))
+    assert shown >= len(run.FULL)

@@ -90,3 +90,11 @@ def test_bad_input_is_one_line(
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
+
+
+def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
+    page = (ROOT / "docs" / "figures.md").read_text()
+    results = run.Results(ROOT / "docs" / "figures" / "swamping-epochs.jsonl", run.observed.Outcome)
+    runs = {task: results.find(task, "mp", run.SEED) for task in run.chosen(quick=False, names=None)}
+    assert run.report.table(runs) in page
+    assert run.report.roles(runs) in page
