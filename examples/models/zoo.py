@@ -162,6 +162,68 @@ class Lstm(nn.Module):
         return self.head(self.lstm(self.embedding(tokens))[0])
 
 
+class Decoder(nn.Module):
+    """A transformer language model: token numbers [n, t], t at most 64, to logits [n, t, words]."""
+
+    def __init__(self, words: int = 200, features: int = 64, heads: int = 2, layers: int = 2) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, features)
+        self.places = nn.Parameter(torch.randn(64, features) * 0.1)
+        self.blocks = nn.ModuleList(DecoderBlock(features, heads) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(features), nn.Linear(features, words)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the logits of the next token at every position."""
+        x = self.embedding(tokens) + self.places[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+class DecoderBlock(nn.Module):
+    """Attention of every token to those before it, and two dense layers, each behind a layer norm."""
+
+    def __init__(self, features: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(features), nn.LayerNorm(features)
+        self.mixed, self.out = nn.Linear(features, 3 * features), nn.Linear(features, features)
+        self.wide, self.narrow = nn.Linear(features, 4 * features), nn.Linear(4 * features, features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n, t, features]."""
+        parts = self.mixed(self.norm1(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = parts.unbind(0)
+        mask = torch.full((x.shape[1], x.shape[1]), -math.inf).triu(1)
+        weights = F.softmax(query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + mask, dim=-1)
+        x = x + self.out((weights @ value).transpose(1, 2).flatten(2))
+        return x + self.narrow(F.gelu(self.wide(self.norm2(x))))
+
+
+class Vae(nn.Module):
+    """A convolutional variational autoencoder of images [n, 1, 8, 8]."""
+
+    def __init__(self, width: int = 16, latent: int = 8) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, width, 3, padding=1), nn.Conv2d(width, width, 3, 2, 1)
+        self.conv3, self.conv4 = nn.Conv2d(width, 2 * width, 3, padding=1), nn.Conv2d(2 * width, 2 * width, 3, 2, 1)
+        self.moments, self.spread = nn.Linear(8 * width, 2 * latent), nn.Linear(latent, 8 * width)
+        self.deconv1 = nn.ConvTranspose2d(2 * width, width, 4, 2, 1)
+        self.deconv2 = nn.ConvTranspose2d(width, width, 4, 2, 1)
+        self.head = nn.Conv2d(width, 1, 3, padding=1)
+
+    def forward(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the logits of the pixels, and the means and the logarithms of the variances [n, latent].
+
+        noise: [n, latent], normally distributed.
+        """
+        for layer in (self.conv1, self.conv2, self.conv3, self.conv4):
+            x = F.relu(layer(x))
+        mean, logarithm = self.moments(x.flatten(1)).chunk(2, 1)
+        y = F.relu(self.spread(mean + noise * torch.exp(0.5 * logarithm))).unflatten(1, (-1, 2, 2))
+        return self.head(F.relu(self.deconv2(F.relu(self.deconv1(y))))), mean, logarithm
+
+
 class Translator(nn.Module):
     """A transformer encoder-decoder: source and target tokens [n, t] to logits [n, t, words]."""
 

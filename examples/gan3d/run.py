@@ -1,0 +1,83 @@
+"""Train a small 3DGAN on synthetic showers in fp32 and MP, and compare the showers' profiles.
+
+Run from anywhere: ``python examples/gan3d/run.py``. Needs torch, and matplotlib for the picture. Both arithmetics of a
+seed start from the same weights and see the same showers. Every finished run is stored in a file: after Ctrl-C, the
+same command continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import adversarial
+import report
+import torch
+
+sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
+from results import Results, ResultsError
+from undone import carry_out
+
+import numc
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=_seeds, default=3, metavar="N", help="0 to N - 1; default: 3")
+    parser.add_argument("--quick", action="store_true", help="tiny networks, 4 steps: seconds, and other numbers")
+    parser.add_argument("--results", type=Path, default=Path("gan3d.jsonl"), metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write distances and profiles as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the profiles (needs matplotlib): .png, .svg")
+    return parser.parse_args(argv)
+
+
+def _seeds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"got {text!r}, want a whole number from 2: two seeds are compared")
+    return int(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    args = arguments(argv)
+    if args.plot and importlib.util.find_spec("matplotlib") is None:
+        print("run.py: --plot needs matplotlib, which is not installed: pip install matplotlib", file=sys.stderr)
+        return 2
+    gan, seeds, names = (
+        adversarial.QUICK if args.quick else adversarial.FULL,
+        range(args.seeds),
+        (report.BASE, report.OTHER),
+    )
+    torch.set_num_threads(1)
+    torch._logging.set_logs(dynamo=logging.ERROR)
+    trainer = adversarial.Trainer(gan)
+    try:
+        results = Results(args.results, adversarial.Outcome)
+        carry_out([gan], names, seeds, results, lambda _, name, seed, tick: trainer.run(seed, name, tick))
+        runs = {name: results.runs(gan, name, seeds) or [] for name in names}
+        truth = adversarial.truth(gan)
+        found = report.distances(runs, truth)
+        print(report.table(found))
+        if args.json:
+            profiles = {name: [run.profiles for run in mine] for name, mine in runs.items()}
+            text = json.dumps({"distances": found, "simulation": truth, "profiles": profiles}, indent=1)
+            args.json.write_text(text + "\n", encoding="utf-8")
+        if args.plot:
+            report.plot(args.plot, runs, truth)
+    except (numc.NumcError, ResultsError, OSError) as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Train four small networks in 1/5/10 and 1/6/9, with and without denormals and loss scaling, as Popescu and others.
+
+Run from anywhere: ``python examples/one_six_nine/run.py``. Needs torch, scikit-learn (for the digits) and matplotlib
+(for the picture). All arithmetics of a network start from the same weights and see the same batches. Every finished
+run is stored in a file: after Ctrl-C, the same command continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.util
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import arithmetics
+import report
+import torch
+from networks import FULL, QUICK
+from results import Results, ResultsError
+from scaled import Outcome, Trainer
+from undone import carry_out
+
+import numc
+
+SEED = 0
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [task.name for task in FULL]
+    parser.add_argument("--network", choices=names, action="append", help="instead of all; repeatable")
+    parser.add_argument("--operator", choices=arithmetics.OPERATORS, action="append", help="instead of both")
+    parser.add_argument("--quick", action="store_true", help="tiny networks, 4 steps: seconds, and other numbers")
+    parser.add_argument("--results", type=Path, default=Path("one_six_nine.jsonl"), metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw figures 2 and 3 (needs matplotlib): .png, .svg")
+    return parser.parse_args(argv)
+
+
+def _lacking(args: argparse.Namespace) -> str:
+    """Return what is missing here, or nothing."""
+    if importlib.util.find_spec("sklearn") is None:
+        return "the digits come from scikit-learn, which is not installed: pip install scikit-learn"
+    if args.plot and importlib.util.find_spec("matplotlib") is None:
+        return "--plot needs matplotlib, which is not installed: pip install matplotlib"
+    return ""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    args = arguments(argv)
+    if why := _lacking(args):
+        print(f"run.py: {why}", file=sys.stderr)
+        return 2
+    tasks = [task for task in (QUICK if args.quick else FULL) if not args.network or task.name in args.network]
+    operators = args.operator or list(arithmetics.OPERATORS)
+    names = [name for name in arithmetics.ALL if name == arithmetics.BASE or any(o in name for o in operators)]
+    # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
+    torch.set_num_threads(1)
+    torch._logging.set_logs(dynamo=logging.ERROR)
+    trainer = functools.cache(Trainer)
+    try:
+        results = Results(args.results, Outcome)
+        carry_out(
+            tasks,
+            names,
+            [SEED],
+            results,
+            lambda task, name, seed, tick: trainer(task).run(
+                seed, arithmetics.policy(name), name.endswith(arithmetics.SCALED), tick
+            ),
+        )
+        found = report.Report(tasks, operators, {(t, n): results.find(t, n, SEED) for t in tasks for n in names})
+        print(found.text())
+        if args.json:
+            args.json.write_text(json.dumps(found.data(), indent=1) + "\n", encoding="utf-8")
+        if args.plot:
+            found.plot(args.plot)
+    except (numc.NumcError, ResultsError, OSError) as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
