@@ -41,12 +41,15 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--network", choices=("resnet", "seq2seq"), action="append", help="instead of both")
     parser.add_argument("--low", choices=tuple(LOWS), action="append", help="of the tables, instead of both")
     parser.add_argument("--seeds", type=_positive, default=5, metavar="N", help="of the tables, 0 to N - 1; default: 5")
-    parser.add_argument("--sweep-seeds", type=_positive, default=2, metavar="N", help="of the sweeps; default: 2")
+    parser.add_argument("--sweep-seeds", type=_positive, default=1, metavar="N", help="of the sweeps; default: 1")
     parser.add_argument("--steps", type=_steps, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="tiny networks, 12 steps: seconds, and other numbers")
     parser.add_argument("--results", type=Path, default=Path("dynamic_precision.jsonl"), metavar="FILE")
     parser.add_argument(
-        "--plot", metavar="FILE", help="draw the sweeps (needs matplotlib): NAME.png or .svg becomes NAME-resnet.png"
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw the sweeps (needs matplotlib): NAME.png or .svg becomes NAME-resnet.png",
     )
     return parser.parse_args(argv)
 
@@ -62,13 +65,15 @@ def _steps(text: str) -> int:
 
 
 def _lacking(args: argparse.Namespace, tasks: Sequence[Digits | Copying]) -> str:
-    """Return what is missing here, or nothing."""
+    """Return what is missing here for these arguments, or nothing."""
     if any(task.name == "resnet" for task in tasks) and importlib.util.find_spec("sklearn") is None:
         return (
             "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or --network seq2seq"
         )
     if args.plot and importlib.util.find_spec("matplotlib") is None:
         return "--plot needs matplotlib, which is not installed: pip install matplotlib"
+    if args.plot and (args.plot.suffix not in (".png", ".svg") or not args.plot.parent.is_dir()):
+        return f"--plot: got {args.plot}, want the name of a .png or .svg file in a folder that exists"
     return ""
 
 
@@ -124,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "sweeps" in args.study:
         print("\n" + tables.sweeps(results, tasks, range(args.sweep_seeds)))
         if args.plot:
-            pictures.plot(Path(args.plot), results, tasks, range(args.sweep_seeds))
+            pictures.plot(args.plot, results, tasks, range(args.sweep_seeds))
     return 0
 
 

@@ -34,9 +34,7 @@ class Dynamic:
 
     def recipe(self, fall: float) -> Recipe:
         """Return the recipe. fall: by how much the average of the losses fell per step in the fp32 run of the seed."""
-        return DynamicPrecision(
-            self.high, self.low, monitor=1, block=self.block, threshold=self.factor * fall, loss="last"
-        )
+        return DynamicPrecision(self.high, self.low, monitor=1, block=self.block, threshold=self.factor * fall)
 
 
 def of_tables(lows: list[str]) -> list[Dynamic]:

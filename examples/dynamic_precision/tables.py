@@ -142,4 +142,4 @@ def _difference(results: Results, task: Task, name: str, seeds: Sequence[int], m
 
 def _share(results: Results, task: Task, name: str, seeds: Sequence[int]) -> str:
     runs = results.runs(task, name, seeds) or []
-    return f"{100 * np.mean([run.measured['low'] for run in runs]):.1f} %"
+    return f"{100 * np.mean([run.measured['low'] for run in runs]):.4g} %"

@@ -73,7 +73,9 @@ def _chosen(args: argparse.Namespace) -> Iterator[Task]:
 
 
 def _lacking(args: argparse.Namespace, tasks: Sequence[Task]) -> str:
-    """Return what is missing here, or nothing."""
+    """Return what is missing here for these arguments, or nothing."""
+    if not tasks:
+        return "--depths trains ResNets only: leave out --network lstm"
     if any(task.name == "resnet" for task in tasks) and importlib.util.find_spec("sklearn") is None:
         return "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or --network lstm"
     if args.plot and importlib.util.find_spec("matplotlib") is None:

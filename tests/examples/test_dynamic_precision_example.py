@@ -49,7 +49,7 @@ def test_tables_pictures_and_resumption(
     assert dynamic["losses"][:7] == of["mp"]["losses"][:7]
     assert dynamic["losses"][8:] != of["mp"]["losses"][8:]
     (line,) = (line for line in said.splitlines() if line.startswith("| ResNet, magnified | top-1 (%) | 1"))
-    assert f"| {dynamic['quality'] - of['fp32']['quality']:+.2f} | {100 * share:.1f} % |" in line
+    assert f"| {dynamic['quality'] - of['fp32']['quality']:+.2f} | {100 * share:.4g} % |" in line
     assert "| ResNet-50 | published: 96.4 % | 1.3717 | 1.3764 | 1.38 | 1.39 |" in said
     assert (tmp_path / "sweep-resnet.svg").read_text().startswith("<?xml")
 
@@ -83,6 +83,7 @@ def test_the_network_learns_to_copy_and_to_reverse(run: ModuleType) -> None:
     [
         ("sklearn", [], "pip install scikit-learn, or --network seq2seq"),
         ("matplotlib", ["--plot", "x.png"], "--plot needs matplotlib, which is not installed: pip install matplotlib"),
+        ("", ["--plot", "sweep.pdf"], "got sweep.pdf, want the name of a .png or .svg file in a folder that exists"),
         ("", ["--results", str(PAGE)], "dynamic-precision.md:1: not a result; take another file with --results"),
     ],
 )

@@ -140,6 +140,7 @@ def test_interruption_says_how_to_go_on(
     [
         ("sklearn", [], "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or"),
         ("matplotlib", ["--plot", "x.png"], "--plot needs matplotlib, which is not installed: pip install matplotlib"),
+        ("", ["--depths", "--network", "lstm"], "--depths trains ResNets only: leave out --network lstm"),
         ("", ["--arithmetic", "bf17_1_1"], "bf17_1_1"),
         ("", ["--arithmetic", "mp with updat=fp32"], "unknown role 'updat' (did you mean 'update'?)"),
         ("", ["--results", str(FOLDER / "run.py")], "run.py:1: not a result; take another file with --results"),
