@@ -8,6 +8,7 @@ finished run is stored in a file: after Ctrl-C, the same command continues.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import logging
 import sys
@@ -83,9 +84,11 @@ def train(args: argparse.Namespace, tasks: Sequence[Digits | Copying], results: 
     changing, swept = settings.of_tables(lows), settings.of_sweeps(SWEPT)
     dynamic = {one.name: one for one in (*changing, *swept)}
 
-    def run(trainer: Trainer, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
-        reference = results.find(trainer.task, BASE, seed)
-        return settings.run(trainer, dynamic.get(name, name), seed, tick, reference)
+    trainer = functools.cache(Trainer)
+
+    def run(task: Digits | Copying, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
+        reference = results.find(task, BASE, seed)
+        return settings.run(trainer(task), dynamic.get(name, name), seed, tick, reference)
 
     studies = {
         "tables": ([BASE, MP, *lows, *(one.name for one in changing)], args.seeds),

@@ -8,6 +8,7 @@ finished run is stored in a file: after Ctrl-C, the same command continues.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import logging
 import sys
@@ -15,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import missing
 import report
 import torch
+from missing import carry_out
 from results import Results, ResultsError
 from tasks import FULL, QUICK, Digits, Language, Task
 from training import Outcome, Trainer, arithmetic
@@ -56,12 +57,6 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def in_arithmetic(trainer: Trainer, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
-    """Train and judge in one arithmetic."""
-    with arithmetic(name):
-        return trainer.run(seed, tick)
-
-
 def _chosen(args: argparse.Namespace) -> Iterator[Task]:
     tasks = QUICK if args.quick else FULL
     if args.depths:
@@ -94,12 +89,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
     torch.set_num_threads(1)
     torch._logging.set_logs(dynamo=logging.ERROR)
+    trainer = functools.cache(Trainer)
+
+    def in_arithmetic(task: Task, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
+        with arithmetic(name):
+            return trainer(task).run(seed, tick)
+
     try:
         for name in names:
             arithmetic(name)  # refuses a wrong name before hours of training
         results = Results(args.results)
         runs = ((task, name, seed) for seed in seeds for task in tasks for name in names)
-        missing.carry_out(runs, results, in_arithmetic)
+        carry_out(runs, results, in_arithmetic)
     except (numc.NumcError, ResultsError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2

@@ -49,7 +49,7 @@ class Digits:
     @property
     def title(self) -> str:
         """The name of the network in tables."""
-        return "ResNet" if self.depths[0] == 1 else f"ResNet of {sum(self.depths)} blocks"
+        return "ResNet" if self.depths[:1] in ((), (1,)) else f"ResNet of {sum(self.depths)} blocks"
 
     def model(self) -> nn.Module:
         """Return a network with random weights."""

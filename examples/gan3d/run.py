@@ -20,8 +20,8 @@ import report
 import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
+from missing import carry_out
 from results import Results, ResultsError
-from undone import carry_out
 
 import numc
 
@@ -59,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     trainer = adversarial.Trainer(gan)
     try:
         results = Results(args.results, adversarial.Outcome)
-        carry_out([gan], names, seeds, results, lambda _, name, seed, tick: trainer.run(seed, name, tick))
+        missing = ((gan, name, seed) for seed in seeds for name in names)
+        carry_out(missing, results, lambda _, name, seed, tick: trainer.run(seed, name, tick))
         runs = {name: results.runs(gan, name, seeds) or [] for name in names}
         truth = adversarial.truth(gan)
         found = report.distances(runs, truth)

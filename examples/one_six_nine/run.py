@@ -19,10 +19,10 @@ from pathlib import Path
 import arithmetics
 import report
 import torch
+from missing import carry_out
 from networks import FULL, QUICK
 from results import Results, ResultsError
 from scaled import Outcome, Trainer
-from undone import carry_out
 
 import numc
 
@@ -67,9 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         results = Results(args.results, Outcome)
         carry_out(
-            tasks,
-            names,
-            [SEED],
+            ((task, name, SEED) for task in tasks for name in names),
             results,
             lambda task, name, seed, tick: trainer(task).run(
                 seed, arithmetics.policy(name), name.endswith(arithmetics.SCALED), tick

@@ -23,8 +23,8 @@ import observed
 import report
 
 # Found in the folder that `networks` names.
+from missing import carry_out
 from results import Results, ResultsError
-from undone import carry_out
 
 import numc
 
@@ -76,13 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         numc.backend(args.arithmetic)  # refuses a wrong name before the first training
         results = Results(args.results, observed.Outcome)
-        carry_out(
-            tasks,
-            [args.arithmetic],
-            [SEED],
-            results,
-            lambda task, name, seed, tick: observed.observe(task, name, seed, tick),
-        )
+        carry_out(((task, args.arithmetic, SEED) for task in tasks), results, observed.observe)
         runs = {task: results.find(task, args.arithmetic, SEED) for task in tasks}
         print(f"Additions without swamping in {args.arithmetic}, in per cent\n\n{report.table(runs)}")
         print(f"\nAt 8 bits in the last epoch, by role\n\n{report.roles(runs)}\n")

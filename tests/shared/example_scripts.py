@@ -19,12 +19,17 @@ def example(folder: Path) -> Iterator[ModuleType]:
     So are the modules of other examples that they import, for which they extend sys.path.
     """
     path = sys.path.copy()
+    _forget_modules()
     sys.path.insert(0, str(folder))
     try:
         yield import_module("run")
     finally:
         sys.path[:] = path
-        for name, module in list(sys.modules.items()):
-            file = Path(getattr(module, "__file__", None) or "/")
-            if EXAMPLES in file.parents and file.parent.name != "models":  # those are shared
-                del sys.modules[name]
+        _forget_modules()
+
+
+def _forget_modules() -> None:
+    for name, module in list(sys.modules.items()):
+        file = Path(getattr(module, "__file__", None) or "/")
+        if EXAMPLES in file.parents and file.parent.name != "models":  # those are shared
+            del sys.modules[name]
