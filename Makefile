@@ -29,7 +29,7 @@ lint: install-test
 	$(RUN)/mypy src/numc
 	PYTHONPATH=src $(RUN)/lint-imports --no-cache
 
-# The default tier: all that can break a bit, about 7 minutes on two cores.
+# The default tier: all that can break a bit, 6 minutes on two cores.
 test: lint
 	$(PYTEST)
 
