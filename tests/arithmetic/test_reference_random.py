@@ -159,6 +159,7 @@ NOISES = [Noise(8, False), Noise(16, False), Noise(24, False), Noise(8, True)]
 
 
 @pytest.mark.parametrize("rounding", by_default(NOISES, NOISES[:3:2]))
+@pytest.mark.all
 def test_accumulators_draw_independently(rounding: Noise) -> None:
     """Elements along rows and columns, steps of k, executions; the words of pairs of steps too, over all elements."""
     k = np.arange(512)

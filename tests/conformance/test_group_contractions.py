@@ -197,6 +197,7 @@ ELEMENTS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"
 
 
 @pytest.mark.parametrize(("name", "target"), pairs(ELEMENTS, ["host", *HERE[:-1]]))
+@pytest.mark.all
 def test_every_pair_of_elements(name: str, target: str) -> None:
     """The largest value next to them, times 0, makes the scale 1 in both operands."""
     values = codes(name)
@@ -247,6 +248,7 @@ VALUES = st.one_of(
     VALUES,
     st.sampled_from(["bfp(3,1,4)", "bfp(16,3,4)", "bfp(64,8,2):rne", "mxfp4", "mxfp8_e5m2", "int8", "int16"]),
 )
+@pytest.mark.all
 def test_any_values(terms: list[tuple[float, float]], c: float, text: str) -> None:
     fma = f"fma(a={text},acc=fp32)"
     both([x for x, _ in terms], [y for _, y in terms], c, fma)
@@ -284,6 +286,7 @@ def test_any_operator_on_every_target(fma: str, kind: str) -> None:
     ("fma", "depth"),
     pairs(["lowbfp", "bfp(7,3,5)", "bfp(300,3,4)", "mxfp8", "int8", "int16"], [0, 1, 15, 16, 17, 255, 256, 257, 530]),
 )
+@pytest.mark.all
 def test_any_depth(fma: str, depth: int) -> None:
     """Blocks of k are about 256."""
     for kind in ("plain", "special"):
@@ -420,6 +423,7 @@ def test_convolution(weight: bool, fma: str) -> None:
         ["highbfp", FMAC2[1], "fma(a=mxfp8,b=mxfp4,acc=fp32)", "fma(a=int8,b=int5,acc=fp32)", "int12", CHANNELS], [1, 0]
     ),
 )
+@pytest.mark.all
 def test_weights_are_converted_at_compile_time(fma: str, side: int) -> None:
     a, b, _ = operands("plain", 19, 70, 37)
     a[3, 5], b[60, 7] = 40, -50

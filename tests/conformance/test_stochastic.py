@@ -264,6 +264,7 @@ GROUPED = (
 
 
 @pytest.mark.parametrize(("fma", "kind"), one_in(2, pairs(GROUPED, ["plain", "special", "wide", "tiny"])))
+@pytest.mark.all
 def test_matmul_of_groups(fma: str, kind: str) -> None:
     rng = np.random.default_rng(8)
     for m, k, n in ((9, 37, 19), (18, 261, 3), (1, 40, 35)):
@@ -355,6 +356,7 @@ def test_a_convolution_draws_for_every_window(fma: str, weight: bool) -> None:
 @pytest.mark.parametrize(
     "fma", one_in(3, ["fma(a=bfp(16,3,4):sr8,acc=fp32)", "fma(a=mxfp8:sr8,acc=fp32)", "fma(a=int8:sr8,acc=fp32)"])
 )
+@pytest.mark.all
 def test_groups_in_a_model(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The digits CNN: its kernels recompute what they drew, and no optimisation changes a draw."""
     path = ROOT / "examples" / "digits" / "cnn.onnx"
@@ -432,6 +434,7 @@ def test_models_verify(model: tuple[Path, Program, dict[str, npt.NDArray[np.gene
 
 @pytest.mark.all
 @pytest.mark.parametrize("off", SWITCHES)
+@pytest.mark.all
 def test_no_optimisation_changes_a_draw(
     model: tuple[Path, Program, dict[str, npt.NDArray[np.generic]]], off: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_depthwise(name: str, fma: str) -> None:
 
 
 @pytest.mark.parametrize("fma", ["mp", "bf16_2_2{3}", "fmac(e6m9n)", "fma(a=bf16,acc=bf16,datapath=exact)"])
+@pytest.mark.all
 def test_operators(fma: str) -> None:
     check("same", fma, "usual", computed=True)
 
@@ -119,6 +120,7 @@ def test_every_path(path: tuple[str, bool], case: tuple[str, str, str]) -> None:
 @pytest.mark.parametrize(
     "switch", by_default(["stage-padding", "fuse-first", "fuse-last", "pack-weights"], ["stage-padding"])
 )
+@pytest.mark.all
 def test_without(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMC_DISABLE", switch)
     check("same", "bf16_1_1", "usual")
@@ -128,6 +130,7 @@ DRAWING = ["fmac(e6m9:sr8)", "fma(a=bf16,b=bf16:sr8,acc=fp32)"]
 
 
 @pytest.mark.parametrize("fma", by_default(DRAWING, DRAWING[1:]))
+@pytest.mark.all
 def test_stochastic_rounding(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws do not depend on where the padding is made; accumulators that draw are not those read in place."""
     size, kernel, stride, dilation, low, high = CASES["stride 2"]

@@ -39,6 +39,7 @@ def same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
     by_default(one_in(3, pairs(OPERATORS, MODELS)), [("mp", MODELS[0])]),
     ids=lambda value: getattr(value, "stem", value),
 )
+@pytest.mark.all
 def test_same_weights_same_results(fma: str, model: Path, tmp_path: Path) -> None:
     plain, short = numc.compile(model, fma=fma), numc.compile(model, fma=fma, pack_weights=True)
     same_bits(expanded(short.contents), list(plain.contents.weights))
@@ -122,6 +123,7 @@ def test_groups_for_every_target(fma: str, target: str) -> None:
 
 @pytest.mark.all
 @pytest.mark.parametrize("fma", one_in(2, ["fmac(e4m5:sr8)", "fma(a=bf16,b=e4m3:sr8,acc=fp32)"]))
+@pytest.mark.all
 def test_weights_that_are_drawn_at_each_execution_stay_as_they_are(fma: str) -> None:
     model = ROOT / "examples" / "digits" / "mlp.onnx"
     plain, short = numc.compile(model, fma=fma), numc.compile(model, fma=fma, pack_weights=True)

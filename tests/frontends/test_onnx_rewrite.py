@@ -112,6 +112,7 @@ def test_free_sizes_and_numbers(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds, free=True, constants=constants), feeds)
 
 
+@pytest.mark.all
 def test_operators_that_onnx_defines_by_others(tmp_path: Path) -> None:
     """Cases of ONNX's own suite, of operators that torch-mlir does not lower or lowers wrongly."""
     cases = {case.name: case for case in collect_testcases(None)}

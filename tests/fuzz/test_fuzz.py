@@ -8,7 +8,7 @@ from fuzz import workers
 
 DEFAULT = {"operators": 300, "policies": 1000, "packed": 3000, "programs": 150, "commands": 150, "onnx": 150}
 """Cases of each kind in the default tier."""
-MORE = {"graphs": 40, "modules": 12, "compiled": 4}
+MORE = {"graphs": 25, "modules": 8, "compiled": 4}
 """Cases of the kinds that compile, in the tier `all`."""
 MOST = {"operators": 2000, "policies": 6000, "packed": 8000, "programs": 600, "commands": 600, "onnx": 600}
 """Cases in the tier `slow`."""

@@ -22,6 +22,7 @@ OPERATORS = (
 
 
 @pytest.mark.parametrize("fma", by_default(one_in(3, OPERATORS), ["bf16_1_2", "mxint8"]))
+@pytest.mark.all
 def test_what_is_left_out_has_the_code_of_what_is_kept(fma: str) -> None:
     def code(target: str, fast: bool) -> bytes:
         return build(Imported(mlir=MATMUL), Options(fma, target=target, fast=fast)).code

@@ -99,7 +99,7 @@ def batches(images=X, labels=Y):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_lightning(tmp_path, module, accumulate) -> None:
     chosen, model = recipe(), module()
     options = {"accumulate_grad_batches": accumulate}
@@ -176,7 +176,7 @@ def hugging_face(folder, callback, *, steps: int, accumulate: int = 1, resume=No
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_hugging_face(tmp_path, accumulate) -> None:
     chosen = recipe()
     model = hugging_face(tmp_path, numc.train.huggingface(chosen), steps=9, accumulate=accumulate)
