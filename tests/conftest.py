@@ -23,6 +23,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The default tier of the whole suite does not import the tests that it would leave out."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    default = config.getini("addopts")[-1] == config.option.markexpr
+    return True if whole and default and collection_path in [ROOT / name for name in FOLDERS_OF_ALL] else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest reads -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

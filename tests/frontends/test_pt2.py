@@ -91,6 +91,7 @@ def replaced(old: str, new: str) -> Edit:
     return edit
 
 
+@pytest.mark.all
 def test_a_file_is_imported_as_torch_would_load_it(good: Path) -> None:
     found, want = load_file(good), load.load(torch.export.load(good))
     assert found.mlir == want.mlir

@@ -6,7 +6,7 @@ import pytest
 
 from fuzz import workers
 
-DEFAULT = {"operators": 300, "policies": 1000, "packed": 3000, "programs": 150, "commands": 150, "onnx": 150}
+DEFAULT = {"operators": 300, "policies": 500, "packed": 1500, "programs": 150, "commands": 150, "onnx": 150}
 """Cases of each kind in the default tier."""
 MORE = {"graphs": 25, "modules": 8, "compiled": 4}
 """Cases of the kinds that compile, in the tier `all`."""

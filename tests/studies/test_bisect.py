@@ -25,6 +25,7 @@ def error(policy: str, measure: str = "relative") -> Any:
     return pytest.approx(squares.mean() if measure == "mse" else squares.sum() / (r.astype(np.float64) ** 2).sum())
 
 
+@pytest.mark.all
 def test_the_layers_that_matter_and_the_policy_that_says_so() -> None:
     tries: list[Try] = []
     found = search(progress=tries.append)
