@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,15 +18,12 @@ sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
 import pictures
 import settings
 import tables
-import torch
 from copying import Copying
-from missing import carry_out
-from results import Results, ResultsError
+from results import Results
 from settings import BASE, LOWS, MP, SWEPT
+from study import RefusedError, carry_out, positive, require, status
 from tasks import Digits
 from training import Outcome, Trainer
-
-import numc
 
 FULL = (Digits(8, batch=64, steps=200), Copying())
 QUICK = (Digits(2, (1,), batch=16, steps=12, rate=0.05), Copying(3, 2, 4, 8, steps=12))
@@ -41,8 +36,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--study", choices=STUDIES, action="append", help="instead of both; repeatable")
     parser.add_argument("--network", choices=("resnet", "seq2seq"), action="append", help="instead of both")
     parser.add_argument("--low", choices=tuple(LOWS), action="append", help="of the tables, instead of both")
-    parser.add_argument("--seeds", type=_positive, default=5, metavar="N", help="of the tables, 0 to N - 1; default: 5")
-    parser.add_argument("--sweep-seeds", type=_positive, default=1, metavar="N", help="of the sweeps; default: 1")
+    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="of the tables, 0 to N - 1; default: 5")
+    parser.add_argument("--sweep-seeds", type=positive, default=1, metavar="N", help="of the sweeps; default: 1")
     parser.add_argument("--steps", type=_steps, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="tiny networks, 12 steps: seconds, and other numbers")
     parser.add_argument("--results", type=Path, default=Path("dynamic_precision.jsonl"), metavar="FILE")
@@ -55,27 +50,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _positive(text: str, least: int = 1) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"got {text!r}, want a whole number from {least}")
-    return int(text)
-
-
 def _steps(text: str) -> int:
-    return _positive(text, 7)  # the average of the losses begins after six
-
-
-def _lacking(args: argparse.Namespace, tasks: Sequence[Digits | Copying]) -> str:
-    """Return what is missing here for these arguments, or nothing."""
-    if any(task.name == "resnet" for task in tasks) and importlib.util.find_spec("sklearn") is None:
-        return (
-            "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or --network seq2seq"
-        )
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        return "--plot needs matplotlib, which is not installed: pip install matplotlib"
-    if args.plot and (args.plot.suffix not in (".png", ".svg") or not args.plot.parent.is_dir()):
-        return f"--plot: got {args.plot}, want the name of a .png or .svg file in a folder that exists"
-    return ""
+    return positive(text, 7)  # the average of the losses begins after six
 
 
 def train(args: argparse.Namespace, tasks: Sequence[Digits | Copying], results: Results) -> None:
@@ -83,7 +59,6 @@ def train(args: argparse.Namespace, tasks: Sequence[Digits | Copying], results: 
     lows = [LOWS[which] for which in args.low]
     changing, swept = settings.of_tables(lows), settings.of_sweeps(SWEPT)
     dynamic = {one.name: one for one in (*changing, *swept)}
-
     trainer = functools.cache(Trainer)
 
     def run(task: Digits | Copying, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
@@ -104,27 +79,16 @@ def train(args: argparse.Namespace, tasks: Sequence[Digits | Copying], results: 
     carry_out(dict.fromkeys(runs), results, run)  # the studies share some
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
-    args = arguments(argv)
+def report_runs(args: argparse.Namespace) -> None:
+    """Carry out the missing runs, and print and draw what all of them gave."""
     args.study, args.low = args.study or list(STUDIES), args.low or list(LOWS)
     tasks = [task for task in (QUICK if args.quick else FULL) if not args.network or task.name in args.network]
     tasks = [replace(task, steps=args.steps) if args.steps else task for task in tasks]
-    if why := _lacking(args, tasks):
-        print(f"run.py: {why}", file=sys.stderr)
-        return 2
-    # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
-    torch.set_num_threads(1)
-    torch._logging.set_logs(dynamo=logging.ERROR)
-    try:
-        results = Results(args.results)
-        train(args, tasks, results)
-    except (numc.NumcError, ResultsError, OSError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
-        return 130
+    require(args.plot, any(task.name == "resnet" for task in tasks), ", or --network seq2seq")
+    if args.plot and (args.plot.suffix not in (".png", ".svg") or not args.plot.parent.is_dir()):
+        raise RefusedError(f"--plot: got {args.plot}, want the name of a .png or .svg file in a folder that exists")
+    results = Results(args.results, Outcome)
+    train(args, tasks, results)
     if "tables" in args.study:
         print(tables.qualities(results, tasks, args.low, range(args.seeds)))
         print("\n" + tables.orders(results, tasks, args.low, range(args.seeds)))
@@ -133,7 +97,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n" + tables.sweeps(results, tasks, range(args.sweep_seeds)))
         if args.plot:
             pictures.plot(args.plot, results, tasks, range(args.sweep_seeds))
-    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    return status(report_runs, arguments(argv))
 
 
 if __name__ == "__main__":

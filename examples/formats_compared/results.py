@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from training import Outcome
-
 
 class ResultsError(Exception):
     """The file holds no results."""
@@ -35,7 +33,7 @@ def settings_of(task: Any) -> dict[str, Any]:
 class Results:
     """The results in a file. A line that an interrupted process left half written is cut off."""
 
-    def __init__(self, path: Path, kind: type[Any] = Outcome) -> None:
+    def __init__(self, path: Path, kind: type[Any]) -> None:
         """Read what there is. kind: the class of the outcomes. Raises ResultsError, OSError."""
         self.path = path
         self.all: list[Result] = []

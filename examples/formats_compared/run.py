@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
-import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import report
-import torch
-from missing import carry_out
-from results import Results, ResultsError
+from results import Results
+from study import RefusedError, carry_out, positive, require, status
 from tasks import FULL, QUICK, Digits, Language, Task
 from training import Outcome, Trainer, arithmetic
-
-import numc
 
 DEPTHS = (1, 2, 4)
 """Blocks in each stage of the ResNets of --depths."""
@@ -43,18 +38,12 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "'bf16_1_1 with update=fp32 wgrad=mp' gives roles their own",
     )
     parser.add_argument("--depths", action="store_true", help="narrow ResNets of 1, 2 and 4 blocks in a stage instead")
-    parser.add_argument("--seeds", type=_positive, default=5, metavar="N", help="0 to N - 1; default: 5")
-    parser.add_argument("--steps", type=_positive, metavar="N", help="of every run, instead of the task's own number")
+    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="tiny networks, 8 steps: seconds, and other numbers")
     parser.add_argument("--results", type=Path, default=Path("formats_compared.jsonl"), metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the losses (needs matplotlib): .png, .svg")
     return parser.parse_args(argv)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"got {text!r}, want a whole number from 1")
-    return int(text)
 
 
 def _chosen(args: argparse.Namespace) -> Iterator[Task]:
@@ -67,46 +56,23 @@ def _chosen(args: argparse.Namespace) -> Iterator[Task]:
             yield replace(task, steps=args.steps) if args.steps else task
 
 
-def _lacking(args: argparse.Namespace, tasks: Sequence[Task]) -> str:
-    """Return what is missing here for these arguments, or nothing."""
-    if not tasks:
-        return "--depths trains ResNets only: leave out --network lstm"
-    if any(task.name == "resnet" for task in tasks) and importlib.util.find_spec("sklearn") is None:
-        return "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or --network lstm"
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        return "--plot needs matplotlib, which is not installed: pip install matplotlib"
-    return ""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
-    args = arguments(argv)
+def report_runs(args: argparse.Namespace) -> None:
+    """Carry out the missing runs, and print and draw what all of them gave."""
     tasks, seeds = list(_chosen(args)), range(args.seeds)
     names = list(dict.fromkeys((report.BASE, *(args.arithmetic or (DEEP if args.depths else ARITHMETICS)))))
-    if why := _lacking(args, tasks):
-        print(f"run.py: {why}", file=sys.stderr)
-        return 2
-    # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
-    torch.set_num_threads(1)
-    torch._logging.set_logs(dynamo=logging.ERROR)
+    if not tasks:
+        raise RefusedError("--depths trains ResNets only: leave out --network lstm")
+    require(args.plot, any(task.name == "resnet" for task in tasks), ", or --network lstm")
     trainer = functools.cache(Trainer)
 
     def in_arithmetic(task: Task, name: str, seed: int, tick: Callable[[], None]) -> Outcome:
         with arithmetic(name):
             return trainer(task).run(seed, tick)
 
-    try:
-        for name in names:
-            arithmetic(name)  # refuses a wrong name before hours of training
-        results = Results(args.results)
-        runs = ((task, name, seed) for seed in seeds for task in tasks for name in names)
-        carry_out(runs, results, in_arithmetic)
-    except (numc.NumcError, ResultsError, OSError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
-        return 130
+    for name in names:
+        arithmetic(name)  # refuses a wrong name before hours of training
+    results = Results(args.results, Outcome)
+    carry_out(((task, name, seed) for seed in seeds for task in tasks for name in names), results, in_arithmetic)
     runs = [report.collect(results, task, names, seeds) for task in tasks]
     print(report.table(tasks, runs, names))
     for task in tasks:
@@ -114,7 +80,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"\nThe lowest perplexity that this language allows is {task.floor():.3f}.")
     if args.plot:
         report.plot(args.plot, tasks, runs)
-    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    return status(report_runs, arguments(argv))
 
 
 if __name__ == "__main__":

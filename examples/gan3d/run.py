@@ -8,22 +8,17 @@ same command continues.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import adversarial
 import report
-import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
-from missing import carry_out
-from results import Results, ResultsError
-
-import numc
+from results import Results
+from study import carry_out, require, status
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -43,41 +38,30 @@ def _seeds(text: str) -> int:
     return int(text)
 
 
+def report_runs(args: argparse.Namespace) -> None:
+    """Carry out the missing runs, and print, write and draw what all of them gave."""
+    require(args.plot, digits=False)
+    gan = adversarial.QUICK if args.quick else adversarial.FULL
+    seeds, names = range(args.seeds), (report.BASE, report.OTHER)
+    trainer = adversarial.Trainer(gan)
+    results = Results(args.results, adversarial.Outcome)
+    missing = ((gan, name, seed) for seed in seeds for name in names)
+    carry_out(missing, results, lambda _, name, seed, tick: trainer.run(seed, name, tick))
+    runs = {name: results.runs(gan, name, seeds) or [] for name in names}
+    truth = adversarial.truth(gan)
+    found = report.distances(runs, truth)
+    print(report.table(found))
+    if args.json:
+        profiles = {name: [run.profiles for run in mine] for name, mine in runs.items()}
+        text = json.dumps({"distances": found, "simulation": truth, "profiles": profiles}, indent=1)
+        args.json.write_text(text + "\n", encoding="utf-8")
+    if args.plot:
+        report.plot(args.plot, runs, truth)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
-    args = arguments(argv)
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        print("run.py: --plot needs matplotlib, which is not installed: pip install matplotlib", file=sys.stderr)
-        return 2
-    gan, seeds, names = (
-        adversarial.QUICK if args.quick else adversarial.FULL,
-        range(args.seeds),
-        (report.BASE, report.OTHER),
-    )
-    torch.set_num_threads(1)
-    torch._logging.set_logs(dynamo=logging.ERROR)
-    trainer = adversarial.Trainer(gan)
-    try:
-        results = Results(args.results, adversarial.Outcome)
-        missing = ((gan, name, seed) for seed in seeds for name in names)
-        carry_out(missing, results, lambda _, name, seed, tick: trainer.run(seed, name, tick))
-        runs = {name: results.runs(gan, name, seeds) or [] for name in names}
-        truth = adversarial.truth(gan)
-        found = report.distances(runs, truth)
-        print(report.table(found))
-        if args.json:
-            profiles = {name: [run.profiles for run in mine] for name, mine in runs.items()}
-            text = json.dumps({"distances": found, "simulation": truth, "profiles": profiles}, indent=1)
-            args.json.write_text(text + "\n", encoding="utf-8")
-        if args.plot:
-            report.plot(args.plot, runs, truth)
-    except (numc.NumcError, ResultsError, OSError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
-        return 130
-    return 0
+    return status(report_runs, arguments(argv))
 
 
 if __name__ == "__main__":

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import arithmetics
 import report
-import torch
-from missing import carry_out
 from networks import FULL, QUICK
-from results import Results, ResultsError
+from results import Results
 from scaled import Outcome, Trainer
-
-import numc
+from study import carry_out, require, status
 
 SEED = 0
 
@@ -42,50 +37,32 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _lacking(args: argparse.Namespace) -> str:
-    """Return what is missing here, or nothing."""
-    if importlib.util.find_spec("sklearn") is None:
-        return "the digits come from scikit-learn, which is not installed: pip install scikit-learn"
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        return "--plot needs matplotlib, which is not installed: pip install matplotlib"
-    return ""
+def report_runs(args: argparse.Namespace) -> None:
+    """Carry out the missing runs, and print, write and draw what all of them gave."""
+    require(args.plot, digits=True)
+    tasks = [task for task in (QUICK if args.quick else FULL) if not args.network or task.name in args.network]
+    operators = args.operator or list(arithmetics.OPERATORS)
+    names = [name for name in arithmetics.ALL if name == arithmetics.BASE or any(o in name for o in operators)]
+    trainer = functools.cache(Trainer)
+    results = Results(args.results, Outcome)
+    carry_out(
+        ((task, name, SEED) for task in tasks for name in names),
+        results,
+        lambda task, name, seed, tick: trainer(task).run(
+            seed, arithmetics.policy(name), name.endswith(arithmetics.SCALED), tick
+        ),
+    )
+    found = report.Report(tasks, operators, {(t, n): results.find(t, n, SEED) for t in tasks for n in names})
+    print(found.text())
+    if args.json:
+        args.json.write_text(json.dumps(found.data(), indent=1) + "\n", encoding="utf-8")
+    if args.plot:
+        found.plot(args.plot)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
-    args = arguments(argv)
-    if why := _lacking(args):
-        print(f"run.py: {why}", file=sys.stderr)
-        return 2
-    tasks = [task for task in (QUICK if args.quick else FULL) if not args.network or task.name in args.network]
-    operators = args.operator or list(arithmetics.OPERATORS)
-    names = [name for name in arithmetics.ALL if name == arithmetics.BASE or any(o in name for o in operators)]
-    # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
-    torch.set_num_threads(1)
-    torch._logging.set_logs(dynamo=logging.ERROR)
-    trainer = functools.cache(Trainer)
-    try:
-        results = Results(args.results, Outcome)
-        carry_out(
-            ((task, name, SEED) for task in tasks for name in names),
-            results,
-            lambda task, name, seed, tick: trainer(task).run(
-                seed, arithmetics.policy(name), name.endswith(arithmetics.SCALED), tick
-            ),
-        )
-        found = report.Report(tasks, operators, {(t, n): results.find(t, n, SEED) for t in tasks for n in names})
-        print(found.text())
-        if args.json:
-            args.json.write_text(json.dumps(found.data(), indent=1) + "\n", encoding="utf-8")
-        if args.plot:
-            found.plot(args.plot)
-    except (numc.NumcError, ResultsError, OSError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
-        return 130
-    return 0
+    return status(report_runs, arguments(argv))
 
 
 if __name__ == "__main__":

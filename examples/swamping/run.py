@@ -7,15 +7,11 @@ the picture). Every finished network is stored in a file: after Ctrl-C, the same
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "one_six_nine"))
 import networks
@@ -23,8 +19,8 @@ import observed
 import report
 
 # Found in the folder that `networks` names.
-from missing import carry_out
-from results import Results, ResultsError
+from results import Results
+from study import carry_out, require, status
 
 import numc
 
@@ -54,46 +50,28 @@ def chosen(quick: bool, names: Sequence[str] | None) -> list[networks.Task]:
     ]
 
 
-def _lacking(args: argparse.Namespace) -> str:
-    """Return what is missing here, or nothing."""
-    if importlib.util.find_spec("sklearn") is None:
-        return "the digits come from scikit-learn, which is not installed: pip install scikit-learn"
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        return "--plot needs matplotlib, which is not installed: pip install matplotlib"
-    return ""
+def report_runs(args: argparse.Namespace) -> None:
+    """Carry out the missing runs, and print, write and draw what all of them gave."""
+    require(args.plot, digits=True)
+    tasks = chosen(args.quick, args.network)
+    numc.backend(args.arithmetic)  # refuses a wrong name before the first training
+    results = Results(args.results, observed.Outcome)
+    carry_out(((task, args.arithmetic, SEED) for task in tasks), results, observed.observe)
+    runs = {task: results.find(task, args.arithmetic, SEED) for task in tasks}
+    print(f"Additions without swamping in {args.arithmetic}, in per cent\n\n{report.table(runs)}")
+    print(f"\nAt 8 bits in the last epoch, by role\n\n{report.roles(runs)}\n")
+    print(f"Ascending at 8 bits in the thesis: {', '.join(report.EXPECTED)}")
+    for denominator, names in report.order(runs).items():
+        print(f"Ascending at 8 bits here, {report.TITLES[denominator]}: {', '.join(names)}")
+    if args.json:
+        args.json.write_text(json.dumps(report.data(runs), indent=1) + "\n", encoding="utf-8")
+    if args.plot:
+        report.plot(args.plot, runs)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
-    args = arguments(argv)
-    if why := _lacking(args):
-        print(f"run.py: {why}", file=sys.stderr)
-        return 2
-    tasks = chosen(args.quick, args.network)
-    # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
-    torch.set_num_threads(1)
-    torch._logging.set_logs(dynamo=logging.ERROR)
-    try:
-        numc.backend(args.arithmetic)  # refuses a wrong name before the first training
-        results = Results(args.results, observed.Outcome)
-        carry_out(((task, args.arithmetic, SEED) for task in tasks), results, observed.observe)
-        runs = {task: results.find(task, args.arithmetic, SEED) for task in tasks}
-        print(f"Additions without swamping in {args.arithmetic}, in per cent\n\n{report.table(runs)}")
-        print(f"\nAt 8 bits in the last epoch, by role\n\n{report.roles(runs)}\n")
-        print(f"Ascending at 8 bits in the thesis: {', '.join(report.EXPECTED)}")
-        for denominator, names in report.order(runs).items():
-            print(f"Ascending at 8 bits here, {report.TITLES[denominator]}: {', '.join(names)}")
-        if args.json:
-            args.json.write_text(json.dumps(report.data(runs), indent=1) + "\n", encoding="utf-8")
-        if args.plot:
-            report.plot(args.plot, runs)
-    except (numc.NumcError, ResultsError, OSError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
-        return 130
-    return 0
+    return status(report_runs, arguments(argv))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from results import Results
 from tasks import Task
 from training import VARIANTS, Outcome
 
@@ -17,9 +17,10 @@ ORDER = ("none", "range", "range + weights", "all")
 """The order that figure 5 shows, from worst to best."""
 
 
-def collect(results: Results, task: Task, seeds: Sequence[int]) -> Runs:
-    """Return the runs of a task."""
-    return {name: results.runs(task, name, seeds) for name in VARIANTS}
+def collect(results: Any, task: Task, seeds: Sequence[int]) -> Runs:
+    """Return the runs of a task, without those that have not been."""
+    found = {name: [results.find(task, name, seed) for seed in seeds] for name in VARIANTS}
+    return {name: [run for run in runs if run is not None] for name, runs in found.items()}
 
 
 def table(runs: Runs) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -18,11 +17,13 @@ from pathlib import Path
 
 import report
 import torch
-from results import Results, ResultsError
 from tasks import FULL, QUICK, Task
-from training import VARIANTS, Trainer, chosen_layers
+from training import VARIANTS, Outcome, Trainer, chosen_layers
 
-import numc
+# Behind the folder of this script, whose modules `tasks` and `training` are others.
+sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
+from results import Results
+from study import RefusedError, positive, status
 
 THRESHOLD = 0.01
 
@@ -32,19 +33,13 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [task.name for task in FULL]
     parser.add_argument("--network", choices=names, action="append", help="instead of all; repeatable")
-    parser.add_argument("--seeds", type=_positive, default=5, metavar="N", help="0 to N - 1; default: 5")
-    parser.add_argument("--steps", type=_positive, metavar="N", help="of every run, instead of the task's own number")
+    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="a tiny MLP, 4 steps, 2 seeds: other numbers")
     parser.add_argument("--results", type=Path, default=Path("trainbf.jsonl"), metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that the tables are made from")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the results (needs matplotlib): .png, .svg")
     return parser.parse_args(argv)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"got {text!r}, want a whole number from 1")
-    return int(text)
 
 
 def train(tasks: Sequence[Task], seeds: Sequence[int], results: Results) -> None:
@@ -63,29 +58,17 @@ def train(tasks: Sequence[Task], seeds: Sequence[int], results: Results) -> None
                 results.add(task, name, seed, trainers[key].run(seed, variant.arithmetic))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
-    args = arguments(argv)
+def report_runs(args: argparse.Namespace) -> None:
+    """Carry out the missing runs, and print, write and draw what all of them gave."""
     tasks = [task for task in (QUICK if args.quick else FULL) if not args.network or task.name in args.network]
     tasks = [replace(task, steps=args.steps) if args.steps else task for task in tasks]
     seeds = range(2 if args.quick else args.seeds)
     for package, needed in (("sklearn", True), ("matplotlib", bool(args.plot))):
         if needed and importlib.util.find_spec(package) is None:
-            print(f"run.py: {package} is not installed: pip install scikit-learn matplotlib", file=sys.stderr)
-            return 2
-    # Sums that torch computes itself have one order on one thread.
-    torch.set_num_threads(1)
-    torch._logging.set_logs(dynamo=logging.ERROR)
-    try:
-        results = Results(args.results)
-        train(tasks, seeds, results)
-        chosen = {task.name: chosen_layers(task, THRESHOLD) for task in tasks}
-    except (numc.NumcError, ResultsError, OSError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"run.py: stopped; finished runs are in {args.results}: the same command goes on", file=sys.stderr)
-        return 130
+            raise RefusedError(f"{package} is not installed: pip install scikit-learn matplotlib")
+    results = Results(args.results, Outcome)
+    train(tasks, seeds, results)
+    chosen = {task.name: chosen_layers(task, THRESHOLD) for task in tasks}
     runs = [report.collect(results, task, seeds) for task in tasks]
     for task, mine in zip(tasks, runs, strict=True):
         print(f"\n**{task.title}**\n\n{report.table(mine)}\n")
@@ -104,7 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if args.plot:
         report.plot(args.plot, tasks, runs)
-    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out the missing runs and report. Returns the exit status: 2 for bad input, 130 after Ctrl-C."""
+    return status(report_runs, arguments(argv))
 
 
 if __name__ == "__main__":

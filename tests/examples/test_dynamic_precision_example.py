@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from example_scripts import example
+from example_scripts import example, refused
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -96,17 +96,12 @@ def test_bad_input_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    find = run.importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find(name))
-    assert run.main([*options(tmp_path), *given]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    assert message in refused(run, [*options(tmp_path), *given], missing, monkeypatch, capsys)
 
 
 def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
     page = PAGE.read_text()
-    results = run.Results(PAGE.with_suffix("") / "results.jsonl")
+    results = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome)
     seeds, swept = (range(int(re.findall(rf"{what} (\d+) seeds?", page)[0])) for what in ("tables:", "sweeps:"))
     lows = list(run.LOWS)
     for table in (run.tables.qualities, run.tables.orders, run.tables.speed_ups):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from example_scripts import example
+from example_scripts import example, refused
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -117,7 +117,7 @@ def test_depths_are_resnets_of_more_and_more_blocks(
 def test_results_of_other_settings_do_not_count(run: ModuleType, done: Path) -> None:
     from dataclasses import replace
 
-    results = run.Results(done / "results.jsonl")
+    results = run.Results(done / "results.jsonl", run.Outcome)
     for task in run.QUICK:
         assert results.find(task, "fp32", 0)
         assert results.find(replace(task, steps=9), "fp32", 0) is None
@@ -156,13 +156,8 @@ def test_bad_input_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    find = run.importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find(name))
     monkeypatch.setattr(run.Trainer, "run", no_training)
-    assert run.main([*options(tmp_path), *given]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    assert message in refused(run, [*options(tmp_path), *given], missing, monkeypatch, capsys)
 
 
 def test_who_knows_the_language_reaches_the_floor(run: ModuleType) -> None:
@@ -181,7 +176,7 @@ def test_who_knows_the_language_reaches_the_floor(run: ModuleType) -> None:
 
 
 def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
-    results = run.Results(PAGE.with_suffix("") / "results.jsonl")
+    results = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome)
     runs = [run.report.collect(results, task, run.ARITHMETICS, range(5)) for task in run.FULL]
     assert run.report.table(run.FULL, runs, run.ARITHMETICS) in PAGE.read_text()
     (floor,) = re.findall(r"allows is (\d+\.\d+)", PAGE.read_text())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from example_scripts import example
+from example_scripts import example, refused
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -84,12 +84,7 @@ def test_bad_input_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    find = run.importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find(name))
-    assert run.main([*options(tmp_path), *given]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    assert message in refused(run, [*options(tmp_path), *given], missing, monkeypatch, capsys)
 
 
 def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:

@@ -61,7 +61,7 @@ def test_tables_and_orders(
     assert run.main(given) == 0
     assert capsys.readouterr().out == text
     assert (tmp_path / "r.jsonl").read_text() == whole
-    assert run.Results(tmp_path / "r.jsonl").find(replace(run.QUICK[0], steps=9), "all", 0) is None
+    assert run.Results(tmp_path / "r.jsonl", run.Outcome).find(replace(run.QUICK[0], steps=9), "all", 0) is None
     (tmp_path / "bad.jsonl").write_text("{}\n")
     assert run.main(["--quick", "--results", str(tmp_path / "bad.jsonl")]) == 2
     assert "bad.jsonl:1: not a result; take another file with --results" in capsys.readouterr().err
@@ -84,7 +84,7 @@ def test_a_run_gives_the_same_bits_again(run: ModuleType) -> None:
 
 def test_the_page_shows_the_stored_results(run: ModuleType) -> None:
     text = (ROOT / "docs" / "trainbf.md").read_text()
-    results = run.Results(ROOT / "docs" / "trainbf" / "results.jsonl")
+    results = run.Results(ROOT / "docs" / "trainbf" / "results.jsonl", run.Outcome)
     for task in run.FULL:
         runs = run.report.collect(results, task, range(5))
         if any(runs.values()):

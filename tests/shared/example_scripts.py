@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -26,6 +29,22 @@ def example(folder: Path) -> Iterator[ModuleType]:
     finally:
         sys.path[:] = path
         _forget_modules()
+
+
+def refused(
+    run: ModuleType,
+    arguments: Sequence[str],
+    missing: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> str:
+    """Run a script where a package is missing, if one is named; return the one line with which it ends."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == missing else find(name))
+    assert run.main(list(arguments)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said
 
 
 def _forget_modules() -> None:
