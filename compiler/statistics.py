@@ -265,10 +265,7 @@ class Statistics:
 
     def fma_mix(self) -> dict[str, float]:
         """Return, for each operator, the fraction of all multiply-adds that it computed."""
-        found: Counter[str] = Counter()
-        for (_, fma), count in self.fmas().items():
-            found[fma] += count
-        return {fma: count / found.total() for fma, count in found.items()} if found.total() else {}
+        return shares(self.fmas())
 
     def instruction_mix(self) -> dict[str, int]:
         """Return the numbers of multiplications, additions and roundings, by format."""
@@ -333,6 +330,15 @@ class Statistics:
                 writer.add_scalar(tag, value, step)
             for tag, histogram in _histograms(row):
                 _write_histogram(writer, tag, histogram, step)
+
+
+def shares(fmas: Mapping[tuple[str, str], int]) -> dict[str, float]:
+    """Return, for each operator, its fraction of multiply-adds that are counted by role and operator."""
+    found: Counter[str] = Counter()
+    for (_, fma), count in fmas.items():
+        found[fma] += count
+    total = found.total()
+    return {fma: count / total for fma, count in found.items()} if total else {}
 
 
 def tensorboard_writer(folder: str | os.PathLike[str], first_step: int | None = None) -> Any:

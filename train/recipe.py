@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from numc.compiler.arithmetic.policy.presets import Arithmetic
+from numc.compiler.statistics import shares
 from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.errors import NumcError, quoted, shortened
 from numc.frontends.training import regions
@@ -105,10 +107,7 @@ class Recipe(ABC):
 
     def fma_shares(self) -> dict[str, float]:
         """Return, for each operator, the fraction of the multiply-adds of all steps that it computed."""
-        total, found = self._fmas.total(), Counter[str]()
-        for (_, fma), count in self._fmas.items():
-            found[fma] += count
-        return {fma: count / total for fma, count in found.items()}
+        return shares(self._fmas)
 
     def __enter__(self) -> Recipe:
         if _inside:
@@ -162,7 +161,7 @@ class Recipe(ABC):
         values = {}
         if value is not None:
             values["loss"] = value = mean_over_ranks(value)
-            if value - value != 0:
+            if not math.isfinite(value):
                 warnings.warn(
                     f"numc: {name}, step {self.step}: the loss is {value}, which no average takes up", stacklevel=2
                 )
@@ -228,10 +227,7 @@ class Recipe(ABC):
         if self._open is not None:
             raise NumcError(f"{type(self).__name__}: a checkpoint inside of the block: leave the block first")
         return {
-            "recipe": type(self).__name__,
-            "version": VERSION,
-            "arithmetics": list(self._names),
-            "options": {"seed": self._seed, **self.options()},
+            **self._identity(),
             "next": self._next,
             "state": self.state(),
             "fmas": [[role, fma, count] for (role, fma), count in self._fmas.items()],
@@ -245,9 +241,7 @@ class Recipe(ABC):
         """
         name = type(self).__name__
         checked(given, f"{name}: checkpoint", Mapping, "what state_dict returns")
-        own = {"recipe": name, "version": VERSION, "arithmetics": list(self._names)}
-        own["options"] = {"seed": self._seed, **self.options()}
-        for key, want in own.items():
+        for key, want in self._identity().items():
             if given.get(key) != want:
                 raise NumcError(
                     f"{name}: checkpoint: its {key} is {shortened(given.get(key))}, want {shortened(want)}: "
@@ -271,6 +265,16 @@ class Recipe(ABC):
         self._history.replace(history)
         self._next, self._fmas = given["next"], fmas
         self._forget()
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what a checkpoint and the recipe that takes it have in common."""
+        options = {"seed": self._seed, **self.options()}
+        return {
+            "recipe": type(self).__name__,
+            "version": VERSION,
+            "arithmetics": list(self._names),
+            "options": options,
+        }
 
     def _forget(self) -> None:
         """Forget what belongs to the step that has ended."""

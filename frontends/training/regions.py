@@ -108,16 +108,16 @@ class Region:
 
         Within a block of numc.collect_stats that counts swamping, it is one that can count.
         """
-        known = self.programs.get((chosen, False))
-        key = chosen, counting() and (known is None or bool(known.manifest["contractions"]))
-        found = self.programs.get(key)
+        found, counts = self.programs.get((chosen, False)), False
+        if counting() and (found is None or found.manifest["contractions"]):
+            found, counts = self.programs.get((chosen, True)), True
         if found is None:
             COUNTERS.programs += 1
-            contents, cached = compiling.contents(self.imported, Options(policy=chosen.policy(), statistics=key[1]))
+            contents, cached = compiling.contents(self.imported, Options(policy=chosen.policy(), statistics=counts))
             COUNTERS.compilations += not cached
             if not cached:
                 _give_back()
-            found = self.programs[key] = Program(contents)
+            found = self.programs[chosen, counts] = Program(contents)
         return found
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
