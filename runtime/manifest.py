@@ -37,6 +37,7 @@ _LAYER = {
     "position": _NUMBER,
     "kind": str,
     "role": str,
+    "swapped": bool,
     "b": _NUMBER,
     "m": _NUMBER,
     "n": _NUMBER,

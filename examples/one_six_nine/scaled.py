@@ -11,7 +11,7 @@ from itertools import islice
 
 import torch
 from networks import Inputs, Task
-from torch import Tensor, nn
+from torch import Tensor
 
 import numc
 from numc.train import DenormalMonitor
@@ -75,9 +75,9 @@ class Trainer:
         return Outcome(
             losses,
             scale.skipped if scale else 0,
-            _maxima(monitor, self.model, "rounded_subnormals"),
-            _maxima(monitor, self.model, "flushed"),
-            _curves(monitor, self.model),
+            _maxima(monitor, "rounded_subnormals"),
+            _maxima(monitor, "flushed"),
+            _curves(monitor),
             time.process_time() - start,
         )
 
@@ -107,7 +107,7 @@ class Trainer:
         return scale.skipped == before
 
 
-def _tensors(monitor: DenormalMonitor, model: nn.Module) -> dict[str, dict[str, list[tuple[str, str]]]]:
+def _tensors(monitor: DenormalMonitor) -> dict[str, dict[str, list[tuple[str, str]]]]:
     """Return the names of the monitor's tensors, by layer and kind, of layers that have weights.
 
     The rows of a layer have its path in the module, and what is behind a slash: ``lstm/mm_5``, ``lstm/wgrad_2``.
@@ -115,27 +115,25 @@ def _tensors(monitor: DenormalMonitor, model: nn.Module) -> dict[str, dict[str, 
     found: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for row in monitor.rows[0].statistics.rows if monitor.rows else ():
         layer = row.layer.partition("/")[0]
-        # The gradient of a convolution's weights is a convolution of its inputs, with the gradient as the weights.
-        gradient = "b" if isinstance(model.get_submodule(layer), nn.Conv2d) else "a"
-        kinds = {("forward", "a"): KINDS[0], ("forward", "b"): KINDS[1], ("wgrad", gradient): KINDS[2]}
+        kinds = {("forward", "a"): KINDS[0], ("forward", "b"): KINDS[1], ("wgrad", "a"): KINDS[2]}
         for tensor in row.tensors:
             if kind := kinds.get((row.role, tensor)):
                 found.setdefault(layer, {}).setdefault(kind, []).append((row.layer, tensor))
     return {layer: tensors for layer, tensors in found.items() if KINDS[2] in tensors}
 
 
-def _maxima(monitor: DenormalMonitor, model: nn.Module, count: str) -> dict[str, dict[str, float]]:
+def _maxima(monitor: DenormalMonitor, count: str) -> dict[str, dict[str, float]]:
     peaks = monitor.maxima(count)
     return {
         layer: {kind: max(peaks[name].fraction for name in names) for kind, names in tensors.items()}
-        for layer, tensors in _tensors(monitor, model).items()
+        for layer, tensors in _tensors(monitor).items()
     }
 
 
-def _curves(monitor: DenormalMonitor, model: nn.Module) -> dict[str, list[float]]:
+def _curves(monitor: DenormalMonitor) -> dict[str, list[float]]:
     """Return the fraction of denormals among the gradients of every layer, in every observed step."""
     found = {}
-    for layer, tensors in _tensors(monitor, model).items():
+    for layer, tensors in _tensors(monitor).items():
         curves = [list(monitor.curve(*name).values()) for name in tensors[KINDS[2]]]
         found[layer] = [round(max(step), 4) for step in zip(*curves, strict=True)]
     return found

@@ -60,10 +60,11 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
 
 
 def _about(decision: Decision) -> dict[str, object]:
-    """What `numc.layer` says: the name of an operation, its kind, its role, and its number if it is a contraction."""
+    """What `numc.layer` says: name, kind and role; of a contraction its number, and whether it is swapped."""
     layer = decision.layer
     numbered = {} if layer.position is None else {"position": layer.position}
-    return {"name": layer.name, "kind": layer.kind, "role": layer.role, **numbered}
+    swapped = {"swapped": True} if layer.swapped else {}
+    return {"name": layer.name, "kind": layer.kind, "role": layer.role, **numbered, **swapped}
 
 
 def _number(op: ir.Operation, number: int) -> None:

@@ -16,7 +16,8 @@ from numc.passes.dialect import contracted, fma_of
 class FmaRow:
     """Multiply-adds of a program: a row of `fmas` in its manifest.
 
-    contraction: whether they belong to contractions, which kernels compute. count: their number in one run.
+    fma: the operator, as the policy has it. contraction: whether they belong to contractions, which kernels compute.
+    count: their number in one run.
     """
 
     role: str
@@ -32,17 +33,19 @@ def fmas_of(module: ir.Operation) -> list[FmaRow] | None:
     """
     found: Counter[tuple[str, str, bool]] = Counter()
     for step in linalg.operations(module, "numc.fma"):
-        runs, role, contraction = 1, "", False
+        runs, role, contraction, fma = 1, "", False, fma_of(step)
         around = step.parent.operation
         if around.name == "linalg.generic":
             sizes = linalg.loop_sizes(around)
             if None in sizes:
                 return None
             runs = math.prod(size for size in sizes if size is not None)
-            role = str(facts.get(around, "numc.layer", {}).get("role", ""))
+            layer = facts.get(around, "numc.layer", {})
+            role = str(layer.get("role", ""))
+            fma = fma.swapped if layer.get("swapped") else fma
             contraction = contracted(around) is not None
             around = around.parent.operation
         if around.name != "func.func" or ir.StringAttr(around.attributes["sym_name"]).value != "main":
             return None  # in a loop, a branch, or a function that may be called several times
-        found[role, str(fma_of(step)), contraction] += runs
+        found[role, str(fma), contraction] += runs
     return [FmaRow(*key, count) for key, count in found.items()]

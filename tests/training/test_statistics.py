@@ -44,6 +44,18 @@ def test_every_contraction_of_a_training_step_is_counted() -> None:
     assert all(torch.equal(a, b) for a, b in zip(plain, after, strict=True))
 
 
+def test_the_gradient_is_operand_a_of_a_convolution_too() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.ReLU(), torch.nn.Conv2d(3, 4, 3))
+    compiled = torch.compile(model, backend=numc.backend("hfp8_fwd", dgrad="hfp8_bwd", wgrad="hfp8_bwd"))
+    with numc.collect_stats("denormals,fmas") as collected:
+        compiled(torch.randn(1, 2, 7, 7)).square().sum().backward()
+    found = {row.layer: row for row in collected.statistics.rows if row.role != "forward"}
+    assert {row.fma for row in found.values()} == {"hfp8_bwd"}
+    elements = {layer: [row.tensors[name].elements for name in "ab"] for layer, row in found.items()}
+    # The results have 3x5x5 and 4x3x3 numbers; dgrad pads the latter by two on each side.
+    assert elements == {"2/dgrad": [4 * 7 * 7, 108], "2/wgrad": [36, 75], "0/wgrad": [75, 98]}
+
+
 def test_the_multiply_adds_of_a_whole_step_are_known_by_role_and_operator() -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))

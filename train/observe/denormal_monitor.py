@@ -23,8 +23,8 @@ class DenormalMonitor(EpochStatistics):
     """Counts the denormals in the operands and results of all contractions, in every n-th step of a training.
 
     It is used as EpochStatistics. Tensors are called by layer and name, as in the rows of Statistics: ``a`` and ``b``
-    of layer ``conv1`` are the activations and the weights, ``b`` of ``conv1/wgrad`` is the gradient of what the layer
-    returns, ``a`` where the layer is dense, and ``result`` of ``conv1/dgrad`` that of its activations.
+    of layer ``conv1`` are the activations and the weights, ``a`` of ``conv1/wgrad`` is the gradient of what the layer
+    returns, and ``result`` of ``conv1/dgrad`` that of its activations.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ COLUMNS = (
     "position",
     "kind",
     "role",
+    "swapped",
     "b",
     "m",
     "n",
@@ -29,8 +30,9 @@ COLUMNS = (
 def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
     """Return one row for each contraction, and one for all other operations of the same name, role and arithmetic.
 
-    Columns: layer, position, kind, role, b, m, n, k, shape, fma, ops, rule, fma_line, ops_line. Operations without
-    float arithmetic have no row. b, m, n and k are None for other operations, and for sizes that the model leaves free.
+    Columns: layer, position, kind, role, swapped, b, m, n, k, shape, fma, ops, rule, fma_line, ops_line. Operations
+    without float arithmetic have no row. swapped: fma is the policy's with A and B exchanged, because the gradient is
+    the second operand. b, m, n and k are None for other operations, and for sizes that the model leaves free.
     fma is None for operations without multiply-adds. fma_line and ops_line are lines of the policy's text.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -44,6 +46,7 @@ def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
             "position": layer.position,
             "kind": layer.kind,
             "role": layer.role,
+            "swapped": layer.swapped,
             **(layer.sizes if is_contraction else dict.fromkeys("bmnk")),
             "shape": layer.shape,
             "fma": str(decision.fma) if layer.multiplies else None,

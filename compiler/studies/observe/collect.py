@@ -152,8 +152,9 @@ class Collector:
         self, kernel: int, about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Array
     ) -> dict[str, TensorStatistics]:
         sides = ("lane", "row") if about["swap"] else ("row", "lane")
+        names = "ba" if self._layers[kernel].get("swapped") else "ab"
         found = {}
-        for name, side, to in zip("ab", sides, (fma.a, fma.b), strict=True):
+        for name, side, to in sorted(zip(names, sides, (fma.a, fma.b), strict=True)):
             key = kernel, name
             known = self._weights.get(key)
             if known is None:
@@ -190,14 +191,15 @@ class Collector:
                 sampled = Fraction(row.looked_at, row.fmas) if row.fmas else Fraction(1)
             else:
                 notes.append(f"swamping: additions of '{about['fma']}' are not counted")
-        has_rounding = "rounding" in self._what and parse_fma(about["fma"]).groups is None
+        fma = parse_fma(about["fma"])
+        has_rounding = "rounding" in self._what and fma.groups is None
         if "rounding" in self._what and not has_rounding:
             notes.append("rounding: not of formats with groups")
         return LayerStatistics(
             about["name"],
             layer.get("role", ""),
             layer.get("position", number),
-            about["fma"],
+            str(fma.swapped if layer.get("swapped") else fma),
             row.fmas,
             row.executions,
             swamping,
