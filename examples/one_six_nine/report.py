@@ -38,7 +38,7 @@ def progress(run: Outcome, base: Outcome) -> float:
 
 
 def verdict(share: float) -> str:
-    """Return the paper's sign for a training."""
+    """Return the sign for trainings that learned this share, which is NaN after a loss that is not finite."""
     return "✓" if share >= WORKS else "D" if share >= FAILS else "✗"
 
 
@@ -47,22 +47,34 @@ def most(counts: Mapping[str, Mapping[str, float]]) -> tuple[float, str]:
     return max(((counts[layer][kind], f"{kind}, {layer}") for layer in counts for kind in KINDS), default=(0.0, ""))
 
 
+def spread(values: Sequence[float], form: str) -> str:
+    """Return mean ± sample standard deviation, or the only value."""
+    mean = f"{np.mean(values):{form}}"
+    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):{form}}"
+
+
 @dataclass(frozen=True)
 class Report:
-    """The outcomes of the runs by network and arithmetic, for the ways to accumulate that were asked for."""
+    """The outcomes of the runs by network and arithmetic, one of each seed, for the operators that were asked for."""
 
     tasks: Sequence[Task]
     operators: Sequence[str]
-    runs: Mapping[tuple[Task, str], Outcome]
+    runs: Mapping[tuple[Task, str], Sequence[Outcome]]
+
+    def learned(self, task: Task, name: str) -> list[float]:
+        """Return what each seed learned, relative to fp32 with the same seed."""
+        return [progress(run, base) for run, base in zip(self.runs[task, name], self.runs[task, BASE], strict=True)]
 
     def data(self) -> dict[str, Any]:
         """Return all numbers of the tables, in types that JSON has."""
         rows = []
-        for (task, name), run in self.runs.items():
-            share = progress(run, self.runs[task, BASE])
-            row = {"network": task.name, "arithmetic": name, "learned": None if math.isnan(share) else share}
-            row |= {"verdict": verdict(share), "skipped": run.skipped}
-            rows.append({**row, "denormals": run.denormals, "flushed": run.flushed})
+        for (task, name), runs in self.runs.items():
+            shares = self.learned(task, name)
+            sign = verdict(float(np.mean(shares)))
+            for seed, (run, share) in enumerate(zip(runs, shares, strict=True)):
+                row = {"network": task.name, "arithmetic": name, "seed": seed, "verdict": sign}
+                row |= {"learned": None if math.isnan(share) else share, "skipped": run.skipped}
+                rows.append({**row, "denormals": run.denormals, "flushed": run.flushed})
         return {"formats": {name: exact(name) for name in published.FORMATS}, "runs": rows}
 
     def text(self) -> str:
@@ -81,12 +93,12 @@ class Report:
     def _denormals(self, operator: str) -> str:
         lines = [["network", *published.COLUMNS, "where, in 1/5/10"]]
         for task in self.tasks:
-            found = [most(self.runs[task, name].denormals) for name in named(operator, "d")]
+            found = [[most(run.denormals) for run in self.runs[task, name]] for name in named(operator, "d")]
             cells = [
-                f"{theirs:g} / {mine:.2g}"
-                for theirs, (mine, _) in zip(published.DENORMALS[operator][task.name], found, strict=True)
+                f"{theirs:g} / {spread([fraction for fraction, _ in mine], '.2g')}"
+                for theirs, mine in zip(published.DENORMALS[operator][task.name], found, strict=True)
             ]
-            lines.append([task.title, *cells, found[0][1]])
+            lines.append([task.title, *cells, "; ".join(sorted({where for _, where in found[0]}))])
         return _table(lines)
 
     def _trained(self, operator: str, denormals: str) -> str:
@@ -94,8 +106,8 @@ class Report:
             ["network", *(f"{name.split()[0]}{' + DLS' * ('DLS' in name)}" for name in named(operator, denormals))]
         ]
         for task in self.tasks:
-            shares = [progress(self.runs[task, name], self.runs[task, BASE]) for name in named(operator, denormals)]
-            cells = [f"{verdict(share)} {share:.3f}" for share in shares]
+            shares = [self.learned(task, name) for name in named(operator, denormals)]
+            cells = [f"{verdict(float(np.mean(mine)))} {spread(mine, '.3f')}" for mine in shares]
             if denormals == "n":
                 theirs = published.WITHOUT_DENORMALS[task.name]
                 cells = [f"{one} / {cell}" for one, cell in zip(theirs, cells, strict=True)]
@@ -105,7 +117,7 @@ class Report:
     def plot(self, path: Path) -> None:
         """Draw figures 2 and 3 for the first operator: denormals in two layers of the CVAE, losses of the transformer.
 
-        Needs matplotlib. Networks that were not trained have no picture.
+        Both are of the first seed. Needs matplotlib. Networks that were not trained have no picture.
         """
         import matplotlib as mpl  # type: ignore[import-not-found, unused-ignore]
 
@@ -118,7 +130,7 @@ class Report:
         for scaled, name in enumerate(named(operator, "d")[:2]):
             if "vae" not in tasks:
                 break
-            curves = self.runs[tasks["vae"], name].curves
+            curves = self.runs[tasks["vae"], name][0].curves
             for number, layer in enumerate(("conv4", "deconv2")):
                 style = {"color": f"C{number}", "linestyle": "-:"[scaled]}
                 left.plot(np.linspace(0, 1, len(curves[layer])), curves[layer], label=f"{layer}, {name}", **style)
@@ -126,7 +138,7 @@ class Report:
         for number, name in enumerate((BASE, *named(operator, "n"))):
             if "transformer" not in tasks:
                 break
-            losses = self.runs[tasks["transformer"], name].losses
+            losses = self.runs[tasks["transformer"], name][0].losses
             right.plot(losses, color=f"C{number}", linestyle="-:"["DLS" in name], label=name)
         right.set(title="transformer, as figure 3", xlabel="step", ylabel="training loss")
         for axes in (left, right):

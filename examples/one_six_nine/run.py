@@ -19,9 +19,7 @@ import report
 from networks import FULL, QUICK
 from results import Results
 from scaled import Outcome, Trainer
-from study import carry_out, require, status
-
-SEED = 0
+from study import carry_out, positive, require, status
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -30,6 +28,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     names = [task.name for task in FULL]
     parser.add_argument("--network", choices=names, action="append", help="instead of all; repeatable")
     parser.add_argument("--operator", choices=arithmetics.OPERATORS, action="append", help="instead of both")
+    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
     parser.add_argument("--quick", action="store_true", help="tiny networks, 4 steps: seconds, and other numbers")
     parser.add_argument("--results", type=Path, default=Path("one_six_nine.jsonl"), metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")
@@ -45,14 +44,16 @@ def report_runs(args: argparse.Namespace) -> None:
     names = [name for name in arithmetics.ALL if name == arithmetics.BASE or any(o in name for o in operators)]
     trainer = functools.cache(Trainer)
     results = Results(args.results, Outcome)
+    seeds = range(args.seeds)
     carry_out(
-        ((task, name, SEED) for task in tasks for name in names),
+        ((task, name, seed) for task in tasks for name in names for seed in seeds),
         results,
         lambda task, name, seed, tick: trainer(task).run(
             seed, arithmetics.policy(name), name.endswith(arithmetics.SCALED), tick
         ),
     )
-    found = report.Report(tasks, operators, {(t, n): results.find(t, n, SEED) for t in tasks for n in names})
+    runs = {(task, name): results.runs(task, name, seeds) or [] for task in tasks for name in names}
+    found = report.Report(tasks, operators, runs)
     print(found.text())
     if args.json:
         args.json.write_text(json.dumps(found.data(), indent=1) + "\n", encoding="utf-8")

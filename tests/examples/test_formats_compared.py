@@ -183,3 +183,7 @@ def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
     assert floor == f"{run.FULL[1].floor():.3f}"
     minutes = sum(r.outcome.cpu_seconds for r in results.all) / 60
     assert f"{minutes:.0f} minutes of CPU time" in PAGE.read_text()
+    deep = list(run._chosen(run.arguments(["--depths"])))
+    results = run.Results(PAGE.with_suffix("") / "depths.jsonl", run.Outcome)
+    runs = [run.report.collect(results, task, run.DEEP, range(5)) for task in deep]
+    assert run.report.table(deep, runs, run.DEEP) in PAGE.read_text()
