@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,31 +198,69 @@ def test_a_run_killed_between_steps_goes_on_as_if_it_had_not_been(tmp_path) -> N
 
 def test_all_ranks_decide_alike(tmp_path) -> None:
     """Two processes with different losses: one of them would decide otherwise on its own."""
-    script = tmp_path / "rank.py"
-    script.write_text(
-        textwrap.dedent("""
-        import sys, torch.distributed as dist
-        from numc.train import DynamicPrecision
-        rank, place = int(sys.argv[1]), sys.argv[2]
-        dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)
+    said = _two_ranks(
+        tmp_path,
+        """
         recipe = DynamicPrecision("mp", "bf16_1_1", monitor=1, block=3, threshold=0.06)
         for n in range(30):
             with recipe:
                 pass
             recipe.update(3 / (n + 1) + (0.3 * (n % 4) if rank else 0.1 / (n + 3)))
         print(list(recipe.history))
-        dist.destroy_process_group()
-        """)
+        """,
     )
+    assert "stays low" in said
+    assert "goes up" in said
+
+
+@pytest.mark.slow
+def test_all_ranks_normalise_alike(tmp_path) -> None:
+    """Two processes with different batches have the same R, loss scale and weights."""
+    said = _two_ranks(
+        tmp_path,
+        """
+        layers = nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
+        torch.manual_seed(0)
+        model = nn.Sequential(*layers)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        recipe = TrainBF(model, optimizer, torch.ones(6, 4), layers=["2"], steps=8)
+        parallel = nn.parallel.DistributedDataParallel(model)
+        torch.manual_seed(rank)
+        for n in range(4):
+            optimizer.zero_grad()
+            with recipe:
+                loss = parallel(torch.randn(6, 4)).square().mean()
+                recipe.scaled(loss).backward()
+                recipe.step_optimizer()
+            recipe.update(loss)
+        (range_,) = recipe.ranges.values()
+        assert range_ > 1
+        print(range_, [decision.reason for decision in recipe.history])
+        print([parameter.tolist() for parameter in model.parameters()])
+        """,
+    )
+    assert "nan" not in said
+
+
+def _two_ranks(folder: Path, lines: str) -> str:
+    """Return what two processes of a distributed training print, after seeing that it is the same."""
+    head = """
+        import sys, torch, torch.distributed as dist
+        from torch import nn
+        from numc.train import DynamicPrecision, TrainBF
+        rank, place = int(sys.argv[1]), sys.argv[2]
+        dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)
+        """
+    script = folder / "rank.py"
+    script.write_text(textwrap.dedent(head) + textwrap.dedent(lines) + "dist.destroy_process_group()\n")
     command = [sys.executable, str(script)]
     ranks = [
-        subprocess.Popen([*command, str(n), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True) for n in (0, 1)
+        subprocess.Popen([*command, str(n), str(folder / "store")], stdout=subprocess.PIPE, text=True) for n in (0, 1)
     ]
     texts = [rank.communicate()[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0]
     assert texts[0] == texts[1]
-    assert "stays low" in texts[0]
-    assert "goes up" in texts[0]
+    return texts[0]
 
 
 def test_the_loss_of_a_criterion_in_a_compiled_step(training) -> None:
