@@ -36,10 +36,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--study", choices=STUDIES, action="append", help="instead of both; repeatable")
     parser.add_argument("--network", choices=("resnet", "seq2seq"), action="append", help="instead of both")
     parser.add_argument("--low", choices=tuple(LOWS), action="append", help="of the tables, instead of both")
-    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="of the tables, 0 to N - 1; default: 5")
-    parser.add_argument("--sweep-seeds", type=positive, default=1, metavar="N", help="of the sweeps; default: 1")
+    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
     parser.add_argument("--steps", type=_steps, metavar="N", help="of every run, instead of the task's own number")
-    parser.add_argument("--quick", action="store_true", help="tiny networks, 12 steps: seconds, and other numbers")
+    parser.add_argument("--quick", action="store_true", help="the magnified low arithmetic, tiny networks, 12 steps")
     parser.add_argument("--results", type=Path, default=Path("dynamic_precision.jsonl"), metavar="FILE")
     parser.add_argument(
         "--plot",
@@ -66,22 +65,23 @@ def train(args: argparse.Namespace, tasks: Sequence[Digits | Copying], results: 
         return settings.run(trainer(task), dynamic.get(name, name), seed, tick, reference)
 
     studies = {
-        "tables": ([BASE, MP, *lows, *(one.name for one in changing)], args.seeds),
-        "sweeps": ([BASE, *(one.name for one in swept)], args.sweep_seeds),
+        "tables": [BASE, MP, *lows, *(one.name for one in changing)],
+        "sweeps": [BASE, *(one.name for one in swept)],
     }
     runs = [
         (task, name, seed)
-        for names, seeds in (studies[study] for study in args.study)
-        for seed in range(seeds)
+        for study in args.study
+        for seed in range(args.seeds)
         for task in tasks
-        for name in names
+        for name in studies[study]
     ]
     carry_out(dict.fromkeys(runs), results, run)  # the studies share some
 
 
 def report_runs(args: argparse.Namespace) -> None:
     """Carry out the missing runs, and print and draw what all of them gave."""
-    args.study, args.low = args.study or list(STUDIES), args.low or list(LOWS)
+    args.study = args.study or list(STUDIES)
+    args.low = args.low or (["magnified"] if args.quick else list(LOWS))
     tasks = [task for task in (QUICK if args.quick else FULL) if not args.network or task.name in args.network]
     tasks = [replace(task, steps=args.steps) if args.steps else task for task in tasks]
     require(args.plot, any(task.name == "resnet" for task in tasks), ", or --network seq2seq")
@@ -94,9 +94,9 @@ def report_runs(args: argparse.Namespace) -> None:
         print("\n" + tables.orders(results, tasks, args.low, range(args.seeds)))
         print("\n" + tables.speed_ups(results, tasks, args.low, range(args.seeds)))
     if "sweeps" in args.study:
-        print("\n" + tables.sweeps(results, tasks, range(args.sweep_seeds)))
+        print("\n" + tables.sweeps(results, tasks, range(args.seeds)))
         if args.plot:
-            pictures.plot(args.plot, results, tasks, range(args.sweep_seeds))
+            pictures.plot(args.plot, results, tasks, range(args.seeds))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -23,6 +23,8 @@ from training import Outcome, Trainer, arithmetic
 DEPTHS = (1, 2, 4)
 """Blocks in each stage of the ResNets of --depths."""
 DEEP = ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}")
+FEW = ("fp32", "bf16_1_1", "bf16_1_1 with update=fp32")
+"""Those of --quick."""
 ARITHMETICS = ("fp32", "mp", "bf16_1_1", "bf16_1_1 with update=fp32", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
 
 
@@ -40,7 +42,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--depths", action="store_true", help="narrow ResNets of 1, 2 and 4 blocks in a stage instead")
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
     parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of the task's own number")
-    parser.add_argument("--quick", action="store_true", help="tiny networks, 8 steps: seconds, and other numbers")
+    parser.add_argument("--quick", action="store_true", help="three arithmetics, tiny networks, 8 steps: other numbers")
     parser.add_argument("--results", type=Path, default=Path("formats_compared.jsonl"), metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the losses (needs matplotlib): .png, .svg")
     return parser.parse_args(argv)
@@ -59,7 +61,8 @@ def _chosen(args: argparse.Namespace) -> Iterator[Task]:
 def report_runs(args: argparse.Namespace) -> None:
     """Carry out the missing runs, and print and draw what all of them gave."""
     tasks, seeds = list(_chosen(args)), range(args.seeds)
-    names = list(dict.fromkeys((report.BASE, *(args.arithmetic or (DEEP if args.depths else ARITHMETICS)))))
+    default = FEW if args.quick else DEEP if args.depths else ARITHMETICS
+    names = list(dict.fromkeys((report.BASE, *(args.arithmetic or default))))
     if not tasks:
         raise RefusedError("--depths trains ResNets only: leave out --network lstm")
     require(args.plot, any(task.name == "resnet" for task in tasks), ", or --network lstm")

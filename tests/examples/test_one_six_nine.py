@@ -31,8 +31,7 @@ def run() -> Iterator[ModuleType]:
 
 
 def options(folder: Path) -> list[str]:
-    chosen = ["--quick", "--network", "resnet", "--operator", "FMAC-8", "--seeds", "1"]
-    return [*chosen, "--results", str(folder / "results.jsonl"), "--json", str(folder / "tables.json")]
+    return ["--quick", "--results", str(folder / "results.jsonl"), "--json", str(folder / "tables.json")]
 
 
 def test_quick_study(
