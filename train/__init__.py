@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numc.train.runs.folder import RunFolder as RunFolder
     from numc.train.runs.report import TrainingReport as TrainingReport
     from numc.train.runs.report import report as report
+    from numc.train.schedule import Schedule as Schedule
     from numc.train.static import Static as Static
     from numc.train.trainbf.cr_norm import CRNorm as CRNorm
     from numc.train.trainbf.errors import layer_errors as layer_errors
@@ -45,6 +46,7 @@ _PUBLIC = {
     "RangeWeight": "numc.train.trainbf.weights",
     "Recipe": "numc.train.recipe",
     "RunFolder": "numc.train.runs.folder",
+    "Schedule": "numc.train.schedule",
     "Static": "numc.train.static",
     "StepStatistics": "numc.train.observe.epoch_statistics",
     "TrainBF": "numc.train.trainbf.recipe",
