@@ -13,7 +13,7 @@ from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Decision, parse_operand
 from numc.compiler.studies.cost import area, bf16_products, iso_area, passes, report, step_speed_up
-from numc.compiler.studies.cost_machines import load_machine, shipped
+from numc.compiler.studies.hardware.machine import load_machine, shipped
 from numc.compiler.support.errors import NumcError
 
 FILES = Path(__file__).parents[2] / "examples"
