@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arithmetic.kinds.bfp import CHUNK
 from numc.compiler.arithmetic.operators import BF16, Fma
+from numc.compiler.support.arguments import checked_integer
 
 FP32_AREA = 24 * 24
 
@@ -20,6 +22,37 @@ def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
     if isinstance(a, Format) or isinstance(b, Format) or "fmac2" not in a.datapaths or "fmac2" not in b.datapaths:
         return None
     return a.parts("fmac2") * b.parts("fmac2")
+
+
+class StepPasses(NamedTuple):
+    """The passes of an fMAC over a pair of groups in the three contractions of a layer.
+
+    Sort widths by (total, backward): FAST orders (W, A, G) = (4, 2, 2) before (2, 2, 4), whose totals are equal.
+    """
+
+    forward: int
+    dgrad: int
+    wgrad: int
+
+    @property
+    def total(self) -> int:
+        """All passes."""
+        return sum(self)
+
+    @property
+    def backward(self) -> int:
+        """The passes of the backward pass."""
+        return self.dgrad + self.wgrad
+
+
+def step_passes(weight: int, activation: int, gradient: int) -> StepPasses:
+    """Return the passes of a layer whose weights, activations and gradients have so many magnitude bits.
+
+    Raises NumcError for widths that are no number of 1 to 23 bits. Source: FAST, section IV.
+    """
+    given = {"weight": weight, "activation": activation, "gradient": gradient}
+    w, a, g = (-(-checked_integer(bits, f"{name} bits", 1, 23) // CHUNK) for name, bits in given.items())
+    return StepPasses(w * a, g * w, a * g)
 
 
 def area(fma: Fma) -> int:
