@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Policy, Rule
 from numc.compiler.options import Options
 from numc.compiler.studies.cost import decisions_of, report
@@ -65,10 +66,12 @@ class TimeToAccuracy:
         self._target = _real(target, "target")
         self._batch = checked_integer(batch, "batch", 1, 2**63 - 1)
         found = decisions_of(model, inputs, Options(), training=True, shapes=shapes)
-        self._layers = [one.layer for one in found if one.layer.position is not None]
-        starts = [n for n, layer in enumerate(self._layers) if layer.position == 0]
-        ends = [*starts[1:], len(self._layers)]
-        self._graphs = [self._layers[start:end] for start, end in zip(starts, ends, strict=True)]
+        # Positions, which a policy can name, begin anew in every graph.
+        self._graphs: list[list[Layer]] = []
+        for layer in (one.layer for one in found if one.layer.position is not None):
+            if layer.position == 0:
+                self._graphs.append([])
+            self._graphs[-1].append(layer)
         self._known: dict[object, Spent] = {}
         self._spent = Spent(0.0, 0.0)
         self._reached: Spent | None = None
@@ -115,14 +118,19 @@ class TimeToAccuracy:
         return self._reached
 
     def relative_to(self, other: TimeToAccuracy) -> float | None:
-        """Return the time to accuracy as a multiple of another run's; None if one of them does not reach its target."""
-        if self._reached is None or other._reached is None:
+        """Return the time to accuracy as a multiple of another run's.
+
+        None if one of them does not reach its target, or if the other one does so before any step. Raises NumcError for
+        what is not a run.
+        """
+        theirs = checked(other, "relative_to", TimeToAccuracy, "another TimeToAccuracy").reached
+        if self._reached is None or theirs is None or not theirs.seconds:
             return None
-        return self._reached.seconds / other._reached.seconds
+        return self._reached.seconds / theirs.seconds
 
     def _policy(self, widths: Mapping[Any, Any]) -> Policy:
         """Return the widths as a policy. Raises NumcError unless they name all contractions, and nothing else."""
-        names = list(dict.fromkeys(layer.name for layer in self._layers))
+        names = list(dict.fromkeys(layer.name for graph in self._graphs for layer in graph))
         rules = []
         for pattern, given in widths.items():
             if not any(fnmatch.fnmatchcase(name, str(pattern)) for name in names):

@@ -142,6 +142,26 @@ def test_the_variable_precision_gpu() -> None:
     assert (thin[0].seconds or 0) / (thin[1].seconds or 1) == pytest.approx(2, rel=0.01)
 
 
+def test_the_tables_of_the_documentation() -> None:
+    page = (CNN.parents[2] / "docs" / "cost.md").read_text()
+    rows = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    table = {row[0].strip("`"): row[1:] for row in rows if len(row) == 7 and row[0].strip("`") in FAST.units}
+    assert set(table) == set(FAST.units)
+    for name, row in table.items():
+        array = FAST.units[name]
+        assert isinstance(array, Array)
+        assert array.milliwatts is not None
+        in_16 = array.count * array.values / 16
+        area = "-" if array.area is None else f"{array.area:g}"
+        sides = f"{array.rows} x {array.columns}"
+        whole = "-" if array.area is None else f"{in_16 * array.area:.0f}"
+        numbers = [whole, f"{in_16 * array.milliwatts / 1000:.2f}", f"{FAST.watts(name):.2f}"]
+        assert [cell.removesuffix(", *ours*") for cell in row] == [area, f"{array.milliwatts:.3f}", sides, *numbers]
+    for number, key in ((1, "area"), (2, "watts")):
+        cells = [row[1:6] for row in rows if len(row) == 7 and row[0] == ("area, %", "power, W")[number - 1]]
+        assert cells == [[f"{getattr(part, key):.2f}" for part in FAST.components.values()]]
+
+
 def test_a_training_step_of_a_file() -> None:
     found = numc.cost(CNN, fma="lowbfp", machine="fast", training=True, batch=8)
     forward = numc.cost(CNN, fma="lowbfp", machine="fast", batch=8)

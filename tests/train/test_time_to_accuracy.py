@@ -54,6 +54,7 @@ def test_refused() -> None:
         (lambda: make(target="high"), "target: got 'high', want a finite number"),
         (lambda: make(machine="fats"), "machine 'fats': No such file or directory (did you mean 'fast'?): want a .tom"),
         (lambda: tta.validate("1"), "validate: got '1', want the metric as a number"),
+        (lambda: tta.relative_to(1), "relative_to: got int, want another TimeToAccuracy"),
         (lambda: tta.step(1), "the arithmetic of a recipe: got int, want a preset"),
         (lambda: tta.step({"node_conv": good}), "widths: unknown layer 'node_conv' (did you mean 'node_conv2d"),
         (lambda: tta.step({"node_c*": good}), "widths: none for layer 'node_linear': give those of every contraction"),
