@@ -68,8 +68,7 @@ def cost_command(
     ]  # fmt: skip
     total = found.total()
     rows.append(["total", "", "", total["fmas"], total["bf16_multiplications"], "", f"{found.iso_area:.4g}",
-                 total["bytes"], ""])  # fmt: skip
-    rows[-1][8] = "" if total["passes"] is None else f"{total['passes']:.4g}"
+                 total["bytes"], "" if found.passes is None else f"{found.passes:.4g}"])  # fmt: skip
     if known is not None:
         columns += ["moved", "cycles", "us", "bound", "utilisation", "uJ"]
         for row, cost in zip(rows, [*found.costs, None], strict=True):

@@ -20,8 +20,8 @@ from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.compiler.studies.explain import explain
 from numc.compiler.studies.hardware.area import FP32_AREA, area, bf16_products, iso_area, passes
+from numc.compiler.studies.hardware.contractions import contractions
 from numc.compiler.studies.hardware.machine import Machine, load_machine
-from numc.compiler.studies.hardware.training_step import training_step
 from numc.compiler.studies.hardware.units import Work
 from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.errors import NumcError, shown
@@ -216,9 +216,8 @@ def decisions_of(
 
     model, inputs, training, shapes: as for `cost`. Raises NumcError.
     """
-    is_forward = isinstance(model, (str, os.PathLike, Imported)) or type(model).__name__ == "ExportedProgram"
-    if training and is_forward:
-        return training_step(load(model, inputs, shapes=shapes, purpose="train"), options)
+    if isinstance(model, (str, os.PathLike, Imported)) or type(model).__name__ == "ExportedProgram":
+        return contractions(load(model, inputs, shapes=shapes, purpose="cost"), options, training=training)
     explained: Sequence[Decision] = explain(
         model, inputs, policy=options.policy, fma=options.fma, ops=options.ops, shapes=shapes
     ).decisions

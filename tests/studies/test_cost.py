@@ -134,6 +134,9 @@ def test_free_sizes_are_the_batch() -> None:
     one, three = (numc.cost(FILES / "digits" / "cnn.onnx", fma="mp", batch=n) for n in (1, 3))
     assert [c.fmas for c in one.costs] == [64 * 16 * 9, 64 * 32 * 144, 16 * 32 * 288, 64 * 512, 10 * 64]
     assert three.total()["fmas"] == 3 * one.total()["fmas"]
+    # 16 positions of 64 values; one weight, in bf16, for all parts of the batch.
+    query = numc.cost(FILES / "models" / "transformer.onnx", fma="mp", batch=3).costs[0]
+    assert (query.shape, query.bytes) == ("48 x 192 x 64", 2 * (48 * 64 + 64 * 192) + 4 * 48 * 192)
 
 
 def test_the_tables_of_the_documentation() -> None:

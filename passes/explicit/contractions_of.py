@@ -1,4 +1,4 @@
-"""The contractions of a training step of a module that has only a forward pass: their names, roles and sizes."""
+"""The contractions of a module with a forward pass, and those of its backward pass: names, roles and sizes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _LOOPS: tuple[Mapping[str, str], Mapping[str, str]] = (
 )
 
 
-def training_layers_of(module: ir.Operation) -> tuple[list[Layer], list[Layer]]:
+def contractions_of(module: ir.Operation) -> tuple[list[Layer], list[Layer]]:
     """Return the contractions of the forward pass, and those that give the gradients of all weights, the last first.
 
     A weight that is repeated for every part of a batch is one weight, so the batch is a part of the rows.
+
     A weight is an argument of ``@main`` that is called one, or what is made of such arguments alone. The gradient of a
     weight is a wgrad; that of an operand that depends on inputs and on weights is a dgrad; that of an operand without
     weights before it, as in the first layer, is not needed. A convolution's are contractions with as many multiply-adds
