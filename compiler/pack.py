@@ -2,12 +2,13 @@
 
 Fields of whole bits follow one another, each from its least significant bit up, and fill bytes from the least
 significant bit up; only the last byte is padded, with zeros. So 16-bit and 32-bit formats are little-endian words.
+With `align`, no field lies in two words (words.py).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from numc.compiler.arrays import F32Array, f32_array
 from numc.compiler.arrays import round as round_array
 from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.errors import NumcError, shortened
+from numc.compiler.words import checked_align, from_words, to_words, word_bytes
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Packed:
 
     data: the bytes. shape: of the tensor. format: its text, without a rounding. axis: along which groups run, not
     negative; None where there are none. shared: what groups of the tensor share besides: the largest exponent of
-    a bfp, the scale of an intN, otherwise 0. Raises NumcError for values of other types.
+    a bfp, the scale of an intN, otherwise 0. align: the bits of the words that no value lies across; None for dense
+    storage. Raises NumcError for values of other types.
     """
 
     data: bytes
@@ -37,6 +40,7 @@ class Packed:
     format: str
     axis: int | None = None
     shared: float = 0.0
+    align: int | None = None
 
     def __post_init__(self) -> None:
         checked(self.data, "packed data", bytes, "bytes"), checked(self.format, "packed format", str, "a text")
@@ -44,18 +48,23 @@ class Packed:
             raise NumcError(f"packed shape: got {shortened(self.shape)}, want a tuple of sizes")
         if isinstance(self.shared, bool) or not isinstance(self.shared, int | float) or abs(self.shared) > 1e300:
             raise NumcError(f"packed 'shared': got {shortened(self.shared)}, want the number that numc.pack gave")
+        checked_align(self.align)
 
 
 def _size(value: object) -> int:
     return checked_integer(value, "packed shape", 0, 2**48)
 
 
-def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None) -> Packed:
+def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | None = None) -> Packed:
     """Return `x` (float32, any shape) rounded to the format `to`, in its bytes; `numc.unpack` gives ``round(x, to)``.
 
-    axis: along which groups run; None is the last one. Raises NumcError.
+    axis: along which groups run; None is the last one. align: 8, 16, 32 or 64: values do not cross words of so many
+    bits, floor(align / bits) of them in each. Formats whose groups store scales cannot be aligned. Raises NumcError.
     """
     array, conversion = f32_array(x, "x"), parse_any_conversion(to)
+    if (align := checked_align(align)) is not None:
+        dense = pack(array, to, axis=axis)
+        return replace(dense, data=to_words(dense.data, array.size, conversion.format, align), align=align)
     if conversion.noise is not None:
         raise NumcError(
             f"pack: '{conversion}' draws at random: numc.round(x, '{conversion}', seed=...) first, then pack"
@@ -84,8 +93,11 @@ def unpack(packed: Packed) -> F32Array:
     """
     if not isinstance(packed, Packed):
         raise NumcError(f"unpack: got {type(packed).__name__}, want what numc.pack returns")
-    conversion = parse_any_conversion(packed.format)
-    fmt = conversion.format
+    fmt = parse_any_conversion(packed.format).format
+    if packed.align is not None:
+        number = math.prod(packed.shape)
+        _check_size(packed, word_bytes(number, fmt, packed.align))
+        packed = replace(packed, data=from_words(packed.data, number, fmt, packed.align), align=None)
     if isinstance(fmt, Format):
         words = decode(_byte_codes(packed, math.prod(packed.shape) * fmt.parts, fmt.bits // fmt.parts), fmt)
         return (join(words.reshape(-1, fmt.parts)) if fmt.parts > 1 else words).reshape(packed.shape)
@@ -131,12 +143,11 @@ def _to_bytes(bits: Bits) -> bytes:
 
 def _from_bytes(packed: Packed, count: int) -> Bits:
     """`count` bits of the data. Raises NumcError where the data has another size."""
-    _check_size(packed, count)
+    _check_size(packed, -(-count // 8))
     return np.unpackbits(np.frombuffer(packed.data, np.uint8), count=count, bitorder="little")
 
 
-def _check_size(packed: Packed, count: int) -> None:
-    size = -(-count // 8)
+def _check_size(packed: Packed, size: int) -> None:
     if len(packed.data) != size:
         raise NumcError(
             f"packed data has {len(packed.data)} bytes: '{packed.format}' of shape {packed.shape} takes {size}"
@@ -153,7 +164,7 @@ def _code_bytes(codes: Codes, width: int) -> bytes:
 def _byte_codes(packed: Packed, count: int, width: int) -> Codes:
     """`count` codes of the data. Raises NumcError where the data has another size."""
     if width in _WORDS:
-        _check_size(packed, count * width)
+        _check_size(packed, count * width // 8)
         return np.frombuffer(packed.data, _WORDS[width]).astype(np.int64)
     return codes_of_bits(_from_bytes(packed, count * width).reshape(count, width))
 

@@ -7,6 +7,8 @@ left behind where PyTorch is not installed.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from numc.compiler.studies.hardware.area import StepPasses as StepPasses
+    from numc.compiler.studies.hardware.area import step_passes as step_passes
     from numc.train.decision import Decision as Decision
     from numc.train.dynamic_precision import DynamicPrecision as DynamicPrecision
     from numc.train.dynamic_precision import average_drop as average_drop
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from numc.train.runs.report import report as report
     from numc.train.schedule import Schedule as Schedule
     from numc.train.static import Static as Static
+    from numc.train.time_to_accuracy import Spent as Spent
+    from numc.train.time_to_accuracy import TimeToAccuracy as TimeToAccuracy
     from numc.train.trainbf.cr_norm import CRNorm as CRNorm
     from numc.train.trainbf.errors import layer_errors as layer_errors
     from numc.train.trainbf.loss_scale import RangeLossScale as RangeLossScale
@@ -48,7 +52,10 @@ _PUBLIC = {
     "RunFolder": "numc.train.runs.folder",
     "Schedule": "numc.train.schedule",
     "Static": "numc.train.static",
+    "Spent": "numc.train.time_to_accuracy",
+    "StepPasses": "numc.compiler.studies.hardware.area",
     "StepStatistics": "numc.train.observe.epoch_statistics",
+    "TimeToAccuracy": "numc.train.time_to_accuracy",
     "TrainBF": "numc.train.trainbf.recipe",
     "TrainingReport": "numc.train.runs.report",
     "average_drop": "numc.train.dynamic_precision",
@@ -61,6 +68,7 @@ _PUBLIC = {
     "read_statistics": "numc.train.observe.epoch_statistics",
     "report": "numc.train.runs.report",
     "speed_up": "numc.train.extrapolation",
+    "step_passes": "numc.compiler.studies.hardware.area",
     "top_k": "numc.train.metrics",
 }
 

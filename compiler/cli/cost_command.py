@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -17,6 +18,7 @@ Examples:
   numc cost model.onnx --fma 'bf16_2_2{3}'
   numc cost model.onnx --policy mixed.policy --batch 32 --machine thesis
   numc cost model.onnx --policy mixed.policy --machine mine.toml --json
+  numc cost model.onnx --policy highbfp --batch 256 --machine fast --training
   numc cost model.onnx --fma 'bf16_2_2{4}' --fma-share 0.395
 """
 
@@ -26,7 +28,9 @@ Examples:
 @arithmetic_options
 @shape_option
 @click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions.", show_default=True)
-@click.option("--machine", metavar="FILE|thesis|fast", help="Estimate times for it: `numc list machines`.")
+@click.option("--machine", metavar="FILE|fast|thesis|vpgpu", help="Estimate times for it: `numc list machines`.")
+@click.option("--training", is_flag=True, help="A training step: the gradients of every contraction, too.")
+@click.option("--align", type=int, metavar="BITS", help="Store values in words of 8, 16, 32 or 64 bits.")
 @click.option("--fma-share", type=float, metavar="F", help="Share of FMAs in a step, 0 to 1: speed-up of the step.")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def cost_command(
@@ -34,6 +38,8 @@ def cost_command(
     arithmetic: Arithmetic,
     batch: int,
     machine: str | None,
+    training: bool,
+    align: int | None,
     fma_share: float | None,
     want_json: bool,
 ) -> None:
@@ -41,16 +47,16 @@ def cost_command(
     check_model(model)
     fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
-    from numc.compiler.policy_table import policy_table
-    from numc.compiler.studies.cost import checked_share, report
-    from numc.compiler.studies.cost_machines import load_machine
+    from numc.compiler.studies.cost import checked_share, decisions_of, report
+    from numc.compiler.studies.hardware.machine import load_machine
+    from numc.compiler.words import checked_align
     from numc.frontends.load import load_file
 
     known = load_machine(machine) if machine is not None else None
-    share = checked_share(fma_share, known)
+    share, align = checked_share(fma_share, known), checked_align(align)
     with output.busy(f"reading {model}"):
-        decisions = policy_table(load_file(model, fixed), options).decisions
-        found = report(decisions, known, free=batch, fma_share=share)
+        decisions = decisions_of(load_file(model, fixed), None, options, training=training)
+        found = report(decisions, known, free=batch, fma_share=share, align=align)
     if want_json:
         output.as_json(found.as_json())
         return
@@ -62,12 +68,14 @@ def cost_command(
     ]  # fmt: skip
     total = found.total()
     rows.append(["total", "", "", total["fmas"], total["bf16_multiplications"], "", f"{found.iso_area:.4g}",
-                 total["bytes"], ""])  # fmt: skip
+                 total["bytes"], "" if found.passes is None else f"{found.passes:.4g}"])  # fmt: skip
     if known is not None:
-        columns += ["moved", "us", "bound"]
-        for row, cost in zip(rows, found.costs, strict=False):
-            row += [cost.moved, f"{(cost.seconds or 0) * 1e6:.4g}", cost.bound]
-        rows[-1] += [total["moved"], f"{total['seconds'] * 1e6:.4g}", ""]
+        columns += ["moved", "cycles", "us", "bound", "utilisation", "uJ"]
+        for row, cost in zip(rows, [*found.costs, None], strict=True):
+            each = total if cost is None else asdict(cost)
+            micro = ["" if each[key] is None else f"{each[key] * 1e6:.4g}" for key in ("seconds", "joules")]
+            limits = ["", ""] if cost is None else [cost.bound, f"{cost.utilisation:.4g}"]
+            row += [each["moved"], each["cycles"], micro[0], *limits, micro[1]]
     output.table(columns, [[cell if cell != "" else "-" for cell in row] for row in rows])
     if known is not None:
         faster = "" if found.speed_up is None else f", {found.speed_up:.3g} times as fast as fp32"

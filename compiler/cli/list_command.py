@@ -69,7 +69,7 @@ def _fmas() -> Rows:
     from numc.compiler.arithmetic.grammar import parse_fma
     from numc.compiler.arithmetic.kinds import GROUP_FORMATS
     from numc.compiler.arithmetic.operators import FMAS
-    from numc.compiler.studies.cost import area, iso_area
+    from numc.compiler.studies.hardware.area import area, iso_area
 
     serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if "fmac2" in f.datapaths]
     texts = [*GROUP_FORMATS, *serial]
@@ -118,7 +118,7 @@ def _targets() -> Rows:
 
 
 def _machines() -> Rows:
-    from numc.compiler.studies.cost_machines import load_machine, shipped
+    from numc.compiler.studies.hardware.machine import load_machine, shipped
 
     return [
         {
@@ -126,7 +126,7 @@ def _machines() -> Rows:
             "about": m.about,
             "units": ", ".join(f"{u.count} {kind}" for kind, u in m.units.items()),
             "clock GHz": m.clock / 1e9,
-            "bandwidth GB per s": m.bandwidth / 1e9,
+            "bandwidth GB per s": None if m.bandwidth is None else m.bandwidth / 1e9,
             "assumed": ", ".join(m.assumed) or None,
         }
         for name, m in ((name, load_machine(name)) for name in shipped())

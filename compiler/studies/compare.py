@@ -26,7 +26,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.compiler.statistics import Statistics, counting, sampling
 from numc.compiler.studies.comparison import Comparison
-from numc.compiler.studies.cost import FP32_AREA, report
+from numc.compiler.studies.cost import report
 from numc.compiler.studies.data import BATCH, Data, check_batch, check_data
 from numc.compiler.studies.diff import layers_of_both, side_by_side
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics, check_names
@@ -239,7 +239,7 @@ class _Work:
             seconds,
             seconds / fp32,
             fmas,
-            FP32_AREA / costs.iso_area,
+            costs.area,
             costs.iso_area,
             weights,
             packed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from numbers import Real
@@ -13,50 +13,21 @@ from typing import Any
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.groups import GroupFormat
-from numc.compiler.arithmetic.kinds.bfp import CHUNK
-from numc.compiler.arithmetic.operators import BF16, Fma
+from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
-from numc.compiler.studies.cost_machines import Machine, Unit, load_machine
+from numc.compiler.lower import chosen
+from numc.compiler.options import Options
 from numc.compiler.studies.explain import explain
-from numc.compiler.support.arguments import checked_integer
+from numc.compiler.studies.hardware.area import FP32_AREA, area, bf16_products, iso_area, passes
+from numc.compiler.studies.hardware.contractions import contractions
+from numc.compiler.studies.hardware.machine import Machine, load_machine
+from numc.compiler.studies.hardware.units import Work
+from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.errors import NumcError, shown
-
-FP32_AREA = 24 * 24
-
-
-def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
-    """Return how many passes an fMAC makes over a pair of groups; None without block floating point.
-
-    An fMAC multiplies two bits of a magnitude by two in each pass (FAST, section V).
-    """
-    if isinstance(a, Format) or isinstance(b, Format) or "fmac2" not in a.datapaths or "fmac2" not in b.datapaths:
-        return None
-    return a.parts("fmac2") * b.parts("fmac2")
-
-
-def area(fma: Fma) -> int:
-    """Return the area units of an operator: for each of its multipliers, significand bits of A times those of B.
-
-    The hidden bit counts (thesis, section 7.4.2: the square of the number of significand bits). The area of an fMAC,
-    which has 2 x 2 multipliers, is counted once for each pass.
-    """
-    a, b = fma.a.format, fma.b.format
-    found = passes(a, b)
-    if found is not None:
-        return found * CHUNK * CHUNK
-    return fma.products * a.precision * b.precision
-
-
-def iso_area(fma: Fma) -> Fraction:
-    """Return the ratio of the number of products per area of an operator to that of fp32."""
-    return Fraction(FP32_AREA, area(fma))
-
-
-def bf16_products(fma: Fma) -> int:
-    """Return the number of multiplications of bf16 numbers in one FMA; 0 if its operands have other formats."""
-    parts = (fma.a.format, fma.b.format)
-    return fma.products if all(_is_bf16(f) for f in parts) else 0
+from numc.compiler.words import checked_align, word_bytes
+from numc.frontends.imported import Imported
+from numc.frontends.load import load
 
 
 def step_speed_up(speed_up: float, fma_share: float) -> float:
@@ -64,26 +35,22 @@ def step_speed_up(speed_up: float, fma_share: float) -> float:
     return 1 / ((1 - fma_share) + fma_share / speed_up)
 
 
-def _is_bf16(fmt: Format | GroupFormat) -> bool:
-    one = BF16.format
-    return isinstance(fmt, Format) and (fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite) == (
-        one.exponent_bits, one.significand_bits, one.subnormals, one.finite
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Cost:
     """The cost of one contraction.
 
-    layer, kind, shape, fma: as in the table of a policy. fmas: the number of multiply-adds. bf16_multiplications: of
-    bf16 numbers. area: the area units of one FMA. area_time: area times the number of FMAs. iso_area: see `iso_area`.
-    bytes: the size of A, B and the result in their formats. passes: of an fMAC over a pair of groups.
-    moved: the estimated bytes to and from the memory of the machine. seconds: the estimated time. bound: what limits
-    it: "compute", "latency" or "memory". These three are None without a machine.
+    layer, kind, role, shape, fma: as in the table of a policy. fmas: the number of multiply-adds. bf16_multiplications:
+    of bf16 numbers. area: the area units of one FMA. area_time: area times the number of FMAs. iso_area: see
+    `iso_area`. bytes: the size of A, B and the result in their formats. passes: of an fMAC over a pair of groups.
+    moved: the estimated bytes to and from the memory of the machine. cycles, seconds: the estimated time. bound: what
+    limits it: "compute", "latency" or "memory". utilisation: the share of the units that are busy with pairs of values
+    in these cycles. joules: the estimated energy. All from `moved` on are None without a machine, and joules without
+    published power.
     """
 
     layer: str
     kind: str
+    role: str
     shape: str
     fma: str
     fmas: int
@@ -94,8 +61,11 @@ class Cost:
     bytes: int
     passes: int | None = None
     moved: int | None = None
+    cycles: int | None = None
     seconds: float | None = None
     bound: str | None = None
+    utilisation: float | None = None
+    joules: float | None = None
 
 
 @dataclass(frozen=True)
@@ -124,13 +94,44 @@ class Report:
         total = sum(cost.area_time for cost in self.costs)
         return FP32_AREA * sum(cost.fmas for cost in self.costs) / total if total else 1.0
 
+    @property
+    def area(self) -> float:
+        """The area units of an FMA, averaged over all of them."""
+        return FP32_AREA / self.iso_area
+
+    @property
+    def bytes(self) -> int:
+        """The size of all operands and results in their formats."""
+        return sum(cost.bytes for cost in self.costs)
+
+    @property
+    def passes(self) -> float | None:
+        """The passes of an fMAC, averaged over all FMAs; None if some operator is not block floating point."""
+        known = [cost.passes * cost.fmas for cost in self.costs if cost.passes is not None]
+        fmas = sum(cost.fmas for cost in self.costs)
+        return sum(known) / fmas if fmas and len(known) == len(self.costs) else None
+
+    @property
+    def latency(self) -> float | None:
+        """The estimated time in seconds; None without a machine."""
+        return self._sum("seconds")
+
+    @property
+    def energy(self) -> float | None:
+        """The estimated energy in joules; None without a machine whose power is known."""
+        return self._sum("joules")
+
+    def _sum(self, key: str) -> float | None:
+        found = [getattr(cost, key) for cost in self.costs]
+        return None if self.machine is None or None in found else sum(found)
+
     def total(self) -> dict[str, Any]:
-        """Return the sums over all contractions, with iso_area, and with the speed-ups that are known."""
+        """Return the sums over all contractions, with averages over FMAs, and with the speed-ups that are known."""
         keys = ["fmas", "bf16_multiplications", "area_time", "bytes"]
         found: dict[str, Any] = {key: sum(getattr(cost, key) for cost in self.costs) for key in keys}
-        found["iso_area"] = self.iso_area
+        found |= {"iso_area": self.iso_area, "passes": self.passes}
         if self.machine is not None:
-            found |= {key: sum(getattr(cost, key) for cost in self.costs) for key in ("moved", "seconds")}
+            found |= {key: self._sum(key) for key in ("moved", "cycles", "seconds", "joules")}
             found["speed_up"] = self.speed_up
         if self.fma_share is not None:
             found |= {"fma_share": self.fma_share, "step_speed_up": self.step_speed_up}
@@ -143,18 +144,24 @@ class Report:
 
 
 def report(
-    decisions: Iterable[Decision], machine: Machine | None = None, *, free: int = 1, fma_share: float | None = None
+    decisions: Iterable[Decision],
+    machine: Machine | None = None,
+    *,
+    free: int = 1,
+    fma_share: float | None = None,
+    align: int | None = None,
 ) -> Report:
     """Return the costs of the contractions among `decisions`, with sizes that the model leaves free set to `free`.
 
-    fma_share: as `checked_share` returns it. Raises NumcError if the machine has no unit for an operator.
+    fma_share: as `checked_share` returns it. align: as for `cost`. Raises NumcError if the machine has no unit for an
+    operator, or if a format cannot be aligned.
     """
     chosen = [(d.layer.fixed(free), d.fma) for d in decisions if d.layer.position is not None]
-    costs = tuple(_cost(layer, fma, machine) for layer, fma in chosen)
+    costs = tuple(_cost(layer, fma, machine, align) for layer, fma in chosen)
     speed_up = None
     if machine is not None and "fp32" in machine.units:
         fp32 = parse_fma("fp32")
-        before = sum(_cost(layer, fp32, machine).seconds or 0 for layer, _ in chosen)
+        before = sum(_cost(layer, fp32, machine, align).seconds or 0 for layer, _ in chosen)
         after = sum(cost.seconds or 0 for cost in costs)
         speed_up = before / after if after else 1.0
     return Report(costs, machine, speed_up, fma_share)
@@ -180,32 +187,52 @@ def cost(
     policy: str | os.PathLike[str] | Policy | None = None,
     fma: str = "fp32",
     machine: str | os.PathLike[str] | Machine | None = None,
+    training: bool = False,
     batch: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     fma_share: float | None = None,
+    align: int | None = None,
 ) -> Report:
     """Return the hardware cost of every contraction of a model; of a PyTorch module, also those of its backward pass.
 
     model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, a file, or None
-    for no estimate of times. batch: the value of sizes that the model leaves free. fma_share: the share of FMAs in a
-    whole step in fp32, 0 to 1, from which the speed-up of the step follows by Amdahl's law. Raises NumcError if the
-    model, the machine or an option is not valid.
+    for no estimate of times. training: of a file, the contractions of the backward pass, too. batch: the value of sizes
+    that the model leaves free. fma_share: the share of FMAs in a whole step in fp32, 0 to 1, from which the speed-up of
+    the step follows by Amdahl's law. align: store values in words of 8, 16, 32 or 64 bits, as numc.pack does. Raises
+    NumcError if the model, the machine or an option is not valid.
     """
     checked_integer(batch, "batch", 1, 2**63 - 1)
+    checked(training, "training", bool, "True or False")
     known = machine if machine is None or isinstance(machine, Machine) else load_machine(machine)
-    share = checked_share(fma_share, known)
-    decisions = explain(model, inputs, policy=policy, fma=fma, shapes=shapes).decisions
-    return report(decisions, known, free=batch, fma_share=share)
+    share, align = checked_share(fma_share, known), checked_align(align)
+    decisions = decisions_of(model, inputs, Options(fma, policy=chosen(policy)), training=training, shapes=shapes)
+    return report(decisions, known, free=batch, fma_share=share, align=align)
 
 
-def _cost(layer: Layer, fma: Fma, machine: Machine | None) -> Cost:
-    sizes = [size or 0 for size in layer.sizes.values()]
-    fmas = math.prod(sizes)
+def decisions_of(
+    model: Any, inputs: Any, options: Options, *, training: bool, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> Sequence[Decision]:
+    """Return the decisions of an arithmetic for a model; for a module of PyTorch, always those of a training step.
+
+    model, inputs, training, shapes: as for `cost`. Raises NumcError.
+    """
+    if isinstance(model, (str, os.PathLike, Imported)) or type(model).__name__ == "ExportedProgram":
+        return contractions(load(model, inputs, shapes=shapes, purpose="cost"), options, training=training)
+    explained: Sequence[Decision] = explain(
+        model, inputs, policy=options.policy, fma=options.fma, ops=options.ops, shapes=shapes
+    ).decisions
+    return explained
+
+
+def _cost(layer: Layer, fma: Fma, machine: Machine | None, align: int | None) -> Cost:
+    fmas = math.prod(size or 0 for size in layer.sizes.values())
     formats = (fma.a.format, fma.b.format, fma.acc.format)
-    stored = [_bytes(math.prod(n or 0 for n in s), f) for s, f in zip(layer.operands, formats, strict=True)]
+    sizes = [math.prod(n or 0 for n in shape) for shape in layer.operands]
+    stored = [_bytes(size, fmt, align) for size, fmt in zip(sizes, formats, strict=True)]
     found: dict[str, Any] = {
         "layer": layer.name,
         "kind": layer.kind,
+        "role": layer.role,
         "shape": layer.shape,
         "fma": str(fma),
         "fmas": fmas,
@@ -216,16 +243,35 @@ def _cost(layer: Layer, fma: Fma, machine: Machine | None) -> Cost:
         "bytes": sum(stored),
         "passes": passes(*formats[:2]),
     }
-    if machine is not None:
-        moved = _moved(layer, stored, machine)
-        seconds, bound = _time(layer, fma, moved, machine)
-        found |= {"moved": moved, "seconds": seconds, "bound": bound}
-    return Cost(**found)
+    return Cost(**found, **({} if machine is None else _estimate(layer, fma, stored, machine)))
 
 
-def _bytes(values: int, fmt: Format | GroupFormat) -> int:
+def _bytes(values: int, fmt: Format | GroupFormat, align: int | None) -> int:
+    if align is not None:
+        return word_bytes(values, fmt, align)
     bits = Fraction(fmt.bits) if isinstance(fmt, Format) else fmt.bits_per_value
     return math.ceil(values * bits / 8)
+
+
+def _estimate(layer: Layer, fma: Fma, stored: list[int], machine: Machine) -> dict[str, Any]:
+    """Return the fields of Cost that a machine gives; the largest of the bounds on cycles counts."""
+    name, steps = machine.unit_for(fma)
+    unit, work = machine.units[name], Work.of(layer, steps)
+    moved = _moved(layer, stored, machine)
+    bounds: dict[str, float] = {**unit.cycles(work)}
+    if machine.bandwidth is not None:
+        bounds["memory"] = moved * machine.clock / machine.bandwidth
+    bound = max(bounds, key=lambda key: bounds[key])
+    cycles, seconds, watts = bounds[bound], bounds[bound] / machine.clock, machine.watts(name)
+    pairs = work.b * work.m * work.n * work.k * work.steps
+    return {
+        "moved": moved,
+        "cycles": math.ceil(cycles),
+        "seconds": seconds,
+        "bound": bound,
+        "utilisation": pairs / (cycles * unit.count * unit.values) if cycles else 0.0,
+        "joules": None if watts is None else seconds * watts,
+    }
 
 
 def _moved(layer: Layer, stored: list[int], machine: Machine) -> int:
@@ -243,35 +289,3 @@ def _moved(layer: Layer, stored: list[int], machine: Machine) -> int:
     )  # three tiles, of A, B and the result, fit into the cache
     again = stored[0] * math.ceil(n / side) + stored[1] * math.ceil(m / side) + stored[2]
     return min(again, total + b * m * n * sum(stored[:2]))
-
-
-def _time(layer: Layer, fma: Fma, moved: int, machine: Machine) -> tuple[float, str]:
-    unit, steps = _unit(fma, machine)
-    b, m, n, k = (size or 0 for size in layer.sizes.values())
-    chain = steps * math.ceil(k / unit.values)  # the steps of one result, each of which depends on the last
-    found = {
-        "compute": math.ceil(b * m * n * chain / unit.count) / machine.clock,
-        "latency": chain * unit.latency / machine.clock,
-        "memory": moved / machine.bandwidth,
-    }
-    bound = max(found, key=lambda name: found[name])
-    return found[bound], bound
-
-
-def _unit(fma: Fma, machine: Machine) -> tuple[Unit, int]:
-    """Return the units that compute an operator, and how many of their steps an FMA takes.
-
-    Raises NumcError if the machine has none.
-    """
-    count = passes(fma.a.format, fma.b.format)
-    if count is not None and "fmac" in machine.units:
-        return machine.units["fmac"], count
-    bf16 = bf16_products(fma)
-    if bf16 and "bf16" in machine.units:
-        return machine.units["bf16"], bf16
-    if "fp32" in machine.units and isinstance(fma.a.format, Format) and isinstance(fma.b.format, Format):
-        return machine.units["fp32"], fma.products
-    raise NumcError(
-        f"machine '{machine.name}' has no unit for the operator '{fma}': it has {', '.join(machine.units)} "
-        "(fmac computes bfp, bf16 the parts of bf16xN, fp32 any format of single values)"
-    )

@@ -17,6 +17,8 @@ SOURCES = {
     "significand": NOTEBOOK,
     "12-bit": "figure 6.5",
 }
+SIGNIFICANDS: Mapping[str, Mapping[int, float]] = {"mlp": {23: 0.5, 22: 0.25, 21: 0.125, 20: 0.062}, "cnn": {}}
+"""The shares of weights by significand bits in figure 6.4, as weights.ipynb beside that notebook has them."""
 NETWORKS = {"mlp": "MLP2", "cnn": "CNN2"}
 """The author's nets, by ours: dense layers of 128, 64, 10; 3 x 3 convolutions of 4, 8, 16 channels, 1000, 10."""
 

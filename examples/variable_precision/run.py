@@ -19,16 +19,18 @@ import published
 import show
 import significand_search
 import sweeps
+import weight_widths
 
 import numc
 
 LAYERS = "layers"
+WIDTHS = "widths"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiment", choices=(*sweeps.EXPERIMENTS, LAYERS))
+    parser.add_argument("experiment", choices=(*sweeps.EXPERIMENTS, LAYERS, WIDTHS))
     parser.add_argument("--model", choices=measure.MODELS, help="one model; otherwise both, and the CNN for `layers`")
     parser.add_argument("--format", action="append", metavar="F", help="instead of the experiment's; repeatable")
     parser.add_argument("--images", type=int, metavar="N", help="the first N of the 360 held-out images")
@@ -68,6 +70,18 @@ def search(args: argparse.Namespace) -> None:
         show.save(args.plot, title, partial(show.draw_layers, found=found))
 
 
+def widths(args: argparse.Namespace) -> None:
+    """Count the bits that the weights need."""
+    title = "Bits that the weights need"
+    bins = weight_widths.run((args.model,) if args.model else measure.MODELS)
+    if args.json:
+        print(json.dumps([asdict(one) for one in bins], indent=1))
+    else:
+        show.table(show.widths(bins), title)
+    if args.plot:
+        show.save(args.plot, title, partial(show.draw_widths, bins=bins))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one experiment. Returns the exit status: 2 for bad input."""
     args = arguments(argv)
@@ -78,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise numc.NumcError("--plot needs matplotlib, which is not installed: pip install matplotlib")
         if args.plot and not args.plot.parent.is_dir():
             raise numc.NumcError(f"--plot {args.plot}: there is no folder {args.plot.parent}")
-        (search if args.experiment == LAYERS else sweep)(args)
+        {LAYERS: search, WIDTHS: widths}.get(args.experiment, sweep)(args)
     except (numc.NumcError, OSError, ValueError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2

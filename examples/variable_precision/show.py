@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from significand_search import Found
 from sweeps import Row
+from weight_widths import Bin
 
 Lines = list[list[str]]
 
@@ -44,6 +45,15 @@ def stage_table(found: Found) -> Lines:
     for stage in found.stages:
         shares = (f"{stage.searched:.2%}", f"{stage.rest:.2%}")
         lines.append([stage.arithmetic, *shares, f"{stage.bits:.2f}", f"{stage.iso_area:.1f}"])
+    return lines
+
+
+def widths(bins: Sequence[Bin]) -> Lines:
+    """The columns and the lines of the bits that weights need."""
+    lines = [["model", "part", "bits", "weights", "share", "published"]]
+    for one in bins:
+        known = "-" if one.published is None else f"{one.published:.1%}"
+        lines.append([one.model, one.part, str(one.bits), str(one.weights), f"{one.share:.1%}", known])
     return lines
 
 
@@ -83,6 +93,18 @@ def draw_layers(axes: Any, found: Found) -> None:
     axes.axhline(uniform, color="C1", linestyle="--", label="the same for all layers")
     axes.set_ylim(0, uniform * 1.2)
     axes.set_ylabel("significand bits")
+    axes.legend(fontsize=8)
+
+
+def draw_widths(axes: Any, bins: Sequence[Bin]) -> None:
+    """Draw the share of weights over the bits of the significand and of the exponent, a line for each model."""
+    for number, model in enumerate(dict.fromkeys(one.model for one in bins)):
+        for part, mark in (("significand", "o-"), ("exponent", "s:")):
+            mine = [one for one in bins if (one.model, one.part) == (model, part)]
+            shares = [100 * one.share for one in mine]
+            axes.plot([one.bits for one in mine], shares, mark, color=f"C{number}", label=f"{model}, {part}")
+    axes.set_xlabel("bits")
+    axes.set_ylabel("weights (%)")
     axes.legend(fontsize=8)
 
 

@@ -43,7 +43,7 @@ def layers_of(module: ir.Operation) -> list[tuple[ir.Operation, Layer]]:
 def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, str]) -> Layer:
     name = linalg.name_of(generic)
     own = kinds_of(nodes.get(name, ""))
-    operands = _contracted(generic)
+    operands = contracted(generic)
     if operands is None:
         kinds = own or (("reduction",) if linalg.reduces(generic) else ("elementwise",))
         role, swapped = _role(name, kinds, roles)
@@ -70,7 +70,7 @@ def _role(name: str, kinds: tuple[str, ...], roles: Mapping[str, str]) -> tuple[
     return role, bool(swapped)
 
 
-def _contracted(generic: ir.Operation) -> tuple[int, int, int] | None:
+def contracted(generic: ir.Operation) -> tuple[int, int, int] | None:
     """The numbers of A, B and the accumulator among the operands of a contraction; None for anything else."""
     if not linalg.reduces(generic):
         return None

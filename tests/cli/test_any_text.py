@@ -21,7 +21,7 @@ from numc.compiler.cli.opt_command import split_passes
 from numc.compiler.cli.source import parse_shapes
 from numc.compiler.options import Options
 from numc.compiler.statistics import Statistics, chosen, sampling
-from numc.compiler.studies.cost_machines import load_machine
+from numc.compiler.studies.hardware.machine import load_machine
 from numc.compiler.studies.store import Store
 from numc.compiler.support.errors import NumcError, ParseError
 from numc.compiler.support.switches import switched_off

@@ -45,7 +45,7 @@ def test_passes_of_fmac2(numc_run):
     [
         ("formats", "name", [*FORMATS, *GROUP_FORMATS]),
         ("fmas", "name", [*FMAS, *GROUP_FORMATS, *FMAC2]),
-        ("machines", "machine", ["fast", "thesis"]),
+        ("machines", "machine", ["fast", "thesis", "vpgpu"]),
         ("presets", "preset", list(PRESETS)),
         ("stages", "stage", list(STAGES)),
         ("passes", "pass", [name for stage in STAGES.values() for name in stage]),

@@ -79,10 +79,14 @@ def test_bad_input_is_one_line(numc_run, policy, tmp_path):
         "policy 'mxed.policy': No such file or directory: want a file, the text of a policy, or a preset: fp32, mp, "
     )
     assert numc_run("cost", CNN, "--machine", "fats").error == (
-        "machine 'fats': No such file or directory (did you mean 'fast'?): want a .toml file or one of fast, thesis"
+        "machine 'fats': No such file or directory (did you mean 'fast'?): want a .toml file or one of fast, thesis, "
+        "vpgpu"
     )
-    assert numc_run("cost", CNN, "--machine", "fast").error.startswith(
-        "machine 'fast' has no unit for the operator 'fp32'"
+    assert numc_run("cost", CNN, "--machine", "fast", "--fma", "mxfp8").error.startswith(
+        "machine 'fast' has no unit for the operator 'fma(a=mxfp8"
+    )
+    assert (
+        numc_run("cost", CNN, "--align", "24").error == "align: got 24, want 8, 16, 32, 64, or None for dense storage"
     )
 
 
@@ -112,6 +116,16 @@ def test_cost(numc_run, policy):
 def test_rounds_of_fast(numc_run):
     found = numc_run("cost", CNN, "--policy", "default fma(a=bfp(16,3,4),b=bfp(16,3,2),acc=fp32)", "--machine", "fast",
                      "--json")  # fmt: skip
-    if "formats with groups are not available in contractions" in found.err:
-        pytest.skip("no operators on groups in this version")
     assert [layer["passes"] for layer in json.loads(found.out)["layers"]] == [2] * 5
+
+
+def test_cost_of_a_training_step(numc_run):
+    found = numc_run("cost", CNN, "--policy", "lowbfp", "--batch", "8", "--machine", "fast", "--training")
+    rows = [line.split("\t") for line in found.out.splitlines()]
+    assert rows[0][-7:] == ["passes", "moved", "cycles", "us", "bound", "utilisation", "uJ"]
+    # 288 products in sums of 128 positions: 18 groups of 16 fit in the 64 columns, 32 outputs in the 256 rows.
+    first = next(row for row in rows if row[0] == "node_conv2d_2")
+    assert (first[-7], first[-5], first[-4], first[-2]) == ("1", "446", "0.892", f"{1179648 / 446 / 16384 / 16:.4g}")
+    assert first[-1] == f"{446 / 500e6 * 23.63 * 1e6:.4g}"
+    assert (rows[-1][0], rows[-1][-7], len(rows)) == ("total", "1", 1 + 5 + 9 + 1)
+    assert sum(int(row[-5]) for row in rows[1:-1]) == int(rows[-1][-5])

@@ -148,6 +148,7 @@ CALLS: list[tuple[Callable[[Path, Program], object], str]] = [
     (lambda m, p: numc.compile(m, calibrate=[1], fma="int8"), "calibrate: got list, want arrays by name of the input"),
     (lambda m, p: numc.lower(m, to=3), "to: got int, want the name of a stage"),
     (lambda m, p: numc.cost(m, batch=0), "batch: got 0, want a whole number from 1"),
+    (lambda m, p: numc.cost(m, align=True), "align: got True, want 8, 16, 32, 64, or None for dense storage"),
     (lambda m, p: numc.cost(m, machine=3), "got int for the name of a file"),
     (lambda m, p: numc.bisect(m, {}, tolerance="x"), "tolerance: got x, want a number of at least 0"),
     (lambda m, p: numc.bisect(m, {}, tolerance=1.0, metric=None), "metric: got NoneType, want a name"),

@@ -158,3 +158,31 @@ def test_errors() -> None:
         with pytest.raises(numc.NumcError) as error:
             broken()
         assert str(error.value) == message
+
+
+@pytest.mark.parametrize(("to", "dense", "words"), [("e5m4", 136_733, 145_848), ("e4m2", 95_713, 109_388)])
+def test_the_weights_of_mlp2(to: str, dense: int, words: int) -> None:
+    """109,386 weights of 10 and of 7 bits: three and four of them in a word."""
+    x = np.random.default_rng(0).standard_normal(109_386).astype(np.float32)
+    packed = numc.pack(x, to, align=32)
+    assert (len(numc.pack(x, to).data), len(packed.data), packed.align) == (dense, words, 32)
+    assert np.array_equal(numc.unpack(packed), numc.round(x, to))
+
+
+def test_no_value_crosses_a_word() -> None:
+    x = np.array([[7.0, -7.0], [1.0, 0.0]], np.float32)
+    packed = numc.pack(x, "int5", align=16)  # 15, -15, 2 and 0 times 7/15
+    assert bits(packed) == fields("5:15 5:17 5:2 1:0  5:0 11:0")
+    for to, align, size in (("int5", 16, 4), ("bf16x3", 64, 24), ("e4m3", 8, 4), ("e2m3", 64, 8)):
+        packed = numc.pack(x, to, align=align)
+        assert len(packed.data) == size
+        assert np.array_equal(numc.unpack(packed), numc.round(x, to))
+    with pytest.raises(numc.NumcError, match="^packed data has 3 bytes: 'e2m3' of shape .2, 2. takes 8$"):
+        numc.unpack(dataclasses.replace(packed, data=b"abc"))
+    for to, align, message in (
+        ("mxfp4", 32, "groups of 'mxfp4_e2m1' store a scale and cannot be cut into words: leave align out"),
+        ("fp32", 16, "got 16, but a value of 'fp32' has 32 bits: want a larger word"),
+        ("e4m3", 24, "got 24, want 8, 16, 32, 64, or None for dense storage"),
+    ):
+        with pytest.raises(numc.NumcError, match=f"^align: {message}$"):
+            numc.pack(x, to, align=align)

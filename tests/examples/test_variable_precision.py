@@ -207,3 +207,23 @@ def test_plot_without_matplotlib_is_one_line(script, capsys, monkeypatch):
     assert (
         capsys.readouterr().err == "run.py: --plot needs matplotlib, which is not installed: pip install matplotlib\n"
     )
+
+
+def test_weight_widths(script, capsys, tmp_path):
+    module = script.weight_widths
+    x = np.array([0, 1, -1.5, 3.75, 0.5, 2**-6, 2**-7, 2**7, 2**-30, 2**-31, 2**-126, 1 + 2**-23, 2**-149], np.float32)
+    assert module.exponent_bits(x).tolist() == [0, 2, 2, 2, 3, 4, 5, 4, 6, 7, 8, 2, 0]
+    assert module.significand_bits(x)[:5].tolist() == [0, 0, 1, 3, 0]
+    assert module.significand_bits(x)[-2] == 23
+    rows = results(script, capsys, "widths", "--plot", str(tmp_path / "widths.svg"))
+    section = PAGE.read_text().split("\n## The bits that weights need")[1].split("\n## ")[0]
+    for model in ("mlp", "cnn"):
+        for part in module.PARTS:
+            assert sum(row["share"] for row in rows if (row["model"], row["part"]) == (model, part)) == pytest.approx(1)
+        shown = {
+            row["bits"]: f"{row['share']:.1%}" for row in rows if (row["model"], row["part"]) == (model, "exponent")
+        }
+        assert f"| {model}, exponent | " + " | ".join(shown.get(bits, "0") for bits in range(8, 1, -1)) in section
+        shown = {r["bits"]: f"{r['share']:.1%}" for r in rows if (r["model"], r["part"]) == (model, "significand")}
+        assert f"| {model}, significand | " + " | ".join(shown[bits] for bits in range(23, 18, -1)) in section
+    assert "<svg" in (tmp_path / "widths.svg").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from numc.compiler.arithmetic.grammar import parse_fma, parse_group_conversion
 from numc.compiler.arithmetic.operators import FMAS
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.policy import Decision, parse_operand
-from numc.compiler.studies.cost import area, bf16_products, iso_area, passes, report, step_speed_up
-from numc.compiler.studies.cost_machines import load_machine, shipped
+from numc.compiler.studies.cost import report, step_speed_up
+from numc.compiler.studies.hardware.area import area, bf16_products, iso_area, passes
+from numc.compiler.studies.hardware.machine import load_machine, shipped
 from numc.compiler.support.errors import NumcError
 
 FILES = Path(__file__).parents[2] / "examples"
@@ -119,17 +121,22 @@ def test_the_share_of_fmas(tmp_path: Path) -> None:
     # Bound by memory, as fp32 is: as many bytes, and so as fast.
     bound = report([decision("bf16_2_2{4}", 1, 64, 64, 4)], known, fma_share=0.395)
     assert (bound.speed_up, bound.step_speed_up) == (1, pytest.approx(1))
+    thesis = load_machine("thesis")
+    without = replace(thesis, units={"bf16": thesis.units["bf16"]})
     for share in (-0.1, 1.1, float("nan"), True, "half"):
         with pytest.raises(NumcError, match=r"^fma_share: got .*, want a number from 0 to 1$"):
             numc.cost("none.onnx", fma_share=share)  # type: ignore[arg-type]
-    with pytest.raises(NumcError, match=r"^fma_share: machine 'fast' has no fp32 units to compare with: leave out "):
-        numc.cost("none.onnx", machine="fast", fma_share=1)
+    with pytest.raises(NumcError, match=r"^fma_share: machine 'thesis' has no fp32 units to compare with: leave out "):
+        numc.cost("none.onnx", machine=without, fma_share=1)
 
 
 def test_free_sizes_are_the_batch() -> None:
     one, three = (numc.cost(FILES / "digits" / "cnn.onnx", fma="mp", batch=n) for n in (1, 3))
     assert [c.fmas for c in one.costs] == [64 * 16 * 9, 64 * 32 * 144, 16 * 32 * 288, 64 * 512, 10 * 64]
     assert three.total()["fmas"] == 3 * one.total()["fmas"]
+    # 16 positions of 64 values; one weight, in bf16, for all parts of the batch.
+    query = numc.cost(FILES / "models" / "transformer.onnx", fma="mp", batch=3).costs[0]
+    assert (query.shape, query.bytes) == ("48 x 192 x 64", 2 * (48 * 64 + 64 * 192) + 4 * 48 * 192)
 
 
 def test_the_tables_of_the_documentation() -> None:
@@ -160,22 +167,18 @@ def test_the_tables_of_the_documentation() -> None:
 
 
 def test_the_machines_that_are_shipped() -> None:
-    assert shipped() == ["fast", "thesis"]
-    thesis, fast = load_machine("thesis"), load_machine("fast")
+    assert shipped() == ["fast", "thesis", "vpgpu"]
+    thesis = load_machine("thesis")
     # Tables 6.2 and 7.2: 2.1 GHz, two AVX512 units, 30 GB/s for a core, L1D, L2, L3.
     assert (thesis.clock, thesis.bandwidth, thesis.units["fp32"].count) == (2.1e9, 30e9, 2 * 512 // 32)
     assert thesis.caches == (32 << 10, 1 << 20, 32 << 20)
     # The same area: as many times more units as a bf16 multiplier is smaller.
     assert Fraction(thesis.units["bf16"].count, thesis.units["fp32"].count) == iso_area(FMAS["bf16_1_1"])
     assert thesis.assumed == ("units.fp32.latency", "units.bf16.latency")
-    # The evaluation section of FAST: 500 MHz, 256 x 64 fMACs of 16 pairs in a cycle, three memories of 128 banks.
-    assert (fast.clock, fast.caches) == (500e6, (3 * 128 * (16 << 10),))
-    assert (fast.units["fmac"].count, fast.units["fmac"].values) == (256 * 64, 16)
-    assert fast.assumed == ("bandwidth_gb_per_s",)
     with pytest.raises(
-        NumcError, match="^machine 'fast' has no unit for the operator 'mp': it has fmac .fmac computes bfp"
+        NumcError, match="^machine 'thesis' has no unit for the operator 'fma.a=int8.*': it has fp32, bf16 .docs"
     ):
-        report([decision("mp", 1, 2, 2, 2)], fast)
+        report([decision("int8", 1, 2, 2, 2)], thesis)
 
 
 @pytest.mark.parametrize(
@@ -187,12 +190,20 @@ def test_the_machines_that_are_shipped() -> None:
         ("clock_ghz = 1\n", "clock_ghz = '1'\n", "clock_ghz = '1': want a number above 0"),
         ("[1000, 100]", "1000", "cache_bytes = 1000: want a list"),
         ("[1000, 100]", "[0.5]", "cache_bytes = 0.5: want a whole number above 0"),
-        ("units.bf16", "units.bf61", "unknown unit 'bf61' (did you mean 'bf16'?): want fp32, bf16, fmac"),
+        ("units.bf16", "units.bf61", "unknown unit 'bf61' (did you mean 'bf16'?): want msfp12, fmac, int8, "),
         ("latency", "latncy", "unknown key 'units.fp32.latncy' (did you mean 'latency'?): want count, latency, values"),
         ("count = 8\n", "", "the key 'units.fp32.count' is missing: want count, latency, values"),
+        ("count = 8\n", "rows = 8\n", "unknown key 'units.fp32.latency': want rows, columns, values, milliwatts, area"),
+        ("count = 8\nlatency = 4", "rows = 8", "the key 'units.fp32.columns' is missing: want rows, columns, "),
+        (
+            "[units.fp32]",
+            "[components.fp32]\nwatts = 1\n[units.fp32]",
+            "components: got fp32: want one of them to be the array a unit with rows, columns and milliwatts, which",
+        ),
+        ("[units.fp32]", "[components.fp32]\nwats = 1\n[units.fp32]", "unknown key 'components.fp32.wats' (did you "),
         ("count = 8\n", "count = 8.5\n", "units.fp32.count = 8.5: want a whole number above 0"),
         ("clock_ghz = 1", "clock_ghz 1", "not TOML: "),
-        (TOML[TOML.index("[units") :], "units = {}", "it has no units: want a table [units.fp32], [units.bf16] or [un"),
+        (TOML[TOML.index("[units") :], "units = {}", "it has no units: want a table such as [units.fp32], "),
     ],
 )
 def test_wrong_machine_files(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -206,6 +217,6 @@ def test_wrong_machine_files(old: str, new: str, message: str, tmp_path: Path) -
 
 def test_machines_that_are_not_there() -> None:
     with pytest.raises(
-        NumcError, match="^machine 'thessis': No such file.*did you mean 'thesis'.*or one of fast, thesis$"
+        NumcError, match="^machine 'thessis': No such file.*did you mean 'thesis'.*or one of fast, thesis, vpgpu$"
     ):
         load_machine("thessis")

@@ -38,6 +38,10 @@ def test_presets_and_operators_are_names() -> None:
     assert {role: fma for role, fma, _ in arithmetic("mp").roles} == dict.fromkeys(
         ("norm", "softmax", "update"), "fp32"
     )
+    for name in ("lowbfp", "midbfp", "highbfp", "msfp12", "int8", "int12"):
+        fmas = {role: fma for role, fma, _ in arithmetic(name).roles}
+        assert fmas == {"forward": name, "norm": "fp32", "softmax": "fp32", "update": "fp32"}
+        assert arithmetic(name).fma == f"fma(a={name}:sr8,b={name},acc=fp32)"  # of gradients, which are A
     for name in PRESETS:
         Options(policy=arithmetic(name).policy()).resolved()
 

@@ -48,7 +48,10 @@ PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
             "forward": "fma(a=e4m3,acc=e6m9,chunk=64)",
             **_FP32,
         },
-        "bfp": {"fma": "fma(a=bfp(16,3,4):sr8,b=bfp(16,3,4),acc=fp32)", "forward": "highbfp", **_FP32},
+        **{
+            name: {"fma": f"fma(a={name}:sr8,b={name},acc=fp32)", "forward": name, **_FP32}
+            for name in ("lowbfp", "midbfp", "highbfp", "msfp12", "int8", "int12")
+        },
         "1/6/9": {"fma": "fmac(e6m9n,chunk=8)", **_FP32},
         "1/6/9/strict": {"policy": _STRICT.format(fma="fmac(e6m9n,chunk=8)")},
         "1/6/9/strict/fmacs": {"policy": _STRICT.format(fma="fmacs(e6m9n)")},

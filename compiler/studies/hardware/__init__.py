@@ -1,0 +1,1 @@
+"""Hardware for the cost model: areas of operators, machines as data, the cycles that their units take."""
