@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -59,6 +60,5 @@ class Schedule(Recipe):
 
 
 def _rise_to_one(ends: Sequence[object]) -> bool:
-    numbers = [end for end in ends if isinstance(end, Real) and not isinstance(end, bool)]
-    before = [0, *numbers]
-    return len(numbers) == len(ends) and all(a < b for a, b in zip(before, numbers, strict=False)) and before[-1] == 1
+    numbers = [float(end) for end in ends if isinstance(end, Real) and not isinstance(end, bool)]
+    return len(numbers) == len(ends) and numbers[-1:] == [1.0] and all(a < b for a, b in pairwise([0.0, *numbers]))
