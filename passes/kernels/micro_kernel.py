@@ -11,7 +11,7 @@ from __future__ import annotations
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.choice import PANELS, choice_text, micro_name
 from numc.passes.kernels.datapaths.counting import merge_text
-from numc.passes.kernels.datapaths.datapath import Micro, Segment
+from numc.passes.kernels.datapaths.datapath import Micro, Segment, product_numbers
 from numc.passes.kernels.guard import guard_text
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import PTR
@@ -50,6 +50,8 @@ def _micro_kernel(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -> str
     datapath = kernel.datapath
     m = Micro(kernel.name, f, kernel, datapath, rows, vectors, fast)
     m.kept = datapath.prepare(m)
+    if kernel.has_open_product:
+        m.widths = product_numbers(f, kernel.fma, f["product_width"])
     size = kernel.segment
     if size is None:
         _segment(m, Segment(f.number(0), f.number(0), f["kc"], f["kc"]))

@@ -31,6 +31,18 @@ class _Memory:
     strides: Sequence[Word]
 
 
+_WIDTHS = "rows_width", "lanes_width", "product_width"
+
+
+def numbers_of(found: Found) -> dict[str, int]:
+    """What the function of a contraction is told about its run: the names of its arguments, and what they are asked by.
+
+    ``stream`` by the number of the operation; open widths by their slots.
+    """
+    asked = {"stream": found.number} if found.fma.draws else {}
+    return asked | {name: slot for name, slot in zip(_WIDTHS, found.widths, strict=True) if slot is not None}
+
+
 def call_text(
     name: str,
     task: Task,
@@ -39,14 +51,14 @@ def call_text(
     packing: Packing | None,
     calibrated: tuple[int, int] | None,
 ) -> str:
-    """The function ``@SELF(operands..., id, stream if it draws)``, which runs the tasks ``@<name>`` of one contraction.
+    """The function that runs the tasks ``@<name>`` of one contraction: ``@SELF(operands..., id, *numbers_of(found))``.
 
     operands: of rows and of lanes, one of which is packed if there is a `packing`; the streams of prologue and
     epilogue; the output. With a plane, the operand of the lanes is what planes are made from: batches are apart as in
     memory, lanes and k as in a plane. calibrated: the largest magnitudes of rows and lanes, if they are given.
     """
     order, draws = found.shape.order, task.kernel.fma.draws
-    numbers = dict.fromkeys(("id", "stream") if draws else ("id",), "i64")
+    numbers = dict.fromkeys(("id", *numbers_of(found)), "i64")
     f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in enumerate(operands)} | numbers)
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
@@ -79,6 +91,7 @@ def call_text(
         "ranges": packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0,
         "streams": len(operands),
         "largest": largest,
+        "widths": [f[name] if name in f.arguments else 0 for name in _WIDTHS],
         "random": f["stream"] if draws else 0,
         "dims": [len(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k)],
     }

@@ -118,6 +118,8 @@ def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing 
     places, to = (directions(batch), directions(across), directions(found.shape.k)), layout(kernel, side)
     if to.channel and math.prod(size for size, _ in places[0]) != 1:
         return None  # a packed weight has one list of channels
+    if kernel.is_open(side):
+        return None
     groups = None if kernel.fma.groups is None else kernel.groups_of(side)
     if groups is not None and groups.noise is not None:
         return None  # random bits are drawn anew in every execution

@@ -27,17 +27,19 @@ def quantize_text(kernel: Kernel, side: str) -> str:
     """The function ``@<kernel>_quantize_<side>``, which converts one panel for one block of k in place.
 
     Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding, or where
-    those of the panel's channels are; then ``DRAWN``, if the conversion draws. Returns for the guard the smallest unit
-    of a group that is not zero, less one, and the largest magnitude, as encodings.
+    those of the panel's channels are; open widths; ``DRAWN``, if the conversion draws. Returns for the guard the
+    smallest unit of a group that is not zero, less one, and the largest magnitude, as encodings.
     """
     to, panel = kernel.groups_of(side), layout(kernel, side)
     arguments = {"panel": PTR, "count": "i64", "largest": PTR if to.channel else "i32"}
+    if to.open is not None:
+        arguments["width"] = "i64"
     if to.noise is not None:
         arguments |= DRAWN
     f = Function(f"{kernel.name}_quantize_{side}", arguments, "i32, i32")
     of_b = (side == "rows") == kernel.swap
     draws = None if to.noise is None else PanelDraws(f, panel, to.noise, of_b)
-    writer = _Writer(f, panel, code_of(to), draws)
+    writer = _Writer(f, panel, code_of(to, f.arguments.get("width")), draws)
     group = to.format.group
     if group is None:
         writer.by_tensor(channel=to.channel)

@@ -4,6 +4,7 @@
 #include <csetjmp>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "numc.h"
 #include "execution/check.hpp"
@@ -19,6 +20,7 @@ struct Run {
   void *observer_user = nullptr;
   Block *blocks = nullptr, *small = nullptr;  // the large and the small blocks that it owns (alloc.hpp)
   uint64_t seed = 0, step = 0;                        // they determine its random bits
+  std::vector<int64_t> widths;  // of operands in formats with open widths: exponent << 32 | significand
   Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)
   std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
 };

@@ -182,6 +182,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   Arena arena{reinterpret_cast<int64_t *>(c.streams + d.streams - 2)};
   fill(d, c, arena, s, current_run != nullptr && current_run->observer != nullptr);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
+  c.a_width = d.widths[0], c.b_width = d.widths[1], c.product_width = d.widths[2];
   int32_t *of_rows = nullptr, *of_lanes = nullptr;
   if (c.a_largest == kChannels) {
     of_rows = channel_magnitudes({c.a, c.a_batch, c.a_row, c.a_k, c.batches, c.rows, c.depth}, d.tile_rows);

@@ -77,6 +77,12 @@ struct TaskContext {
   int64_t a_largest;
   // The same for the operand of the lanes.
   int64_t b_largest;
+  // If a run chooses the widths of the rows: their exponent bits times 2^32 plus their significand bits.
+  int64_t a_width;
+  // The same for the lanes.
+  int64_t b_width;
+  // The same for products.
+  int64_t product_width;
   // Where an observer wants the accumulators, or null: an array [2][batch][row][lane] of the initial values and of the
   // results before the epilogue.
   float *probe;
@@ -124,7 +130,7 @@ struct TaskContext {
   // The operands of the prologue, those of the epilogue, the output.
   Stream streams[];
 };
-static_assert(sizeof(TaskContext) == 264, "generated code counts words of 8 bytes");
+static_assert(sizeof(TaskContext) == 288, "generated code counts words of 8 bytes");
 
 // What a program tells the runtime of one contraction (passes/plan/descriptor.py): numc_contract makes a TaskContext
 // from it and runs the tasks.
@@ -144,6 +150,8 @@ struct Descriptor {
   // For the operands of the rows and of the lanes: the largest magnitude as the bits of a float32 if the conversion
   // depends on it, the address of the magnitudes of all channels, or kChannels.
   int64_t largest[2];
+  // Of rows, lanes and products: see TaskContext.a_width.
+  int64_t widths[3];
   // See TaskContext.random.
   int64_t random;
   // How many dimensions are batches, rows, lanes and k.
@@ -152,7 +160,7 @@ struct Descriptor {
   // dimension; then, with kDraws, the strides of the indices of the output's elements.
   int64_t words[];
 };
-static_assert(sizeof(Descriptor) == 104, "generated code counts words of 8 bytes");
+static_assert(sizeof(Descriptor) == 128, "generated code counts words of 8 bytes");
 
 // What numc_count_values finds in a tensor (runtime/src/kernels/value_counts.cpp): how many elements of each kind there
 // are.

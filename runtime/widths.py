@@ -1,0 +1,80 @@
+"""The widths that a run chooses for operands in formats that leave them open, such as ``bfp(16,3,2..4)``."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
+from numc.runtime.abi import WidthRange
+
+Chosen = tuple[int, int]
+"""Exponent bits and significand bits."""
+_KINDS = "a number, a pair (exponent bits, significand bits), or either for each operand, as {'a': 3, 'b': 2}"
+
+
+def choose(ranges: Sequence[WidthRange], given: Any, *, strict: bool = True) -> list[Chosen]:
+    """Return the widths of every range; those of which `given` says nothing are the widest.
+
+    given: None; a number, for the only open width of a format; a pair of exponent and significand bits; or a mapping of
+    layers, by name or pattern (as in a policy, later ones win), to such numbers or pairs, or to a mapping of operands
+    to them. strict: a layer or an operand that is not there is an error. Raises NumcError for anything else.
+    """
+    found: list[Chosen] = [(r.exponent[1], r.significand[1]) for r in ranges]
+    if given is None:
+        return found
+    if strict and not ranges:
+        raise NumcError("widths: this program has none to choose: compile it with open ones, such as bfp(16,3,2..4)")
+    for pattern, value in (given if isinstance(given, Mapping) else {"*": given}).items():
+        if not isinstance(pattern, str):
+            raise NumcError(f"widths: got {shortened(pattern)}, want the name of a layer")
+        layers = [n for n, r in enumerate(ranges) if fnmatch.fnmatchcase(r.layer, pattern)]
+        if strict and not layers:
+            raise NumcError(f"widths: {_nothing(ranges, pattern)}")
+        by_operand = value if isinstance(value, Mapping) else None
+        for n in layers:
+            if by_operand is None:
+                found[n] = _checked(ranges[n], value)
+            elif ranges[n].operand in by_operand:
+                found[n] = _checked(ranges[n], by_operand[ranges[n].operand])
+        if strict and by_operand is not None:
+            _check_operands(pattern, by_operand, [ranges[n].operand for n in layers])
+    return found
+
+
+def matches(ranges: Sequence[WidthRange], pattern: str) -> bool:
+    """Whether a layer of a program has widths to choose and the name `pattern`, or fits it."""
+    return any(fnmatch.fnmatchcase(r.layer, pattern) for r in ranges)
+
+
+def _nothing(ranges: Sequence[WidthRange], pattern: str) -> str:
+    names = list(dict.fromkeys(r.layer for r in ranges))
+    listed = ", ".join(map(quoted, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"layer {quoted(pattern)} has none to choose{did_you_mean(pattern, names)}: those that have are {listed}"
+
+
+def _check_operands(pattern: str, given: Mapping[Any, Any], operands: Sequence[str]) -> None:
+    for name in given:
+        if name not in operands:
+            allowed = ", ".join(dict.fromkeys(operands))
+            raise NumcError(f"widths: layer {quoted(pattern)}: operand {shortened(name)} has none to choose: {allowed}")
+
+
+def _checked(range_: WidthRange, value: Any) -> Chosen:
+    """Return one given value as widths. Raises NumcError if the range does not have them."""
+    who = f"widths: layer {quoted(range_.layer)}, {range_.operand}"
+    ranges = {"exponent": range_.exponent, "significand": range_.significand}
+    opened = [name for name, (least, most) in ranges.items() if least < most]
+    numbers = list(value) if isinstance(value, tuple | list) else [value]
+    if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers) or not 1 <= len(numbers) <= 2:
+        raise NumcError(f"{who}: got {shortened(value)}, want {_KINDS}")
+    if len(numbers) == 1 and len(opened) > 1:
+        raise NumcError(f"{who}: got {shortened(value)}, want a pair: exponent bits and significand bits")
+    widths = dict(zip(ranges, numbers, strict=True)) if len(numbers) == 2 else dict.fromkeys(opened, numbers[0])
+    for name, got in widths.items():
+        least, most = ranges[name]
+        if not least <= got <= most:
+            want = f"{least} to {most}" if least < most else str(most)
+            raise NumcError(f"{who}: got {shortened(got)} {name} bits, want {want}")
+    return widths.get("exponent", range_.exponent[1]), widths.get("significand", range_.significand[1])
