@@ -12,6 +12,7 @@ from torch_mlir import ir
 from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.convert_packed import panels_of
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task
 from numc.passes.kernels.tasks.plane import Plane
@@ -49,13 +50,15 @@ def call_text(
     found: Found,
     operands: Sequence[Operand],
     packing: Packing | None,
+    convert: str | None,
     calibrated: tuple[int, int] | None,
 ) -> str:
     """The function that runs the tasks ``@<name>`` of one contraction: ``@SELF(operands..., id, *numbers_of(found))``.
 
     operands: of rows and of lanes, one of which is packed if there is a `packing`; the streams of prologue and
     epilogue; the output. With a plane, the operand of the lanes is what planes are made from: batches are apart as in
-    memory, lanes and k as in a plane. calibrated: the largest magnitudes of rows and lanes, if they are given.
+    memory, lanes and k as in a plane. convert: the function that converts the packed one, if its widths are open.
+    calibrated: the largest magnitudes of rows and lanes, if they are given.
     """
     order, draws = found.shape.order, task.kernel.fma.draws
     numbers = dict.fromkeys(("id", *numbers_of(found)), "i64")
@@ -74,6 +77,8 @@ def call_text(
         if memory is None:
             assert packing is not None
             address = _address(f, f[f"x{n}"], operand)
+            if convert is not None:
+                address = _converted(f, address, task.kernel, packing, convert, f[_WIDTHS[n]])
             largest[n] = _packed_largest(f, address, packing)
             words += [address, 0, *(_packed_stride(d, found, operand, packing) for d in order)]
             continue
@@ -98,6 +103,16 @@ def call_text(
     head: list[Word] = DESCRIPTOR.in_order(fixed)
     _start(f, name, [*head, *words])
     return f.function()
+
+
+def _converted(f: Function, address: Value, kernel: Kernel, packing: Packing, convert: str, widths: Value) -> Value:
+    """The address of a packed weight that is converted to `widths`."""
+    side = packing.layout.side
+    data = f.op(f"llvm.inttoptr {address} : i64 to {PTR}", PTR)
+    task = f.op(f"llvm.mlir.addressof @{convert} : {PTR}", PTR)
+    sizes = f.number(packing.words), f.number(panels_of(kernel, side, packing.shape))
+    (found,) = f.call("numc_converted", data, *sizes, widths, task, results="i64", dialect="llvm")
+    return found
 
 
 def _stream(f: Function, operand: Operand, memory: _Memory, order: Sequence[int]) -> list[Word]:

@@ -203,6 +203,11 @@ NUMC_API void numc_ftz_end(uint32_t saved);
 NUMC_API int64_t numc_stream(int64_t operation);
 /* The widths that the run chose for an operand, by its number: exponent bits times 2^32 plus significand bits. */
 NUMC_API int64_t numc_width_of(int64_t slot);
+/* A weight of `words` numbers that was packed in `panels` panels, converted to these widths: the address of a copy that
+ * `convert` made. Its context is the address of the copy, then the widths. The program keeps the copy until it is asked
+ * for other widths, and runs that use it keep it as well. */
+NUMC_API int64_t numc_converted(const float *weight, int64_t words, int64_t panels, int64_t widths,
+                                void (*convert)(void *context, int64_t begin, int64_t end));
 /* Whether the current run has an observer. */
 NUMC_API int32_t numc_watched(void);
 /* numc_underflow_end returns whether a result since numc_underflow_begin was tiny and inexact. */

@@ -70,8 +70,9 @@ def _round_normal(
     rounding = to.rounding
     if to.format.significand_bits == 0:
         rounding = {"rne": "rna", "odd": "rtz"}.get(rounding, rounding)
+    kept = n.lanes(code, n.kept)
     if rounding == "odd":
-        truncated = code.binary("andi", magnitude, n.lanes(code, n.kept))
+        truncated = code.binary("andi", magnitude, kept)
         inexact = code.compare("ne", truncated, magnitude)
         return code.binary("ori", truncated, code.select(inexact, n.lanes(code, n.ulp), code.int(0, i)))
     if rounding == "rne":
@@ -86,7 +87,7 @@ def _round_normal(
     else:
         away = n.lanes(code, n.cut), code.int(0, i)
         addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]))
-    return code.binary("andi", code.binary("addi", magnitude, addend), n.lanes(code, n.kept))
+    return code.binary("andi", code.binary("addi", magnitude, addend), kept)
 
 
 def _aligned(code: Code, noise: Noise, bits: int, n: Numbers) -> Value:

@@ -118,6 +118,7 @@ int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs
     each.memory = state.memory;
     each.seed = state.seed;
     each.step = state.step;
+    each.widths = state.widths;
     each.threads = n == 0 ? state.threads : state.threads == 1 ? 2 : 1;
     each.layout = n == 0 ? Layout::kEndsAtGuard : Layout::kBeginsAtGuard;
     copy_inputs(*this, given, each.layout, attempt);

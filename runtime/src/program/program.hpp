@@ -63,6 +63,7 @@ struct numc_program {
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
   std::atomic<uint64_t> executions{0};  // runs that were given no seed
+  numc::ConvertedWeights converted;
 
   // Sets the program up from a container in memory, which has to outlive it. Throws Error.
   void set_up(numc::Span bytes);

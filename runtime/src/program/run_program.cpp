@@ -151,6 +151,7 @@ void numc_program::check_inputs(const numc_tensor *given) const {
 }
 
 int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, Run &state, char **error) {
+  state.converted = &converted;
   {
     std::lock_guard<std::mutex> lock(mutex);
     state.observer = observer;
