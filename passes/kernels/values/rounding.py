@@ -47,13 +47,11 @@ def _simple(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: Noise
     negative = code.compare("ne", sign, code.int(0, i))
     rounded = _round_normal(code, magnitude, negative, to, carrier, noise, n)
     # In a binary32 carrier an 8-bit exponent shares its subnormal range with it: the integer sequence covers that.
-    least = fmt.exponent_bits if to.open is None else to.open.exponent[0]
-    shares_range = carrier is F32 and least == 8 and fmt.significand_bits > 0
-    if not (shares_range and fmt.subnormals):
+    if not (n.full_range and fmt.subnormals):
         below = code.compare("ult", magnitude, n.lanes(code, n.least_normal))
         small = _round_subnormal(code, magnitude, negative, to, carrier, noise, n) if fmt.subnormals else code.int(0, i)
         rounded = code.select(below, small, rounded)
-    if not shares_range:
+    if not n.full_range:
         rounded = _overflow(code, rounded, magnitude, negative, to, carrier, n)
     result = code.cast("bitcast", code.binary("ori", rounded, sign), carrier.f)
     is_nan = code.compare("ugt", magnitude, code.int(carrier.infinity, i))

@@ -5,7 +5,8 @@ Those of open widths are computed once, in scalars, where a function begins; a r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.formats import Conversion, Format
 from numc.passes.kernels.builder import Code
@@ -26,6 +27,8 @@ class Numbers:
     normal and the largest finite number, as encodings. quantum: the distance of subnormal numbers; half_quantum: half
     of it, or anything if all numbers of the carrier are multiples of the quantum. magic: a number whose sum with a
     subnormal one is rounded to the quantum. to_quanta: factors that divide a number below the quantum by it.
+    full_range: whether numbers are known to have the exponents of binary32, so that only bits are to be cut off;
+    has_full_range: what tells it when the program runs, if nothing does before.
     """
 
     carrier: Carrier
@@ -42,6 +45,8 @@ class Numbers:
     half_quantum: Float
     magic: Float
     to_quanta: tuple[Float, ...]
+    full_range: bool
+    has_full_range: Value | None = None
 
     def lanes(self, code: Code, number: Int | Float) -> Value:
         """Append one of the numbers in every lane of `code`."""
@@ -73,6 +78,7 @@ def constants(fmt: Format, carrier: Carrier) -> Numbers:
         half_quantum=2.0 ** (quantum - 1),
         magic=2.0 ** (quantum + carrier.significand_bits),
         to_quanta=(2.0**-quantum,),
+        full_range=carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0,
     )
 
 
@@ -82,6 +88,9 @@ def run_time(code: Code, widths: Value, to: Conversion, carrier: Carrier = F32) 
     widths: the exponent bits in the upper half and the significand bits in the lower half of an i64 scalar.
     """
     c, i = code.scalar, carrier.i
+
+    assert to.open is not None
+    least, most = to.open.exponent
 
     def number(n: int) -> Value:
         return c.int(n, i)
@@ -122,4 +131,21 @@ def run_time(code: Code, widths: Value, to: Conversion, carrier: Carrier = F32) 
         half_quantum=c.binary("mulf", quantum, carrier.constant(c, 0.5)),
         magic=power(c.binary("addi", less(emin, significand), number(carrier.significand_bits))),
         to_quanta=(power(less(zero, emin)), power(significand)),
+        full_range=carrier is F32 and least == 8,
+        has_full_range=c.compare("eq", exponent, number(8)) if carrier is F32 and least < most == 8 else None,
     )
+
+
+def by_range(code: Code, numbers: Numbers) -> Iterator[Numbers]:
+    """Yield numbers to append code with: twice, for either case, where the run decides about their `full_range`.
+
+    With the exponents of binary32 a rounding is half of the operations.
+    """
+    if numbers.has_full_range is None:
+        yield numbers
+        return
+    with code.choose(numbers.has_full_range) as choice:
+        with choice.then():
+            yield replace(numbers, full_range=True)
+        with choice.otherwise():
+            yield replace(numbers, full_range=False)
