@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
@@ -14,23 +14,21 @@ Chosen = tuple[int, int]
 _KINDS = "a number, a pair (exponent bits, significand bits), or either for each operand, as {'a': 3, 'b': 2}"
 
 
-def choose(ranges: Sequence[WidthRange], given: Any, *, strict: bool = True) -> list[Chosen]:
+def choose(ranges: Sequence[WidthRange], given: Any) -> list[Chosen]:
     """Return the widths of every range; those of which `given` says nothing are the widest.
 
     given: None; a number, for the only open width of a format; a pair of exponent and significand bits; or a mapping of
     layers, by name or pattern (as in a policy, later ones win), to such numbers or pairs, or to a mapping of operands
-    to them. strict: a layer or an operand that is not there is an error. Raises NumcError for anything else.
+    to them. Raises NumcError for a layer or an operand that is not there, and for anything else.
     """
     found: list[Chosen] = [(r.exponent[1], r.significand[1]) for r in ranges]
     if given is None:
         return found
-    if strict and not ranges:
+    if not ranges:
         raise NumcError("widths: this program has none to choose: compile it with open ones, such as bfp(16,3,2..4)")
     for pattern, value in (given if isinstance(given, Mapping) else {"*": given}).items():
-        if not isinstance(pattern, str):
-            raise NumcError(f"widths: got {shortened(pattern)}, want the name of a layer")
-        layers = [n for n, r in enumerate(ranges) if fnmatch.fnmatchcase(r.layer, pattern)]
-        if strict and not layers:
+        layers = layers_like((r.layer for r in ranges), pattern)
+        if not layers:
             raise NumcError(f"widths: {_nothing(ranges, pattern)}")
         by_operand = value if isinstance(value, Mapping) else None
         for n in layers:
@@ -38,14 +36,16 @@ def choose(ranges: Sequence[WidthRange], given: Any, *, strict: bool = True) -> 
                 found[n] = _checked(ranges[n], value)
             elif ranges[n].operand in by_operand:
                 found[n] = _checked(ranges[n], by_operand[ranges[n].operand])
-        if strict and by_operand is not None:
+        if by_operand is not None:
             _check_operands(pattern, by_operand, [ranges[n].operand for n in layers])
     return found
 
 
-def matches(ranges: Sequence[WidthRange], pattern: str) -> bool:
-    """Whether a layer of a program has widths to choose and the name `pattern`, or fits it."""
-    return any(fnmatch.fnmatchcase(r.layer, pattern) for r in ranges)
+def layers_like(layers: Iterable[str], pattern: Any) -> list[int]:
+    """Return the numbers of the layers whose name is `pattern`, or fits it. Raises NumcError if that is no text."""
+    if not isinstance(pattern, str):
+        raise NumcError(f"widths: got {shortened(pattern)}, want the name of a layer")
+    return [number for number, layer in enumerate(layers) if fnmatch.fnmatchcase(layer, pattern)]
 
 
 def _nothing(ranges: Sequence[WidthRange], pattern: str) -> str:

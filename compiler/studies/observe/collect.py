@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -123,7 +123,7 @@ class Collector:
     def _end(self, kernel: int, about: Mapping[str, Any], view: Operands, execution: _Execution) -> None:
         view.unwatch()
         view.set_counts(0, 0, 0)
-        fma = parse_fma(about["fma"])
+        fma = view.operator(about)
         batches, rows, lanes = view.sizes
         outputs = batches * rows * lanes
         tensors: dict[str, TensorStatistics] = {}
@@ -153,12 +153,13 @@ class Collector:
     ) -> dict[str, TensorStatistics]:
         sides = ("lane", "row") if about["swap"] else ("row", "lane")
         found = {}
+        named = parse_fma(about["fma"])
         for name, side, to in zip("ab", sides, (fma.a, fma.b), strict=True):
-            key = kernel, name
+            key, stated = (kernel, name), named.a if name == "a" else named.b
             known = self._weights.get(key)
             if known is None:
-                known = tensor_statistics(*view.elements(side), to)
-                if view.is_packed(side):  # a weight in the program does not change
+                known = replace(tensor_statistics(*view.elements(side), to), format=str(stated))
+                if view.is_packed(side) and stated.open is None:  # a weight in the program does not change
                     self._weights[key] = known
             found[name] = known
         accumulators = probe[1].reshape(-1)
