@@ -35,6 +35,18 @@ class Width(ctypes.Structure):
     _fields_ = (("exponent", ctypes.c_int32), ("significand", ctypes.c_int32))
 
 
+class Choice(ctypes.Structure):
+    """`numc_choice` of numc.h."""
+
+    _fields_ = (
+        ("tensor", ctypes.c_int32),
+        ("decided", ctypes.c_int32),
+        ("epsilon", ctypes.c_double),
+        ("ratio", ctypes.c_double),
+        ("width", Width),
+    )
+
+
 class RunOptions(ctypes.Structure):
     """`numc_run_options` of numc.h."""
 
@@ -44,6 +56,7 @@ class RunOptions(ctypes.Structure):
         ("seeded", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("widths", ctypes.POINTER(Width)),
+        ("choices", ctypes.POINTER(Choice)),
     )
 
 

@@ -17,10 +17,10 @@ from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_
 from numc.compiler.support.files import checked_path
 from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.container import Contents, read_program_and_abi, write_program
-from numc.runtime.library import ErrorText, Observer, RunOptions, Tensor, Width, library
+from numc.runtime.library import ErrorText, Observer, RunOptions, Tensor, library
 from numc.runtime.signature import signer
 from numc.runtime.tensors import any_tensor, as_array, dense, to_tensor
-from numc.runtime.widths import choose
+from numc.runtime.widths import Options
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
 Callback = Callable[[int, int, int], None]
@@ -168,7 +168,11 @@ class Program:
         """
         arrays, tensors = self._bind(args, named)
         count = 0 if threads is None else checked_integer(threads, "threads", 1, 1024)
-        options = self._options(count, None if seed is None else seed_number(seed), widths)
+        drawn = 0 if seed is None else seed_number(seed)
+        options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
+        chosen = None if widths is None else Options(self.widths, widths)
+        if chosen is not None:
+            options.widths, options.choices = chosen.widths, chosen.choices
         for number in self._updates.values():
             arrays[number] = np.require(arrays[number], requirements="W")
         given, taken = self._given(), self._taken()
@@ -185,6 +189,8 @@ class Program:
             code = self._execute(given, taken, options, error)
         if code != 0:
             raise self._failure(code, error.take())
+        if chosen is not None:
+            chosen.take()
         results = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
         for result, number in self._updates.items():
             if taken[result].data == given[number].data:
@@ -203,14 +209,6 @@ class Program:
             raise NumcError(f"program: got {type(inputs).__name__}, want the inputs by name")
         found = self(dict(inputs), threads=threads, seed=seed, widths=widths)
         return found if isinstance(found, dict) else {self.outputs[0].name: found}
-
-    def _options(self, threads: int, seed: int | None, widths: Any) -> RunOptions:
-        """Return what a run is told."""
-        options = RunOptions(ctypes.sizeof(RunOptions), threads, seed is not None, seed or 0)
-        if widths is not None:
-            chosen = choose(self.widths, widths)
-            options.widths = (Width * max(len(chosen), 1))(*(Width(*each) for each in chosen))
-        return options
 
     def _execute(self, given: Any, taken: Any, options: RunOptions, error: ErrorText) -> int:
         reference = ctypes.byref(options)

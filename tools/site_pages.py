@@ -37,7 +37,16 @@ MOVED = {
 NAMES: Mapping[str, tuple[str, ...]] = {
     "Compile and run": ("compile", "load", "Program", "lower", "explain", "verify"),
     "Arrays": ("round", "fma", "matmul", "pack", "unpack", "Packed", "reference"),
-    "Training": ("backend", "arithmetic", "widths", "counters", "verify_training", "DynamicLossScale", "train"),
+    "Training": (
+        "backend",
+        "arithmetic",
+        "widths",
+        "WidthByRatio",
+        "counters",
+        "verify_training",
+        "DynamicLossScale",
+        "train",
+    ),
     "Studies": ("compare", "Comparison", "cost", "diff", "bisect"),
     "Statistics": ("collect_stats", "Statistics", "LayerStatistics", "TensorStatistics", "Histogram"),
     "Tables": ("formats", "group_formats", "fmas", "presets"),

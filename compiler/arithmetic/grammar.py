@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 from lark import Lark, Token, Tree
@@ -162,12 +163,21 @@ def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
     channel = not isinstance(fmt, Format) and "channel" in texts
     if channel:
         texts.remove("channel")
+    discards = not isinstance(fmt, Format) and widths is not None and "discard" in texts
+    if discards:
+        texts.remove("discard")
     rounding, overflow = _options(fmt.name, texts)
     if isinstance(fmt, Format):
         return Conversion(fmt, rounding or "rne", overflow, widths)
     if overflow:
         raise NumcError(f"'{fmt.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
-    return GroupConversion(fmt, rounding or fmt.default_rounding, channel, widths)
+    to = GroupConversion(fmt, rounding or fmt.default_rounding, channel, widths)
+    if not discards:
+        return to
+    assert widths is not None
+    if to.noise is None:
+        raise NumcError(f"'{to}:discard': only stochastic roundings make a difference, write '{fmt.name}:sr8:discard'")
+    return replace(to, discard=widths.significand[1])
 
 
 def _options(name: str, options: list[str]) -> tuple[str, str]:

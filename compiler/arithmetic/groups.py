@@ -179,7 +179,8 @@ class GroupConversion:
     """A format with groups and how elements are rounded; ``str`` gives the text that parses back to it.
 
     channel: the operand of a contraction has a scale for each of its rows or columns, and not one for the tensor.
-    open: None, or the widths that a run chooses; `format` is the widest one then.
+    open: None, or the widths that a run chooses; `format` is the widest one then. discard: the significand bits that
+    values are rounded to first, before the lowest ones are cut off; 0 if they are rounded to those of the format.
     Raises NumcError for an unknown rounding, and for channels of a format whose scales are not the tensor's.
     """
 
@@ -187,6 +188,7 @@ class GroupConversion:
     rounding: str
     channel: bool = False
     open: Open | None = None
+    discard: int = 0
 
     def __post_init__(self) -> None:
         if self.channel and self.format.group is not None:
@@ -200,12 +202,15 @@ class GroupConversion:
 
     def at(self, exponent: int, significand: int) -> GroupConversion:
         """Return the conversion that a run with these widths computes; itself if its widths are not open."""
-        return self if self.open is None else GroupConversion(self.format.at(significand), self.rounding, self.channel)
+        if self.open is None:
+            return self
+        discard = self.discard if significand < self.discard else 0
+        return GroupConversion(self.format.at(significand), self.rounding, self.channel, discard=discard)
 
     def __str__(self) -> str:
         name = self.format.name if self.open is None else self.format.open_name(self.open)
         rounding = "" if self.rounding == self.format.default_rounding else f":{self.rounding}"
-        return f"{name}{rounding}" + (":channel" if self.channel else "")
+        return f"{name}{rounding}" + (":channel" if self.channel else "") + (":discard" if self.discard else "")
 
     def of_tensors(self) -> GroupConversion:
         """Return the conversion itself where it means something outside of contractions. Raises NumcError."""

@@ -46,7 +46,7 @@ Examples:
 @input_options
 @click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
 @click.option("--seed", "draws", type=int, metavar="N", help="Seed of stochastic roundings; default: 0.")
-@click.option("--widths", metavar="JSON|FILE", help="Of formats that leave them open: 3, [5, 2] or a file.json of layers.")
+@click.option("--widths", metavar="JSON|FILE", help="Of formats that leave them open: 3, [5, 2], layers, or a .json.")
 @click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
 @click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
 @click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")

@@ -28,7 +28,9 @@ class _Block:
         for pattern in self.given if isinstance(self.given, Mapping) else ():
             if self.layers and not layers_like(self.layers, pattern):
                 near = did_you_mean(pattern, list(self.layers))
-                raise NumcError(f"widths: nothing that ran in the block has open widths in layer {quoted(pattern)}{near}")
+                raise NumcError(
+                    f"widths: nothing that ran in the block has a layer {quoted(pattern)} with open ones{near}"
+                )
 
 
 _blocks: list[_Block] = []

@@ -15,6 +15,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_packed import panels_of
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task
+from numc.passes.kernels.tasks.measure import measure_name, measured
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.weights import Packing, packed_batch
@@ -96,7 +97,9 @@ def call_text(
         "ranges": packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0,
         "streams": len(operands),
         "largest": largest,
-        "widths": [f[name] if name in f.arguments else 0 for name in _WIDTHS],
+        "slots": [-1 if slot is None else slot for slot in found.widths[:2]],
+        "measures": [_measure(f, name, task, side) for side in ("rows", "lanes")],
+        "widths": [f.arguments.get(each, 0) for each in _WIDTHS],
         "random": f["stream"] if draws else 0,
         "dims": [len(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k)],
     }
@@ -113,6 +116,14 @@ def _converted(f: Function, address: Value, kernel: Kernel, packing: Packing, co
     sizes = f.number(packing.words), f.number(panels_of(kernel, side, packing.shape))
     (found,) = f.call("numc_converted", data, *sizes, widths, task, results="i64", dialect="llvm")
     return found
+
+
+def _measure(f: Function, name: str, task: Task, side: str) -> Word:
+    """The address of the function that measures an operand, or null."""
+    if side not in measured(task):
+        return 0
+    function = f.op(f"llvm.mlir.addressof @{measure_name(name, side)} : {PTR}", PTR)
+    return f.op(f"llvm.ptrtoint {function} : {PTR} to i64", "i64")
 
 
 def _stream(f: Function, operand: Operand, memory: _Memory, order: Sequence[int]) -> list[Word]:

@@ -125,15 +125,29 @@ NUMC_API int32_t numc_width_count(const numc_program *program);
 /* Returns NUMC_OK, or NUMC_BAD_INPUT for an index out of range. */
 NUMC_API int32_t numc_width_at(const numc_program *program, int32_t index, numc_width_range *range);
 
+/* A choice of widths that the run itself makes, for an operand in a bfp format that is no weight in the program. Operands
+ * with one number in `tensor` are one tensor: the first contraction that reads it decides for all of them. A number of -1
+ * leaves the operand to `widths` of the options. The run sets `ratio` to r = sum |widest - narrowest| / sum |narrowest|
+ * over all values of the operand in its widest and its narrowest format, and chooses the narrowest if r < epsilon, else
+ * the widest; with a NaN as epsilon too. `decided` says whether it did so. */
+typedef struct numc_choice {
+  int32_t tensor;
+  int32_t decided;
+  double epsilon;
+  double ratio;
+  numc_width width;
+} numc_choice;
+
 /* What a run is told besides its inputs. A caller sets `size` to sizeof(numc_run_options) and what it does not use to 0.
  * threads: as for numc_run. seed: used if `seeded` is not 0. widths: an array of numc_width_count, or NULL for the widest
- * of every range. */
+ * of every range. choices: as many, or NULL for none; a run that succeeds writes to it. */
 typedef struct numc_run_options {
   size_t size;
   int32_t threads;
   int32_t seeded;
   uint64_t seed;
   const numc_width *widths;
+  numc_choice *choices;
 } numc_run_options;
 
 /* numc_run with options. Widths outside of their ranges are an error that names the layer. */

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from numc.frontends.training.open_widths import widths as widths
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
+    from numc.runtime.widths import WidthByRatio as WidthByRatio
 
     __version__: str
 
@@ -62,6 +63,7 @@ _PUBLIC = {
     "Program": ("numc.runtime.program", "Program"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
+    "WidthByRatio": ("numc.runtime.widths", "WidthByRatio"),
     "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
     "backend": ("numc.frontends.training.backend", "backend"),
     "bisect": ("numc.compiler.studies.bisect", "bisect"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from numc.compiler.arithmetic.grammar import parse_operand_conversion, parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma, parse_operand_conversion
 from numc.compiler.statistics import FRACTIONS, Histogram, LayerStatistics, Statistics
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import checked_path

@@ -124,7 +124,9 @@ class Bfp(GroupFormat):
         own = exponent(values)
         raised = max(top if own is None else own, top - self.window)  # any exponent will do for a group of zeros
         shift = raised - (self.magnitude_bits - 1) + POINT
-        sizes = [min(units(value, shift, to, noise), self.largest) for value, noise in group]
+        cut = max(to.discard - self.magnitude_bits, 0)
+        most = (self.largest + 1 << cut) - 1
+        sizes = [min(units(value, shift - cut, to, noise), most) >> cut for value, noise in group]
         return [signed(times_power(m, shift), is_negative(value)) for m, value in zip(sizes, values, strict=True)]
 
     def shared_by(self, largest: F64Array) -> float:

@@ -93,7 +93,11 @@ class Operands:
         """Return the operator of the kernel, in the widths that this run chose."""
         fma = parse_fma(about["fma"])
         a, b = ("b", "a") if about["swap"] else ("a", "b")
-        words = {"a": self._words[f"{a}_width"], "b": self._words[f"{b}_width"], "product": self._words["product_width"]}
+        words = {
+            "a": self._words[f"{a}_width"],
+            "b": self._words[f"{b}_width"],
+            "product": self._words["product_width"],
+        }
         return fma.at({name: (words[name] >> 32, words[name] & 0xFFFFFFFF) for name in fma.open_operands})
 
     @property

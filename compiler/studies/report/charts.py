@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_operand_conversion, parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma, parse_operand_conversion
 from numc.compiler.statistics import FRACTIONS, LayerStatistics, TensorStatistics
 from numc.compiler.studies.report.colours import CATEGORICAL
 

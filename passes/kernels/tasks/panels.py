@@ -88,10 +88,16 @@ def convert_groups(
     arguments = [panel, kc, largest(f, task, side, batch, place)]
     if task.kernel.is_open(side):
         arguments.append(width(f, side))
-    if task.kernel.groups_of(side).noise is not None:
-        random, batches, places = context(f, "random", "e_batch", "e_row" if side == "rows" else "e_lane")
-        arguments += [random, k0, f.fetch(batches, batch), f.at(places, place, "i64")]
+    arguments += drawn(f, task, side, batch, place, k0)
     return f.call(f"{task.kernel.name}_quantize_{side}", *arguments, results=_RESULTS)
+
+
+def drawn(f: Function, task: Task, side: str, batch: Value, place: Value, k0: Value) -> list[Value]:
+    """What the conversion of that panel draws from, if it does."""
+    if task.kernel.groups_of(side).noise is None:
+        return []
+    random, batches, places = context(f, "random", "e_batch", "e_row" if side == "rows" else "e_lane")
+    return [random, k0, f.fetch(batches, batch), f.at(places, place, "i64")]
 
 
 def largest(f: Function, task: Task, side: str, batch: Value, place: Value) -> Value:

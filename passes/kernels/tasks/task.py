@@ -15,6 +15,7 @@ from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, run_from
+from numc.passes.kernels.tasks.measure import measure_text, measured
 from numc.passes.kernels.tasks.panels import Panel, convert_groups, pack_lanes, pack_rows, packed_panel, width
 from numc.passes.kernels.tasks.plane import fill_plane_text
 from numc.passes.kernels.tasks.register_tile import register_tile_text
@@ -33,6 +34,7 @@ def task_text(task: Task) -> str:
         parts.append(unpacked_row_text(task))
     if task.in_registers:
         parts.append(register_tile_text(task))
+    parts += [measure_text(task, side) for side in measured(task)]
     if task.plane is not None:
         parts.append(fill_plane_text(_FILL_PLANE, task.kernel, task.plane))
     return "\n".join(parts)

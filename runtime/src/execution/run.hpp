@@ -14,6 +14,7 @@
 namespace numc {
 
 struct Block;
+struct WidthRange;
 
 // The weights of a program that runs have converted to open widths: of each the latest copy. Any thread may use it.
 class ConvertedWeights {
@@ -40,6 +41,8 @@ struct Run {
   Block *blocks = nullptr, *small = nullptr;  // the large and the small blocks that it owns (alloc.hpp)
   uint64_t seed = 0, step = 0;                        // they determine its random bits
   std::vector<int64_t> widths;  // of operands in formats with open widths: exponent << 32 | significand
+  std::vector<numc_choice> choices;  // of operands, as the options have them, or none
+  const WidthRange *ranges = nullptr;
   ConvertedWeights *converted = nullptr;
   std::vector<ConvertedWeights::Copy> used;  // by this run
   Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)

@@ -1,11 +1,14 @@
 // The widths that a run chose for operands whose formats have open ones, and the weights that are converted to them.
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
 #include "execution/run.hpp"
+#include "kernels/widths.hpp"
 #include "numc.h"
+#include "program/container.hpp"
 
 namespace numc {
 
@@ -44,6 +47,29 @@ const float *converted(Run &run, const float *weight, int64_t words, int64_t pan
 }
 
 }  // namespace
+
+bool wants_choice(int64_t slot) {
+  const Run *const run = current_run;
+  if (run == nullptr || static_cast<size_t>(slot) >= run->choices.size()) return false;
+  const numc_choice &choice = run->choices[static_cast<size_t>(slot)];
+  return choice.tensor >= 0 && choice.decided == 0;
+}
+
+void choose(int64_t slot, double kept, double lost) {
+  Run &run = *current_run;
+  const numc_choice chosen = run.choices[static_cast<size_t>(slot)];
+  const double ratio = kept > 0 ? lost / kept : lost > 0 ? std::numeric_limits<double>::infinity() : 0;
+  const int end = ratio < chosen.epsilon ? 0 : 1;
+  for (size_t n = 0; n < run.choices.size(); ++n) {
+    numc_choice &each = run.choices[n];
+    if (each.tensor != chosen.tensor) continue;
+    each.decided = 1;
+    each.ratio = ratio;
+    each.width = {run.ranges[n].exponent[end], run.ranges[n].significand[end]};
+    run.widths[n] = packed(each.width);
+  }
+}
+
 }  // namespace numc
 
 extern "C" int64_t numc_width_of(int64_t slot) {

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "numc.h"
 #include "program/storage.hpp"
 
 namespace numc {
@@ -51,6 +52,9 @@ struct WidthRange {
   std::string layer, operand;
   int32_t exponent[2], significand[2];  // the least and the most
 };
+
+// Widths as generated code takes them.
+inline int64_t packed(numc_width width) { return int64_t{width.exponent} << 32 | width.significand; }
 
 struct Abi {
   uint64_t features = 0;

@@ -76,5 +76,5 @@ struct numc_program {
   // Runs the program on inputs that are as they should be, with the threads and random bits of `state`. See numc_run.
   int32_t run(const numc_tensor *given, numc_tensor *outputs, numc::Run &state, char **error);
   // Runs it twice as check.hpp describes and compares the results (checked_run.cpp).
-  int32_t run_checked(const numc_tensor *given, numc_tensor *outputs, const numc::Run &state, char **error);
+  int32_t run_checked(const numc_tensor *given, numc_tensor *outputs, numc::Run &state, char **error);
 };

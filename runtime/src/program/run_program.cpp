@@ -1,4 +1,5 @@
 // Runs programs: checks the inputs, calls the code, and hands the results over.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -200,7 +201,7 @@ std::vector<int64_t> chosen_widths(const Abi &abi, const numc_width *given) {
     };
     check("exponent", width.exponent, range.exponent);
     check("significand", width.significand, range.significand);
-    found.push_back(int64_t{width.exponent} << 32 | width.significand);
+    found.push_back(packed(width));
   }
   return found;
 }
@@ -215,11 +216,19 @@ int32_t start(numc_program &program, const numc_tensor *given, numc_tensor *outp
   state.memory = resolve_memory();
   program.check_inputs(given);
   state.widths = chosen_widths(program.abi, options.widths);
+  state.ranges = program.abi.widths.data();
+  if (options.choices != nullptr) {
+    state.choices.assign(options.choices, options.choices + program.abi.widths.size());
+    for (numc_choice &choice : state.choices) choice.decided = 0;
+  }
   if (options.seeded != 0)
     state.seed = options.seed;
   else
     state.step = program.executions.fetch_add(1, std::memory_order_relaxed);
-  return checking() ? program.run_checked(given, outputs, state, error) : program.run(given, outputs, state, error);
+  const int32_t code =
+      checking() ? program.run_checked(given, outputs, state, error) : program.run(given, outputs, state, error);
+  if (code == NUMC_OK) std::copy(state.choices.begin(), state.choices.end(), options.choices);
+  return code;
 }
 
 }  // namespace
@@ -228,13 +237,13 @@ extern "C" {
 
 int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                  char **error) {
-  const numc_run_options options{sizeof options, threads, 0, 0, nullptr};
+  const numc_run_options options{sizeof options, threads, 0, 0, nullptr, nullptr};
   return numc_run_with(program, inputs, outputs, &options, error);
 }
 
 int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                         uint64_t seed, char **error) {
-  const numc_run_options options{sizeof options, threads, 1, seed, nullptr};
+  const numc_run_options options{sizeof options, threads, 1, seed, nullptr, nullptr};
   return numc_run_with(program, inputs, outputs, &options, error);
 }
 

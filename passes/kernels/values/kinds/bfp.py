@@ -41,6 +41,8 @@ class BfpCode(GroupCode):
     def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         """M, with its sign."""
         y = scale_down(code, x, scaling)
+        if self.to.discard:
+            return self._truncated(code, y, drawn)
         units = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
         # Truncated magnitudes are below 2^m as they are: no exponent is below that of its group.
         if self.to.rounding == "rtz":
@@ -49,6 +51,18 @@ class BfpCode(GroupCode):
             return clamp(code, units, float(self.fmt.largest))
         beyond = code.binary("shli", code.int(1), self._bits(code))
         return clamp(code, units, code.cast("sitofp", code.binary("subi", beyond, code.int(1)), "f32"))
+
+    def _truncated(self, code: Code, y: Value, drawn: Value | None) -> Value:
+        """`y` rounded with more bits, of which the lowest are cut off."""
+        cut = code.binary("subi", code.int(self.to.discard), self._bits(code))
+        up, down = (
+            code.cast("bitcast", code.binary("shli", code.binary(name, code.int(127), cut), code.int(23)), "f32")
+            for name in ("addi", "subi")
+        )
+        y = code.binary("mulf", y, up)
+        units = round_to_integer(code, y, y, lambda u: u, self.to, drawn)
+        units = clamp(code, units, float((1 << self.to.discard) - 1))
+        return code.unary("math.trunc", code.binary("mulf", units, down))
 
     def _bits(self, code: Code, below: int = 0) -> Value:
         """The number of magnitude bits less `below`."""
