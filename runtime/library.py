@@ -71,6 +71,8 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_program_from_parts": (_pointer, (_text, _pointer, _size, _pointer, _size, _pointer, _size, _error)),
     "numc_program_free": (None, (_pointer,)),
     "numc_expand": (_int, (_pointer, _size, _pointer, _size, _pointer, _size, _error)),
+    "numc_width_count": (_int, (_pointer,)),
+    "numc_width_at": (_int, (_pointer, _int, _pointer)),
     "numc_run": (_int, (_pointer, _pointer, _pointer, _int, _error)),
     "numc_run_with": (_int, (_pointer, _pointer, _pointer, _pointer, _error)),
     "numc_tensor_release": (None, (_pointer,)),

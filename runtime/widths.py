@@ -20,8 +20,8 @@ class WidthByRatio:
 
     It takes the place of a number in the argument `widths`. The first contraction that reads an operand with it finds
     r = sum |widest - narrowest| / sum |narrowest| over the values of the operand in its widest and in its narrowest
-    format, and chooses the narrowest if r < epsilon, else the widest (Zhang et al., FAST, HPCA 2022, algorithm 1). Every
-    other operand with the same object has that width, also in later runs, such as those of a backward pass.
+    format, and chooses the narrowest if r < epsilon, else the widest (Zhang et al., FAST, HPCA 2022, algorithm 1).
+    Every other operand with the same object has that width, also in later runs, such as those of a backward pass.
 
     epsilon: None chooses the widest. ratio: r, None before the first run. width: exponent and significand bits, None
     before. Raises NumcError unless epsilon is a number or None.

@@ -176,7 +176,7 @@ def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
         return to
     assert widths is not None
     if to.noise is None:
-        raise NumcError(f"'{to}:discard': only stochastic roundings make a difference, write '{fmt.name}:sr8:discard'")
+        raise NumcError(f"'{to}:discard': only stochastic roundings make a difference, write '{to}:sr8:discard'")
     return replace(to, discard=widths.significand[1])
 
 
