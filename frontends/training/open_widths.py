@@ -28,9 +28,8 @@ class _Block:
         for pattern in self.given if isinstance(self.given, Mapping) else ():
             if self.layers and not layers_like(self.layers, pattern):
                 near = did_you_mean(pattern, list(self.layers))
-                raise NumcError(
-                    f"widths: nothing that ran in the block has a layer {quoted(pattern)} with open ones{near}"
-                )
+                what = f"layer {quoted(pattern)} has none to choose in what ran in the block"
+                raise NumcError(f"widths: {what}{near}")
 
 
 _blocks: list[_Block] = []
