@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import dataclasses
 import os
@@ -110,6 +111,7 @@ class Program:
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
         self._outputs = [(spec.name, np.dtype(spec.dtype).str) for spec in self.outputs]
         self._updates = dict(self._contents.abi.updates)
+        self._widths: tuple[Any, Options | None] = None, None
         self._given, self._taken = Tensor * max(len(self._inputs), 1), Tensor * max(len(self._outputs), 1)
         self._watchers: list[_Watcher] = []
         self._observer = _forwarder(self._watchers)
@@ -170,7 +172,7 @@ class Program:
         count = 0 if threads is None else checked_integer(threads, "threads", 1, 1024)
         drawn = 0 if seed is None else seed_number(seed)
         options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
-        chosen = None if widths is None else Options(self.widths, widths)
+        chosen = None if widths is None else self._chosen(widths)
         if chosen is not None:
             options.widths, options.choices = chosen.widths, chosen.choices
         for number in self._updates.values():
@@ -209,6 +211,14 @@ class Program:
             raise NumcError(f"program: got {type(inputs).__name__}, want the inputs by name")
         found = self(dict(inputs), threads=threads, seed=seed, widths=widths)
         return found if isinstance(found, dict) else {self.outputs[0].name: found}
+
+    def _chosen(self, widths: Any) -> Options:
+        """Return what a run is told about widths; the same as the run before, if these are the same numbers."""
+        before, options = self._widths
+        if options is None or options.choices is not None or before != widths:
+            options = Options(self.widths, widths)
+            self._widths = copy.deepcopy(widths), options
+        return options
 
     def _execute(self, given: Any, taken: Any, options: RunOptions, error: ErrorText) -> int:
         reference = ctypes.byref(options)

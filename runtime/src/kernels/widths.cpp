@@ -1,4 +1,6 @@
 // The widths that a run chose for operands whose formats have open ones, and the weights that are converted to them.
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -25,15 +27,23 @@ void ConvertedWeights::keep(const float *weight, int64_t widths, Copy copy) {
 
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kAlignment = 64, kHugePage = size_t{2} << 20;
+
+// Memory that ends with its owner; in huge pages, where these help.
+ConvertedWeights::Copy allocated(size_t bytes) {
+  const size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
+  bytes = (bytes + alignment - 1) / alignment * alignment;
+  void *const memory = std::aligned_alloc(alignment, bytes);
+  if (memory != nullptr && alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
+  return {static_cast<float *>(memory), std::free};
+}
 
 // The converted weight, which the run keeps from now on; null if memory is short.
 const float *converted(Run &run, const float *weight, int64_t words, int64_t panels, int64_t widths,
                        void (*convert)(void *, int64_t, int64_t)) try {
   ConvertedWeights::Copy copy = run.converted->find(weight, widths);
   if (copy == nullptr) {
-    const size_t bytes = (static_cast<size_t>(words) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
-    copy.reset(static_cast<float *>(std::aligned_alloc(kAlignment, bytes)), std::free);
+    copy = allocated(static_cast<size_t>(words) * sizeof(float));
     if (copy == nullptr) return nullptr;
     std::memcpy(copy.get(), weight, static_cast<size_t>(words) * sizeof(float));
     int64_t context[] = {reinterpret_cast<int64_t>(copy.get()), widths};
