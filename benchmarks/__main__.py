@@ -28,13 +28,14 @@ Section = Callable[[float, bool], list[dict[str, Any]]]
 
 def _sections() -> dict[str, tuple[Section, float]]:
     """The function of every section, and how many seconds it measures each group of calls that take turns."""
-    from benchmarks import emulators, gemm, instructions, networks, processes, training
+    from benchmarks import emulators, gemm, instructions, networks, processes, training, widths
 
     return {
         "gemm": (gemm.operators, 0.8),
         "sizes": (gemm.sizes, 0.4),
         "threads": (gemm.threads, 20),
         "skinny": (gemm.skinny, 0.5),
+        "widths": (widths.widths, 0.5),
         "models": (networks.models, 0.4),
         "convs": (networks.convs, 0.15),
         "emulators": (emulators.emulators, 0.5),

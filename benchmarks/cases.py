@@ -122,6 +122,15 @@ CONVS = (
 MODEL_FACTOR = 1.3
 #: The bar of fp32 itself against onnxruntime.
 MODEL_FP32 = Bar(1.5, 1.0)
+#: Operators with open widths: the operator that has those of the first choice fixed, and two choices.
+OPEN_WIDTHS: Mapping[str, tuple[str, object, object]] = {
+    "bfp(16,3,2..4)": ("bfp(16,3,4)", 4, 2),
+    "fma(a=bfp(16,3,2..4):sr8,acc=fp32)": ("fma(a=bfp(16,3,4):sr8,acc=fp32)", 4, 2),
+    "fma(a=e2..8m1..23,acc=fp32)": ("fma(a=e4m3,acc=fp32)", (4, 3), (8, 3)),
+    "macs(e2..8m1..23)": ("macs(e4m3)", (4, 3), (5, 2)),
+    "macs(e8m1..23)": ("macs(e8m3)", 3, 7),
+}
+OPEN_WIDTHS_SLOWDOWN = 1.15
 #: Small shapes may take this many times the bar.
 SKINNY_FACTOR = 2.0
 THREADS_SPEEDUP = 1.85

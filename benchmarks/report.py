@@ -74,6 +74,24 @@ def _bar(shown: str, factor: float) -> str:
     return number(bar.must * factor) if bar else ""
 
 
+def widths(rows: Rows) -> Table:
+    """Operators with open widths against fixed ones, and runs that change the width."""
+    body = [
+        (
+            r["shape"],
+            short(r["operator"]),
+            duration(r["fixed_seconds"]),
+            duration(r["seconds"]),
+            against(r["slowdown"], r["must"]),
+            number(r["must"]),
+            duration(r["changing_seconds"]),
+        )
+        for r in rows
+    ]
+    columns = ("shape", "operator", "fixed", "open", "open / fixed", "at most", "widths change in every run")
+    return Table(columns, tuple(body))
+
+
 def overhead(rows: Rows) -> Table:
     """The cost of a call from Python."""
     (row,) = [r for r in rows if r["shape"] == "call overhead"]
@@ -345,6 +363,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "threads": ("threads", threads, "Two threads, 1024x1024x1024"),
     "skinny": ("skinny", skinny, "Small products: slowdown against torch, one thread"),
     "overhead": ("skinny", overhead, "A call from Python"),
+    "widths": ("widths", widths, "Open widths: time / the fixed operator, one thread"),
     "models": ("models", models, "Whole models: time / onnxruntime fp32"),
     "convs": ("convs", convs, "Convolution layers: time / onnxruntime fp32, one thread"),
     "emulators": ("emulators", emulators, "Other emulators, one thread"),

@@ -54,6 +54,8 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     seed: what stochastic roundings draw from; None draws anew at every call. Raises NumcError.
     """
     operator = parse_fma(fma).step
+    if operator.open_operands:
+        raise NumcError(f"fma: '{operator}' has open widths, which a run of a program chooses: write fixed ones")
     given = f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c")
     try:
         shape = np.broadcast_shapes(*(array.shape for array in given))
@@ -83,11 +85,12 @@ def matmul(
     target: str = "host",
     fast: bool = True,
     seed: int | None = None,
+    widths: Any = None,
 ) -> F32Array:
     """Return ``a @ b + c`` under an FMA operator: a (m, k), b (k, n), c (m, n) or None for +0; float32.
 
-    seed: what stochastic roundings draw from; None draws anew at every call.
-    Raises NumcError for unknown operators and shapes that do not fit.
+    seed: what stochastic roundings draw from; None draws anew at every call. widths: of an operator with open ones, as
+    for a Program. Raises NumcError for unknown operators and shapes that do not fit.
     """
     checked(target, "target", str, "a text"), checked(fast, "fast", bool, "True or False")
     x, y = f32_array(a, "a"), f32_array(b, "b")
@@ -99,9 +102,8 @@ def matmul(
         raise NumcError(f"matmul: c has shape {start.shape}: want {shape}")
     # Few rows have a micro-kernel of their own.
     rows = len(x) if 0 < len(x) < 8 else None
-    return _run_matmul(
-        _matmul(str(parse_fma(fma)), rows, target, fast, counting()), x, y, start, threads=threads, seed=seed
-    )
+    program = _matmul(str(parse_fma(fma)), rows, target, fast, counting())
+    return _run_matmul(program, x, y, start, threads=threads, seed=seed, widths=widths)
 
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
@@ -119,8 +121,8 @@ def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Arr
     return np.asarray(result).reshape(arrays[0].shape)
 
 
-def _run_matmul(program: Program, *arrays: F32Array, threads: int | None = None, seed: int | None = None) -> F32Array:
-    return np.asarray(program(*arrays, threads=threads, seed=seed))
+def _run_matmul(program: Program, *arrays: F32Array, **told: Any) -> F32Array:
+    return np.asarray(program(*arrays, **told))
 
 
 def _compile(text: str, **options: Any) -> Program:

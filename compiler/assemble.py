@@ -19,9 +19,10 @@ from numc.compiler.support.versions import version_of
 from numc.frontends.imported import Imported
 from numc.passes import facts
 from numc.passes.explicit.fmas import fmas_of
+from numc.passes.explicit.width_slots import slots_of
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.emit_kernels import contractions_of
-from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight
+from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight, WidthRange
 from numc.runtime.container import Contents, pack_ir
 
 Weights = list[tuple[Weight, np.ndarray]]
@@ -59,6 +60,7 @@ def assemble(
         state.target.name,
         imported.updates,
         _symbols(imported),
+        tuple(WidthRange(layer, operand, *widths.both) for layer, operand, widths in slots_of(module.operation)),
     )
     fma, ops = state.policy.default
     conversions = facts.of_arguments(module.operation, "numc.conversion")

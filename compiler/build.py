@@ -51,7 +51,8 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
         if packing.conversion:
             value = round_array(value, packing.conversion)
         weights[position] = f"{name} (packed)", packing(value)
-        stored[position] = packing.format, packing.shape, packing.layout
+        if not packing.is_open:
+            stored[position] = packing.format, packing.shape, packing.layout
     for position in empty_weights_of(module):
         weights[position] = weights[position][0], np.zeros(0, np.float32)
         stored.pop(position, None)

@@ -11,10 +11,10 @@ from torch_mlir.dialects import ext
 from torch_mlir.passmanager import PassManager
 
 from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
+from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma, parse_operand_conversion
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
-from numc.passes import linalg
+from numc.passes import facts, linalg
 
 
 class Numc(ext.Dialect, name="numc"):  # type: ignore[call-arg,misc]
@@ -24,7 +24,8 @@ class Numc(ext.Dialect, name="numc"):  # type: ignore[call-arg,misc]
 class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
     """``numc.round %x {to = "bf16"}``: `x` rounded to a format, as an f32.
 
-    A stochastic rounding has the number of its operation too: ``{to = "bf16:sr8", number = 3 : i64}``.
+    A stochastic rounding has the number of its operation too: ``{to = "bf16:sr8", number = 3 : i64}``. A format with
+    open widths has the number of the slot that they are in: ``{to = "e2..8m3", width = 0 : i64}``.
     """
 
     result: ext.Result[ir.F32Type]
@@ -33,13 +34,14 @@ class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[
 
     def verify_invariants(self) -> bool:
         """Check that `to` names a conversion."""
-        return _verify(self.operation, "to", parse_conversion)
+        return _verify(self.operation, "to", _single)
 
 
 class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
     """``numc.fma %a, %b, %c {fma = "bf16_1_1"}``: one step of an FMA operator; `a` and `b` are converted already.
 
-    The `number` of an operator that draws is that of its operation, as in ``numc.round``.
+    The `number` of an operator that draws is that of its operation, as in ``numc.round``, and so are the slots of open
+    widths: ``widths = {a = 0 : i64, b = 1 : i64}``.
     An operator with a chunk says how the reduction that the step is in accumulates, and belongs nowhere else.
     """
 
@@ -83,7 +85,13 @@ def load_for(context: ir.Context, passes: str) -> None:
 
 def conversion_of(op: ir.Operation) -> Conversion:
     """Return the conversion a ``numc.round`` carries."""
-    return parse_conversion(ir.StringAttr(op.attributes["to"]).value)
+    return _single(ir.StringAttr(op.attributes["to"]).value)
+
+
+def _single(text: str) -> Conversion:
+    """Return the conversion of single values that `text` writes; its widths may be open. Raises NumcError."""
+    to = parse_operand_conversion(text)
+    return to if isinstance(to, Conversion) else parse_conversion(text)
 
 
 def fma_of(op: ir.Operation) -> Fma:
@@ -117,8 +125,10 @@ def contracted(generic: ir.Operation) -> Contracted | None:
         return None
     fma, inputs = fma_of(steps[0]), linalg.input_count(generic)
     # No rounding can stand for a conversion to groups, which depends on more than one value.
+    slots = slots_of(steps[0])
     a, b, c = (
-        _converted(generic, value, str(to)) for value, to in zip(steps[0].operands, (fma.a, fma.b, ""), strict=True)
+        _converted(generic, value, str(to), slots.get(name))
+        for value, to, name in zip(steps[0].operands, (fma.a, fma.b, ""), ("a", "b", ""), strict=True)
     )
     if a is None or b is None or c is None:
         return None
@@ -127,12 +137,17 @@ def contracted(generic: ir.Operation) -> Contracted | None:
     return Contracted(steps[0], fma, (a[0], b[0], c[0]), (a[1], b[1]))
 
 
-def _converted(generic: ir.Operation, value: ir.Value, to: str) -> tuple[int, str] | None:
-    """The argument of a body that `value` is, and `to` if it was rounded to that on the way, without random bits."""
+def _converted(generic: ir.Operation, value: ir.Value, to: str, slot: int | None) -> tuple[int, str] | None:
+    """The argument of a body that `value` is, and `to` if it was rounded to that on the way, without random bits.
+
+    slot: that of its widths, if they are open.
+    """
     conversion = "" if isinstance(value.owner, ir.Block) else to
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name != "numc.round" or draws(op) or ir.StringAttr(op.attributes["to"]).value != to:
+            return None
+        if slot_of(op) != slot:
             return None
         value = op.operands[0]
     argument = ir.BlockArgument(value)
@@ -142,6 +157,21 @@ def _converted(generic: ir.Operation, value: ir.Value, to: str) -> tuple[int, st
 def number_of(op: ir.Operation) -> int:
     """Return the number of the operation that a stochastic ``numc.round`` or ``numc.fma`` belongs to."""
     return int(ir.IntegerAttr(op.attributes["number"]).value) if "number" in op.attributes else 0
+
+
+def slot_of(op: ir.Operation) -> int | None:
+    """Return the number of the slot of a ``numc.round`` whose widths are open."""
+    return int(facts.get(op, "width")) if "width" in op.attributes else None
+
+
+def slots_of(op: ir.Operation) -> dict[str, int]:
+    """Return the numbers of the slots of a ``numc.fma`` with open widths, by what they are of."""
+    return dict(facts.get(op, "widths", {}))
+
+
+def varies(op: ir.Operation) -> bool:
+    """Whether an operation rounds otherwise from run to run: it draws random bits, or its widths are open."""
+    return draws(op) or "width" in op.attributes or "widths" in op.attributes
 
 
 def draws(op: ir.Operation) -> bool:

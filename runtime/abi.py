@@ -17,7 +17,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.runtime.library import MAX_RANK, feature_names
 from numc.runtime.storage import Storage, read_storage
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 NO_LIMIT = (1 << 63) - 1
 """The largest size there is, for a size without another limit."""
 WEIGHT_ALIGNMENT = 64
@@ -75,6 +75,20 @@ class SizeSymbol:
 
 
 @dataclass(frozen=True)
+class WidthRange:
+    """The widths of the format of an operand, of which every run chooses one each.
+
+    layer: the name of the layer. operand: ``a``, ``b`` or ``product``. exponent, significand: the least and the most
+    exponent bits, and significand (or magnitude) bits.
+    """
+
+    layer: str
+    operand: str
+    exponent: tuple[int, int]
+    significand: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Abi:
     """What the runtime needs to call the code: the entry `void f(void **args)`, its arguments in order, its results."""
 
@@ -86,6 +100,7 @@ class Abi:
     # By number: result -> the input whose memory it may overwrite.
     updates: Mapping[int, int] = field(default_factory=dict)
     symbols: tuple[SizeSymbol, ...] = ()
+    widths: tuple[WidthRange, ...] = ()
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -165,6 +180,9 @@ def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
     for symbol in abi.symbols:
         parts += [_text(symbol.name), struct.pack("<qqI", symbol.least, symbol.most, len(symbol.places))]
         parts += [struct.pack("<II", *place) for place in symbol.places]
+    parts.append(struct.pack("<I", len(abi.widths)))
+    for width in abi.widths:
+        parts += [_text(width.layer), _text(width.operand), struct.pack("<4I", *width.exponent, *width.significand)]
     return b"".join(parts)
 
 
@@ -195,6 +213,12 @@ def _decode_symbol(cursor: _Cursor) -> SizeSymbol:
     name = cursor.text()
     least, most, places = cursor.unpack("qqI")
     return SizeSymbol(name, least, most, tuple(cursor.unpack("II") for _ in range(places)))
+
+
+def _decode_width(cursor: _Cursor) -> WidthRange:
+    layer, operand = cursor.text(), cursor.text()
+    e0, e1, m0, m1 = cursor.unpack("4I")
+    return WidthRange(layer, operand, (e0, e1), (m0, m1))
 
 
 def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
@@ -228,4 +252,5 @@ def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
     features = frozenset(name for bit, name in enumerate(feature_names()) if bits >> bit & 1)
     updates = dict(cursor.unpack("II") for _ in range(*cursor.unpack("I")))
     symbols = tuple(_decode_symbol(cursor) for _ in range(*cursor.unpack("I")))
-    return Abi(entry, tuple(arguments), tuple(results), features, target, updates, symbols), offsets
+    widths = tuple(_decode_width(cursor) for _ in range(*cursor.unpack("I")))
+    return Abi(entry, tuple(arguments), tuple(results), features, target, updates, symbols, widths), offsets

@@ -29,6 +29,37 @@ class Tensor(ctypes.Structure):
     )
 
 
+class Width(ctypes.Structure):
+    """`numc_width` of numc.h."""
+
+    _fields_ = (("exponent", ctypes.c_int32), ("significand", ctypes.c_int32))
+
+
+class Choice(ctypes.Structure):
+    """`numc_choice` of numc.h."""
+
+    _fields_ = (
+        ("tensor", ctypes.c_int32),
+        ("decided", ctypes.c_int32),
+        ("epsilon", ctypes.c_double),
+        ("ratio", ctypes.c_double),
+        ("width", Width),
+    )
+
+
+class RunOptions(ctypes.Structure):
+    """`numc_run_options` of numc.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("threads", ctypes.c_int32),
+        ("seeded", ctypes.c_int32),
+        ("seed", ctypes.c_uint64),
+        ("widths", ctypes.POINTER(Width)),
+        ("choices", ctypes.POINTER(Choice)),
+    )
+
+
 _pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_size_t
 _error = ctypes.POINTER(ctypes.c_void_p)  # char **: c_void_p keeps the address, which has to be freed
 # name: (result, arguments)
@@ -40,8 +71,10 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_program_from_parts": (_pointer, (_text, _pointer, _size, _pointer, _size, _pointer, _size, _error)),
     "numc_program_free": (None, (_pointer,)),
     "numc_expand": (_int, (_pointer, _size, _pointer, _size, _pointer, _size, _error)),
+    "numc_width_count": (_int, (_pointer,)),
+    "numc_width_at": (_int, (_pointer, _int, _pointer)),
     "numc_run": (_int, (_pointer, _pointer, _pointer, _int, _error)),
-    "numc_run_seeded": (_int, (_pointer, _pointer, _pointer, _int, ctypes.c_uint64, _error)),
+    "numc_run_with": (_int, (_pointer, _pointer, _pointer, _pointer, _error)),
     "numc_tensor_release": (None, (_pointer,)),
     "numc_set_observer": (None, (_pointer, _pointer, _pointer)),
     "numc_load_object": (_pointer, (_pointer, _size, _error)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import dataclasses
 import os
@@ -15,11 +16,12 @@ import numpy as np
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
-from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, encode_abi
+from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.container import Contents, read_program_and_abi, write_program
-from numc.runtime.library import ErrorText, Observer, Tensor, library
+from numc.runtime.library import ErrorText, Observer, RunOptions, Tensor, library
 from numc.runtime.signature import signer
 from numc.runtime.tensors import any_tensor, as_array, dense, to_tensor
+from numc.runtime.widths import Options
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
 Callback = Callable[[int, int, int], None]
@@ -109,6 +111,7 @@ class Program:
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
         self._outputs = [(spec.name, np.dtype(spec.dtype).str) for spec in self.outputs]
         self._updates = dict(self._contents.abi.updates)
+        self._widths: tuple[Any, Options | None] = None, None
         self._given, self._taken = Tensor * max(len(self._inputs), 1), Tensor * max(len(self._outputs), 1)
         self._watchers: list[_Watcher] = []
         self._observer = _forwarder(self._watchers)
@@ -123,6 +126,11 @@ class Program:
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The outputs, in order."""
         return self._contents.abi.results
+
+    @property
+    def widths(self) -> tuple[WidthRange, ...]:
+        """The widths that every run chooses, for each operand whose format leaves them open."""
+        return self._contents.abi.widths
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -148,18 +156,25 @@ class Program:
         write_program(checked_path(path), self._contents, None if sign is None else signer(sign))
 
     def __call__(
-        self, *args: Any, threads: int | None = None, seed: int | None = None, **named: Any
+        self, *args: Any, threads: int | None = None, seed: int | None = None, widths: Any = None, **named: Any
     ) -> Array | dict[str, Array]:
         """Run. `threads` None: NUMC_NUM_THREADS, else the CPUs this process may use; the bits never depend on it.
 
         seed: of stochastic rounding, 0 to 2^64 - 1. Without one, every run draws other random bits: those of seed 0 and
         of the number of earlier runs without a seed.
+        widths: of operands in formats that leave them to the run (docs/widths.md); those that are not given are the
+        widest. A number, or a pair of exponent and significand bits, is for all; ``{"conv1": {"a": 3, "b": 2}}`` for
+        the layers and operands that are named, of `widths`.
         Raises NumcError for inputs that are missing, unknown, or of another dtype or shape, and under NUMC_CHECK=1
         CompilerBug for code that does what it must not do.
         """
         arrays, tensors = self._bind(args, named)
         count = 0 if threads is None else checked_integer(threads, "threads", 1, 1024)
-        chosen = None if seed is None else seed_number(seed)
+        drawn = 0 if seed is None else seed_number(seed)
+        options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
+        chosen = None if widths is None else self._chosen(widths)
+        if chosen is not None:
+            options.widths, options.choices = chosen.widths, chosen.choices
         for number in self._updates.values():
             arrays[number] = np.require(arrays[number], requirements="W")
         given, taken = self._given(), self._taken()
@@ -171,11 +186,13 @@ class Program:
             with contextlib.ExitStack() as stack:
                 for watch in WATCHES:
                     stack.enter_context(watch(self))
-                code = self._execute(given, taken, count, chosen, error)
+                code = self._execute(given, taken, options, error)
         else:
-            code = self._execute(given, taken, count, chosen, error)
+            code = self._execute(given, taken, options, error)
         if code != 0:
             raise self._failure(code, error.take())
+        if chosen is not None:
+            chosen.take()
         results = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
         for result, number in self._updates.items():
             if taken[result].data == given[number].data:
@@ -187,18 +204,25 @@ class Program:
         return {name: array for (name, _), array in zip(self._outputs, results, strict=True)}
 
     def by_name(
-        self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None
+        self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None, widths: Any = None
     ) -> dict[str, Array]:
         """Run on inputs by name and return the outputs by name, even if there is only one."""
         if not isinstance(inputs, Mapping):
             raise NumcError(f"program: got {type(inputs).__name__}, want the inputs by name")
-        found = self(dict(inputs), threads=threads, seed=seed)
+        found = self(dict(inputs), threads=threads, seed=seed, widths=widths)
         return found if isinstance(found, dict) else {self.outputs[0].name: found}
 
-    def _execute(self, given: Any, taken: Any, threads: int, seed: int | None, error: ErrorText) -> int:
-        if seed is None:
-            return int(library().numc_run(self._handle, given, taken, threads, error.reference()))
-        return int(library().numc_run_seeded(self._handle, given, taken, threads, seed, error.reference()))
+    def _chosen(self, widths: Any) -> Options:
+        """Return what a run is told about widths; the same as the run before, if these are the same numbers."""
+        before, options = self._widths
+        if options is None or options.choices is not None or before != widths:
+            options = Options(self.widths, widths)
+            self._widths = copy.deepcopy(widths), options
+        return options
+
+    def _execute(self, given: Any, taken: Any, options: RunOptions, error: ErrorText) -> int:
+        reference = ctypes.byref(options)
+        return int(library().numc_run_with(self._handle, given, taken, reference, error.reference()))
 
     def _failure(self, code: int, text: str) -> NumcError | CompilerBug:
         """Return the text that the manifest has for a code of numc_fail."""

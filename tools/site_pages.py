@@ -38,6 +38,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Compile and run": ("compile", "load", "Program", "lower", "explain", "verify"),
     "Arrays": ("round", "fma", "matmul", "pack", "unpack", "Packed", "reference"),
     "Training": ("backend", "arithmetic", "counters", "verify_training", "DynamicLossScale", "train"),
+    "Widths at run time": ("widths", "WidthByRatio"),
     "Studies": ("compare", "Comparison", "cost", "diff", "bisect"),
     "Statistics": ("collect_stats", "Statistics", "LayerStatistics", "TensorStatistics", "Histogram"),
     "Tables": ("formats", "group_formats", "fmas", "presets"),

@@ -18,7 +18,7 @@ from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.statistics import shares
 from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.errors import NumcError, quoted, shortened
-from numc.frontends.training import regions
+from numc.frontends.training import open_widths, regions
 from numc.train.arithmetics import Given, named
 from numc.train.decision import Decision
 from numc.train.history import History
@@ -118,6 +118,8 @@ class Recipe(ABC):
         with contextlib.ExitStack() as stack:
             stack.enter_context(regions.arithmetic(self.current))
             stack.enter_context(regions.seeded(self._seeds))
+            if self.widths is not None:
+                stack.enter_context(open_widths.widths(self.widths))
             self._tally = stack.enter_context(regions.tally())
             self._open = stack.pop_all()
         _inside.append(self)
@@ -174,6 +176,9 @@ class Recipe(ABC):
         finally:
             self._forget()
         return decision
+
+    #: The widths that the next step chooses in formats that leave them open (numc.widths); None: the widest.
+    widths: Any = None
 
     #: Whether `decide` is never called without a loss.
     needs_loss = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
@@ -186,16 +186,44 @@ class Format:
 
 
 @dataclass(frozen=True)
+class Open:
+    """Widths that every run of a program chooses: the least and the most exponent bits, and significand bits.
+
+    The significand bits of block floating point are its magnitude bits. A pair of equal numbers is a width that is not
+    open.
+    """
+
+    exponent: tuple[int, int]
+    significand: tuple[int, int]
+
+    def has(self, exponent: int, significand: int) -> bool:
+        """Whether a run may choose these widths."""
+        return all(low <= n <= high for n, (low, high) in zip((exponent, significand), self.both, strict=True))
+
+    @property
+    def both(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The ranges of exponent and significand bits."""
+        return self.exponent, self.significand
+
+
+def range_text(least: int, most: int) -> str:
+    """Return a range of widths as formats write it."""
+    return str(most) if least == most else f"{least}..{most}"
+
+
+@dataclass(frozen=True)
 class Conversion:
     """A format and how values are rounded into it; ``str`` gives the text that parses back to it.
 
     overflow: "" is the format's own (infinity; the largest value where there is none), "nan" gives NaN instead.
+    open: None, or the widths that a run chooses; `format` is the widest one then.
     Raises NumcError for an unknown rounding and for combinations that mean nothing.
     """
 
     format: Format
     rounding: str = "rne"
     overflow: str = ""
+    open: Open | None = None
 
     def __post_init__(self) -> None:
         check_rounding(self.rounding, self.format.name)
@@ -216,11 +244,26 @@ class Conversion:
     @property
     def settled(self) -> Conversion:
         """A conversion without noise that leaves the values of the format as they are: this one, or to nearest even."""
-        return self if self.noise is None else Conversion(self.format, "rne", self.overflow)
+        return self if self.noise is None else replace(self, rounding="rne")
+
+    @property
+    def least_range(self) -> Format:
+        """The format; of open widths the one with the smallest largest value."""
+        return self.format if self.open is None else self.at(*(least for least, _ in self.open.both)).format
+
+    def at(self, exponent: int, significand: int) -> Conversion:
+        """Return the conversion that a run with these widths computes; itself if its widths are not open."""
+        if self.open is None:
+            return self
+        fmt = exmy(exponent, significand, subnormals=self.format.subnormals, finite=self.format.finite)
+        return Conversion(fmt, self.rounding, self.overflow)
 
     def __str__(self) -> str:
-        rounding = "" if self.rounding == "rne" else f":{self.rounding}"
-        return f"{self.format.name}{rounding}" + (f":{self.overflow}" if self.overflow else "")
+        name, rounding = self.format.name, "" if self.rounding == "rne" else f":{self.rounding}"
+        if self.open is not None:
+            exponent, significand = (range_text(*each) for each in self.open.both)
+            name = _sized_name(exponent, significand, self.format.subnormals, self.format.finite)
+        return f"{name}{rounding}" + (f":{self.overflow}" if self.overflow else "")
 
 
 def floor_log2(x: Fraction) -> int:
@@ -249,3 +292,14 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "dlfloat16": Format("e6m9n", 6, 9, subnormals=False),
     }
 )
+
+
+def exmy(exponent: int, significand: int, *, subnormals: bool = True, finite: bool = False) -> Format:
+    """Return the format with these widths, by its shortest name. Raises NumcError for widths that do not exist."""
+    name = _sized_name(str(exponent), str(significand), subnormals, finite)
+    fmt = Format(name, exponent, significand, subnormals, finite)
+    return next((known for known in FORMATS.values() if known == fmt), fmt)
+
+
+def _sized_name(exponent: str, significand: str, subnormals: bool, finite: bool) -> str:
+    return f"e{exponent}m{significand}{'fn' if finite else '' if subnormals else 'n'}"

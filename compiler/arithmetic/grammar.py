@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from numc.compiler.arithmetic.datapaths import DATAPATHS
-from numc.compiler.arithmetic.formats import FORMATS, ROUNDING_SYNTAX, ROUNDINGS, Conversion, Format, noise_of
+from numc.compiler.arithmetic.formats import (
+    FORMATS,
+    ROUNDING_SYNTAX,
+    ROUNDINGS,
+    Conversion,
+    Format,
+    Open,
+    exmy,
+    noise_of,
+)
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.kinds import GROUP_FORMATS, KINDS
 from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
@@ -19,14 +29,16 @@ from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shorte
 _PARSER = Lark(
     r"""
     conversion: format (":" OPTION)*
-    format: NAME | PAPER | call
+    format: NAME | PAPER | OPEN | call
     fma: NAME | NAME "{" INT "}" | call
     call: NAME "(" [argument ("," argument)* ","?] ")"
-    argument: [NAME "="] (conversion | NUMBER)
+    argument: [NAME "="] (conversion | NUMBER | RANGE)
 
     NAME: /[A-Za-z_][A-Za-z0-9_]*/
     OPTION: /[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)?/
     PAPER.2: /\d+\/\d+\/\d+\/\w+/
+    OPEN.2: /e\d+(\.\.\d+m\d+(\.\.\d+)?|m\d+\.\.\d+)[a-z]*/
+    RANGE.2: /\d+\.\.\d+/
     NUMBER: /[+-]?\d+(\.\d*)?/
     %import common.INT
     %import common.WS
@@ -41,6 +53,7 @@ MAX_LENGTH = 1000
 """The most characters of a text; the longest operator that means something has about 150."""
 _BRACKETS = 8  # in a text, of which one that means something has four
 _FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
+_RANGES = "in eX..XmY..Y and the last number of bfp(g,e,m)"
 _SIZED = {kind.call: kind for kind in KINDS if kind.call}
 _GROUP_SYNTAX = ", ".join(
     [
@@ -50,11 +63,24 @@ _GROUP_SYNTAX = ", ".join(
     ]
 )
 _EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?", re.ASCII)
+_RANGE = re.compile(r"\d+\.\.\d+", re.ASCII)
+_OPEN = re.compile(r"e(\d+)(?:\.\.(\d+))?m(\d+)(?:\.\.(\d+))?(n|fn)?", re.ASCII)
+
+
+def parse_operand_conversion(text: str) -> Conversion | GroupConversion:
+    """Return the conversion of an operand: to a format whose widths may be open. Raises NumcError."""
+    return _of_conversion(checked_text(text, "format", MAX_LENGTH))
 
 
 def parse_any_conversion(text: str) -> Conversion | GroupConversion:
-    """Return the conversion `text` writes: a format, then its rounding and ``:nan``. Raises NumcError."""
-    return _of_conversion(checked_text(text, "format", MAX_LENGTH))
+    """Return the conversion `text` writes, to a format of fixed widths. Raises NumcError."""
+    to = parse_operand_conversion(text)
+    if to.open is not None:
+        raise NumcError(
+            f"format '{to}': only the operands and the product of an FMA operator have open widths, which a run "
+            f"chooses: write fixed ones, such as '{to.at(*(most for _, most in to.open.both))}'"
+        )
+    return to
 
 
 @cache
@@ -90,7 +116,8 @@ def parse_fma(text: str) -> Fma:
 def _of_fma(text: str) -> Fma:
     head, *rest = _parse(text, "fma").children
     if not rest and (group := _group_format(head)) is not None:
-        to = GroupConversion(group, group.default_rounding)
+        fmt, widths = group
+        to = GroupConversion(fmt, fmt.default_rounding, open=widths)
         return Fma("", to, to, FP32, 1)
     if isinstance(head, Tree):
         return _call(head)
@@ -131,17 +158,26 @@ def _place(text: str, error: UnexpectedInput) -> str:
 def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
     head, *options = tree.children
     (node,) = head.children  # type: ignore[union-attr]
-    fmt = _group_format(node) or _format(node)
+    fmt, widths = _group_format(node) or _format(node)
     texts = [str(option) for option in options]
     channel = not isinstance(fmt, Format) and "channel" in texts
     if channel:
         texts.remove("channel")
+    discards = not isinstance(fmt, Format) and widths is not None and "discard" in texts
+    if discards:
+        texts.remove("discard")
     rounding, overflow = _options(fmt.name, texts)
     if isinstance(fmt, Format):
-        return Conversion(fmt, rounding or "rne", overflow)
+        return Conversion(fmt, rounding or "rne", overflow, widths)
     if overflow:
         raise NumcError(f"'{fmt.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
-    return GroupConversion(fmt, rounding or fmt.default_rounding, channel)
+    to = GroupConversion(fmt, rounding or fmt.default_rounding, channel, widths)
+    if not discards:
+        return to
+    assert widths is not None
+    if to.noise is None:
+        raise NumcError(f"'{to}:discard': only stochastic roundings make a difference, write '{to}:sr8:discard'")
+    return replace(to, discard=widths.significand[1])
 
 
 def _options(name: str, options: list[str]) -> tuple[str, str]:
@@ -165,17 +201,64 @@ def _options(name: str, options: list[str]) -> tuple[str, str]:
     return rounding, overflow
 
 
-def _group_format(node: Token | Tree[Token]) -> GroupFormat | None:
-    """The grouped format a node writes, or None where it writes something else."""
+def _group_format(node: Token | Tree[Token]) -> tuple[GroupFormat, Open | None] | None:
+    """The grouped format a node writes, and its open widths; None where it writes something else."""
     if isinstance(node, Tree):
         name, *arguments = node.children
         given = [_text(argument) for argument in arguments]
-        return next((fmt for kind in KINDS if (fmt := kind.read(str(name), given))), None)
-    found = next((fmt for kind in KINDS if (fmt := kind.read(str(node), None))), None)
-    return found or GROUP_FORMATS.get(str(node))
+        if not any(map(_RANGE.fullmatch, given)):
+            found = _read_group(str(name), given)
+            return None if found is None else (found, None)
+        ends = [text.split("..") if _RANGE.fullmatch(text) else (text, text) for text in given]
+        least, most = (_read_group(str(name), [each[n] for each in ends]) for n in (0, 1))
+        if least is None or most is None:
+            return None
+        widths = most.opened(least)
+        if widths is None:
+            raise NumcError(f"format {quoted(f'{name}({chr(44).join(given)})')}: a range is allowed {_RANGES}")
+        _check_range(given[-1], *widths.significand)
+        return most, widths
+    found = _read_group(str(node), None) or GROUP_FORMATS.get(str(node))
+    return None if found is None else (found, None)
 
 
-def _format(node: Token | Tree[Token]) -> Format:
+def _read_group(name: str, sizes: list[str] | None) -> GroupFormat | None:
+    return next((fmt for kind in KINDS if (fmt := kind.read(name, sizes))), None)
+
+
+def _check_range(what: str, least: int, most: int) -> None:
+    if least >= most:
+        raise NumcError(f"format {quoted(what)}: a range goes from a smaller to a larger number")
+
+
+def _format(node: Token | Tree[Token]) -> tuple[Format, Open | None]:
+    """The format of single values that a node writes, and its open widths."""
+    if isinstance(node, Token) and node.type == "OPEN":
+        return _open_format(str(node))
+    return _fixed_format(node), None
+
+
+def _open_format(text: str) -> tuple[Format, Open]:
+    match = _OPEN.fullmatch(text)
+    if match is None:
+        raise NumcError(f"format {quoted(text)}: write eXmY, eXmYn or eXmYfn, in which X and Y may be ranges like 2..8")
+    *sizes, kind = match.groups()
+    ends = []
+    for low, high in (sizes[:2], sizes[2:]):
+        least, most = _size(low, text), _size(high or low, text)
+        if high is not None:
+            _check_range(text, least, most)
+        ends.append((least, most))
+    exponent, significand = ends
+    if significand[0] < 1:
+        raise NumcError(f"format {quoted(text)}: open significand bits begin at 1")
+    _, widest = (
+        exmy(*each, subnormals=kind != "n", finite=kind == "fn") for each in zip(exponent, significand, strict=True)
+    )
+    return widest, Open(exponent, significand)
+
+
+def _fixed_format(node: Token | Tree[Token]) -> Format:
     if isinstance(node, Tree):
         name = str(node.children[0])
         sized = " or ".join(kind.syntax for kind in _SIZED.values())
@@ -192,9 +275,8 @@ def _format(node: Token | Tree[Token]) -> Format:
     if name in FORMATS:
         return FORMATS[name]
     if match := _EXMY.fullmatch(name):
-        x, y, kind = _size(match[1], text), _size(match[2], text), match[3]
-        fmt = Format(f"e{x}m{y}{kind or ''}", x, y, subnormals=kind != "n", finite=kind == "fn")
-        return next((known for known in FORMATS.values() if known == fmt), fmt)
+        x, y, suffix = _size(match[1], text), _size(match[2], text), match[3]
+        return exmy(x, y, subnormals=suffix != "n", finite=suffix == "fn")
     if re.fullmatch(r"bf16x\d+", name, re.ASCII):
         raise NumcError(f"format {quoted(name)}: allowed are bf16x1, bf16x2 and bf16x3")
     if needs := _SIZED.get(name):

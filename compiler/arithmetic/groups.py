@@ -18,7 +18,7 @@ import numpy as np
 
 from numc.compiler.arithmetic.codes import Bits
 from numc.compiler.arithmetic.exact.value import Value
-from numc.compiler.arithmetic.formats import Noise, check_rounding, noise_of
+from numc.compiler.arithmetic.formats import Noise, Open, check_rounding, noise_of
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 from numc.compiler.support.errors import NumcError
 
@@ -94,6 +94,18 @@ class GroupFormat(ABC):
         """The format of the first `parts` parts of a value."""
         return self
 
+    def opened(self, least: GroupFormat) -> Open | None:
+        """The widths between those of `least` and of this format, if a run can choose them."""
+        return None
+
+    def at(self, significand: int) -> GroupFormat:
+        """The format with that many significand bits; only for one that can be opened."""
+        raise NotImplementedError
+
+    def open_name(self, widths: Open) -> str:
+        """The text of the format with open widths."""
+        raise NotImplementedError
+
     # The definition: one group at a time, in integers and fractions.
 
     def shared(self, largest: Value) -> Value:
@@ -167,12 +179,16 @@ class GroupConversion:
     """A format with groups and how elements are rounded; ``str`` gives the text that parses back to it.
 
     channel: the operand of a contraction has a scale for each of its rows or columns, and not one for the tensor.
+    open: None, or the widths that a run chooses; `format` is the widest one then. discard: the significand bits that
+    values are rounded to first, before the lowest ones are cut off; 0 if they are rounded to those of the format.
     Raises NumcError for an unknown rounding, and for channels of a format whose scales are not the tensor's.
     """
 
     format: GroupFormat
     rounding: str
     channel: bool = False
+    open: Open | None = None
+    discard: int = 0
 
     def __post_init__(self) -> None:
         if self.channel and self.format.group is not None:
@@ -184,9 +200,17 @@ class GroupConversion:
         """The noise of a stochastic rounding, None for the others."""
         return noise_of(self.rounding)
 
+    def at(self, exponent: int, significand: int) -> GroupConversion:
+        """Return the conversion that a run with these widths computes; itself if its widths are not open."""
+        if self.open is None:
+            return self
+        discard = self.discard if significand < self.discard else 0
+        return GroupConversion(self.format.at(significand), self.rounding, self.channel, discard=discard)
+
     def __str__(self) -> str:
+        name = self.format.name if self.open is None else self.format.open_name(self.open)
         rounding = "" if self.rounding == self.format.default_rounding else f":{self.rounding}"
-        return f"{self.format.name}{rounding}" + (":channel" if self.channel else "")
+        return f"{name}{rounding}" + (":channel" if self.channel else "") + (":discard" if self.discard else "")
 
     def of_tensors(self) -> GroupConversion:
         """Return the conversion itself where it means something outside of contractions. Raises NumcError."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from numc.compiler.arithmetic.datapaths import DATAPATHS
-from numc.compiler.arithmetic.formats import FORMATS, Conversion
+from numc.compiler.arithmetic.formats import FORMATS, Conversion, Open
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.kinds import KINDS
 from numc.compiler.support.errors import NumcError
@@ -55,6 +55,8 @@ class Fma:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
         if self.datapath not in DATAPATHS:
             raise NumcError(f"{what}: datapath '{self.datapath}', allowed are {', '.join(DATAPATHS)}")
+        if self.acc.open is not None:
+            raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: write acc=fp32 or acc=eXmY")
         if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
             self._check_groups(what)
             return
@@ -101,6 +103,10 @@ class Fma:
         if self.datapath not in a.format.datapaths:
             allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
             raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
+        if self.datapath == "fmac2" and self.open_operands:
+            raise NumcError(
+                f"{what}: datapath 'fmac2' multiplies chunks of fixed widths: leave datapath out, the bits are the same"
+            )
         if self.product is not None:
             raise NumcError(f"{what}: product={self.product}, products of groups are not rounded: leave product out")
         if self.products != math.prod(self.parts):
@@ -129,6 +135,17 @@ class Fma:
         assert isinstance(self.a, Conversion)
         assert isinstance(self.b, Conversion)
         return self.a, self.b
+
+    @property
+    def open_operands(self) -> dict[str, Open]:
+        """The widths that a run chooses, by what they are of: ``a``, ``b`` or ``product``."""
+        given = {"a": self.a, "b": self.b, "product": self.product}
+        return {name: to.open for name, to in given.items() if to is not None and to.open is not None}
+
+    def at(self, widths: Mapping[str, tuple[int, int]]) -> Fma:
+        """Return the operator that a run computes with these widths (exponent, significand), by `open_operands`."""
+        made = {name: getattr(self, name).at(*widths[name]) for name in self.open_operands}
+        return replace(self, name="", **made) if made else self
 
     @property
     def group(self) -> GroupFormat | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import zipfile
@@ -15,7 +16,7 @@ from numc.compiler.cli.inputs import gather, input_options
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
 from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import check_writable, write_whole
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ Examples:
   numc run model.numc --input ids=ids.npy --input mask=mask.npy --output y.npz
   numc run model.onnx --fma mp --random-input 0 --batch 8
   numc run model.onnx --fma 'fmac(e6m9:sr8)' --seed 7
+  numc run model.onnx --fma 'bfp(16,3,2..4)' --widths '{"conv*": 2, "fc1": {"a": 3}}'
   numc run model.onnx --fma bf16_1_1 --input x.npy --stats swamping,exponents --sample 1/16
   numc run model.numc --verify-with public.pem --input x.npy
 """
@@ -44,6 +46,7 @@ Examples:
 @input_options
 @click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
 @click.option("--seed", "draws", type=int, metavar="N", help="Seed of stochastic roundings; default: 0.")
+@click.option("--widths", metavar="JSON|FILE", help="Of formats that leave them open: 3, [5, 2], layers, or a .json.")
 @click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
 @click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
 @click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
@@ -59,6 +62,7 @@ def run_command(
     threads: int | None,
     out: str | None,
     draws: int | None,
+    widths: str | None,
     stats: str | None,
     sample: str | None,
     stats_output: str | None,
@@ -74,7 +78,7 @@ def run_command(
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
         check_writable(Path(out))
     chosen = seed_number(draws or 0)
-    what = _what(stats, sample, stats_output)
+    what, chosen_widths = _what(stats, sample, stats_output), _widths(widths)
     program = program_from(path, arithmetic, statistics="swamping" in what, verify_with=key)
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
@@ -85,11 +89,11 @@ def run_command(
         from numc.compiler.studies.observe.collect import collect_stats
 
         with collect_stats(what, sample=sample or 1) as block:
-            results = run_by_name(program, inputs, threads, chosen)
+            results = run_by_name(program, inputs, threads, chosen, chosen_widths)
         seconds = time.perf_counter() - start
         collected = block.statistics
     else:
-        results = run_by_name(program, inputs, threads, chosen)
+        results = run_by_name(program, inputs, threads, chosen, chosen_widths)
         seconds = time.perf_counter() - start
     if collected is not None and stats_output is not None:
         output.write_statistics(collected, stats_output)
@@ -131,9 +135,27 @@ def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str,
     return what
 
 
-def run_by_name(program: Program, inputs: dict[str, Array], threads: int | None, seed: int) -> dict[str, Array]:
+def _widths(text: str | None) -> Any:
+    """Return what --widths gives to a run: JSON, or a file of it. Raises NumcError for anything else."""
+    if text is None:
+        return None
+    path = Path(text) if text.endswith(".json") else None
+    try:
+        return json.loads(text if path is None else path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NumcError(f"--widths {quoted(text)}: {error.strerror or error}: name a file of JSON") from None
+    except (ValueError, RecursionError):
+        raise NumcError(
+            f"--widths {quoted(text)}: not JSON: write a number, [exponent bits, significand bits], or layers as in "
+            '{"conv1": {"a": 3}}'
+        ) from None
+
+
+def run_by_name(
+    program: Program, inputs: dict[str, Array], threads: int | None, seed: int, widths: Any = None
+) -> dict[str, Array]:
     """Run a program and return its outputs by name."""
-    result = program(inputs, threads=threads, seed=seed)
+    result = program(inputs, threads=threads, seed=seed, widths=widths)
     if isinstance(result, dict):
         return result
     return {program.outputs[0].name: result}

@@ -24,6 +24,7 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
 from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
 from numc.frontends.pytorch.scatters import is_rows
+from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
 from numc.runtime.program import Program
 
@@ -123,7 +124,8 @@ class Region:
     def __call__(self, *tensors: torch.Tensor) -> Any:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
-        found: Any = program(*tensors, seed=next(_seeds[-1]) % 2**64 if _seeds else None)
+        seed = next(_seeds[-1]) % 2**64 if _seeds else None
+        found: Any = program(*tensors, seed=seed, widths=widths_of(program))
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]

@@ -17,9 +17,9 @@ from numc.compiler.arithmetic.formats import Conversion, Noise
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
 from numc.passes import linalg
-from numc.passes.dialect import conversion_of, fma_of, number_of
+from numc.passes.dialect import conversion_of, fma_of, number_of, slot_of, slots_of
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn
+from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, product_numbers
 from numc.passes.kernels.datapaths.table import emit_fma
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.random_bits import (
@@ -31,9 +31,9 @@ from numc.passes.kernels.values.random_bits import (
     run_of,
 )
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
+from numc.passes.kernels.values.widths import run_time
 
-STREAM = "numc_stream"
-_STREAM_TEXT = f"func.func private @{STREAM}(i64) -> i64"
+_STREAM, _WIDTH = "numc_stream", "numc_width_of"
 
 
 def lower_numc(module: ir.Operation) -> None:
@@ -41,19 +41,23 @@ def lower_numc(module: ir.Operation) -> None:
     with module.context, ir.Location.unknown():
         symbols: dict[str, str] = {}
         for op in linalg.operations(module):
-            drawn: list[ir.Value] = []
+            told: list[ir.Value] = []
             if op.name == "numc.round":
                 to = conversion_of(op)
                 if to.noise is not None:
                     place = _Place.of(module, op)
-                    drawn = [place.stream, place.linear([*place.parallel, *place.reductions])]
+                    told = [place.stream, place.linear([*place.parallel, *place.reductions])]
+                if to.open is not None:
+                    told.append(width(module, _loops(op), _slot(op, slot_of(op))))
                 name = _define(module, symbols, f"round {to}", partial(_round_function, to=to))
             elif op.name == "numc.fma":
                 fma = fma_of(op)
                 _reject_reduction(op, fma)
                 if fma.draws:
                     place = _Place.of(module, op)
-                    drawn = [place.stream, place.linear(place.parallel), place.linear(place.reductions)]
+                    told = [place.stream, place.linear(place.parallel), place.linear(place.reductions)]
+                if fma.product is not None and fma.product.open is not None:
+                    told.append(width(module, _loops(op), _slot(op, slots_of(op).get("product"))))
                 name = _define(module, symbols, f"fma {fma}", partial(_fma_function, fma=fma))
             else:
                 continue
@@ -61,10 +65,25 @@ def lower_numc(module: ir.Operation) -> None:
                 call = ir.Operation.create(
                     "func.call",
                     results=[ir.F32Type.get()],
-                    operands=[*op.operands, *drawn],
+                    operands=[*op.operands, *told],
                     attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
                 )
             linalg.replace(op, call.results)
+
+
+def _loops(op: ir.Operation) -> ir.Operation:
+    """The linalg.generic that an operation is in the body of, or the operation itself."""
+    while op.parent is not None and op.parent.name != "func.func":
+        op = op.parent.operation
+        if op.name == "linalg.generic":
+            return op
+    return op
+
+
+def _slot(op: ir.Operation, slot: int | None) -> int:
+    if slot is None:
+        raise NumcError(f"{op.location}: {op.name} has open widths: give it the number of their slot as an attribute")
+    return slot
 
 
 def _reject_reduction(op: ir.Operation, fma: Fma) -> None:
@@ -77,12 +96,22 @@ def _reject_reduction(op: ir.Operation, fma: Fma) -> None:
 
 def stream(module: ir.Operation, before: ir.Operation, number: int) -> ir.Value:
     """Ask the runtime, before an operation, for the stream of operation `number` (i64)."""
+    return _asked(module, before, _STREAM, number)
+
+
+def width(module: ir.Operation, before: ir.Operation, slot: int) -> ir.Value:
+    """Ask the runtime, before an operation, for the widths in a slot (i64), as values/widths.py takes them."""
+    return _asked(module, before, _WIDTH, slot)
+
+
+def _asked(module: ir.Operation, before: ir.Operation, function: str, number: int) -> ir.Value:
     block = module.regions[0].blocks[0]
     names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
-    if STREAM not in {ir.StringAttr(name).value for name in names}:
-        ir.InsertionPoint(block).insert(ir.Module.parse(_STREAM_TEXT).body.operations[0].operation.clone())
+    if function not in {ir.StringAttr(name).value for name in names}:
+        text = f"func.func private @{function}(i64) -> i64"
+        ir.InsertionPoint(block).insert(ir.Module.parse(text).body.operations[0].operation.clone())
     with ir.InsertionPoint(before), before.location:
-        return _create("func.call", [_number(number)], {"callee": ir.FlatSymbolRefAttr.get(STREAM)})
+        return _create("func.call", [_number(number)], {"callee": ir.FlatSymbolRefAttr.get(function)})
 
 
 @dataclass(frozen=True)
@@ -172,21 +201,30 @@ def _define(module: ir.Operation, symbols: dict[str, str], key: str, function: C
 
 
 def _round_function(name: str, to: Conversion) -> str:
-    """A function that rounds a scalar; a stochastic rounding takes its stream and the number of its element too."""
-    drawn = {} if to.noise is None else {"stream": "i64", "element": "i64"}
-    code = Function(name, {"x": "f32", **drawn}, "f32", attributes="")
-    if to.noise is None:
-        return code.function(emit_round(code, code["x"], to))
-    noise = emit_conversion_noise(code, code["stream"], code["element"], to.noise)
-    return code.function(emit_round(code, code["x"], to, noise=noise))
+    """A function that rounds a scalar; it is told stream and element if it draws, and its widths if they are open."""
+    told = ["stream", "element"] * (to.noise is not None) + ["width"] * (to.open is not None)
+    code = Function(name, {"x": "f32", **dict.fromkeys(told, "i64")}, "f32", attributes="")
+    noise = widths = None
+    if to.noise is not None:
+        noise = emit_conversion_noise(code, code["stream"], code["element"], to.noise)
+    if to.open is not None:
+        widths = run_time(code, code["width"], to)
+    return code.function(emit_round(code, code["x"], to, noise=noise, widths=widths))
 
 
 def _fma_function(name: str, fma: Fma) -> str:
-    """A function that is one step of an operator; one that draws takes its stream, its element and its step too."""
-    drawn = {"stream": "i64", "element": "i64", "k": "i64"} if fma.draws else {}
-    code = Function(name, {"a": "f32", "b": "f32", "c": "f32", **drawn}, "f32", attributes="")
+    """A function that is one step of an operator.
+
+    It is told stream, element and step if it draws, and the widths of its product if they are open.
+    """
+    is_open = fma.product is not None and fma.product.open is not None
+    told = ["stream", "element", "k"] * fma.draws + ["width"] * is_open
+    code = Function(name, {**dict.fromkeys("abc", "f32"), **dict.fromkeys(told, "i64")}, "f32", attributes="")
     a, b = (emit_parts(code, code[x], parts) for x, parts in zip("ab", fma.parts, strict=True))
-    return code.function(emit_fma(code, a, b, code["c"], fma, _drawn(code, fma) if fma.draws else NOTHING))
+    drawn = _drawn(code, fma) if fma.draws else NOTHING
+    if is_open:
+        drawn = drawn._replace(widths=product_numbers(code, fma, code["width"]))
+    return code.function(emit_fma(code, a, b, code["c"], fma, drawn))
 
 
 def _drawn(code: Function, fma: Fma) -> Drawn:
@@ -203,7 +241,4 @@ def _drawn(code: Function, fma: Fma) -> Drawn:
         return emit_draw(code, word, code.binary("andi", k, code.int(run - 1)), noise)
 
     product, acc = fma.product.noise if fma.product else None, fma.acc.noise
-    return (
-        NOTHING[0] if product is None else draw(product, True),
-        NOTHING[1] if acc is None else draw(acc, False),
-    )
+    return Drawn(None if product is None else draw(product, True), None if acc is None else draw(acc, False))

@@ -20,12 +20,12 @@ from torch_mlir.dialects import arith, tensor
 
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.arithmetic.policy.table import rows
 from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp, RoundOp, draws
 from numc.passes.explicit.layers_of import decide
+from numc.passes.explicit.width_slots import Slots
 
 FP32 = "fp32"
 
@@ -41,22 +41,23 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
     for name in ("numc.nodes", "numc.roles"):
         facts.drop(module, name)
     with module.context, ir.Location.unknown():
-        numbers = count()
+        numbers, slots = count(), Slots()
         for op in linalg.operations(module):
             if op.name in ("numc.round", "numc.fma"):  # written by hand
                 _number(op, next(numbers))
         for generic, decision in decisions:
-            fma, ops = decision.fma, decision.ops
+            ops = decision.ops
             if decision.layer.computes:
                 facts.put(generic, "numc.layer", _about(decision))
             if decision.bias == "last" and decision.layer.position is not None:
                 _add_bias(generic, ops, numbers)
             for add in list(linalg.body(generic).operations):
                 if linalg.multiply_adds(add.operation) and linalg.is_f32(add.operation.results[0]):
-                    _contract(generic, add.operation, fma, numbers)
+                    _contract(generic, add.operation, decision, numbers, slots)
             if not _is_identity(ops):
                 for op in list(linalg.body(generic).operations):
                     _round_around(op.operation, ops, numbers)
+        slots.write(module)
 
 
 def _about(decision: Decision) -> dict[str, object]:
@@ -73,21 +74,32 @@ def _number(op: ir.Operation, number: int) -> None:
         op.attributes["number"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
 
 
-def _contract(generic: ir.Operation, add: ir.Operation, fma: Fma, numbers: Iterator[int]) -> None:
+def _contract(
+    generic: ir.Operation, add: ir.Operation, decision: Decision, numbers: Iterator[int], slots: Slots
+) -> None:
     """Make an addition of a product a numc.fma."""
+    fma = decision.fma
     multiply, addend = linalg.multiply_adds(add)[0]
     accumulates = _is_accumulator(generic, addend)
     number = [next(numbers) for _ in range(4)]
     operator = fma if accumulates else fma.step
+    widths = slots.of(decision.layer, operator)
     factors = list(multiply.operands)
     with ir.InsertionPoint(add), add.location:
         a, b = (
-            factor if _rounded_before(generic, factor, to, number[n]) else _round(factor, to, number[n])
-            for n, (factor, to) in enumerate(zip(factors, (operator.a, operator.b), strict=True))
+            factor if _rounded_before(generic, factor, to, *which) else _round(factor, to, *which)
+            for factor, to, which in zip(
+                factors,
+                (operator.a, operator.b),
+                ((number[0], widths.get("a")), (number[1], widths.get("b"))),
+                strict=True,
+            )
         )
         c = addend if accumulates else _round(addend, operator.acc, number[2])
         made = FmaOp(ir.F32Type.get(), a, b, c, fma=ir.StringAttr.get(str(operator)))
         _number(made.operation, number[3])
+        if widths:
+            facts.put(made.operation, "widths", widths)
         result = made.result
     if accumulates:
         _round_init(generic, addend, fma.acc, number[2])
@@ -124,12 +136,19 @@ def _is_identity(to: Conversion) -> bool:
     return str(to) == FP32 or (to.noise is not None and str(to.settled) == FP32)
 
 
-def _round(value: ir.Value, to: Conversion | GroupConversion, number: int) -> ir.Value:
+def _round(value: ir.Value, to: Conversion | GroupConversion, number: int, slot: int | None = None) -> ir.Value:
     # Groups lie along a reduction: their conversion is a part of the operator.
     if isinstance(to, GroupConversion) or _is_identity(to):
         return value
+    return _made(value, to, number, slot)
+
+
+def _made(value: ir.Value, to: Conversion, number: int, slot: int | None) -> ir.Value:
+    """Append a rounding; slot: of its widths, if they are open."""
     rounded = RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(to)))
     _number(rounded.operation, number)
+    if slot is not None:
+        facts.put(rounded.operation, "width", slot)
     return rounded.result
 
 
@@ -140,7 +159,9 @@ def _is_accumulator(generic: ir.Operation, value: ir.Value) -> bool:
     return bool(ir.BlockArgument(value).arg_number >= linalg.input_count(generic))
 
 
-def _rounded_before(generic: ir.Operation, factor: ir.Value, to: Conversion | GroupConversion, number: int) -> bool:
+def _rounded_before(
+    generic: ir.Operation, factor: ir.Value, to: Conversion | GroupConversion, number: int, slot: int | None
+) -> bool:
     """Round an input of a reduction stochastically, as a whole, before it; False where nothing asks for that."""
     if to.noise is None or isinstance(to, GroupConversion) or _is_identity(to):
         return False
@@ -151,7 +172,7 @@ def _rounded_before(generic: ir.Operation, factor: ir.Value, to: Conversion | Gr
     index = ir.BlockArgument(factor).arg_number
     if index >= linalg.input_count(generic) or not isinstance(generic.operands[index].type, ir.RankedTensorType):
         return False
-    generic.operands[index] = _rounded(generic, generic.operands[index], to, number, in_place=False)
+    generic.operands[index] = _rounded(generic, generic.operands[index], to, number, slot, in_place=False)
     return True
 
 
@@ -163,17 +184,17 @@ def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion, numbe
     init = generic.operands[index]
     if linalg.is_zero(init):  # it is in every format
         return
-    generic.operands[index] = _rounded(generic, init, to, number, in_place=True)
+    generic.operands[index] = _rounded(generic, init, to, number, None, in_place=True)
 
 
-def _rounded(before: ir.Operation, value: ir.Value, to: Conversion, number: int, *, in_place: bool) -> ir.Value:
+def _rounded(
+    before: ir.Operation, value: ir.Value, to: Conversion, number: int, slot: int | None, *, in_place: bool
+) -> ir.Value:
     """A tensor rounded by a generic before an operation; in place: what it was may be overwritten."""
     kind = ir.RankedTensorType(value.type)
 
     def rounded(x: ir.Value, *_: ir.Value) -> ir.Value:
-        made = RoundOp(ir.F32Type.get(), x, to=ir.StringAttr.get(str(to)))
-        _number(made.operation, number)
-        return made.result
+        return _made(x, to, number, slot)
 
     with ir.InsertionPoint(before), before.location:
         inputs, output = ([], value) if in_place else ([value], _room(value, kind))

@@ -2,7 +2,7 @@
 
 A conversion is idempotent, so one whose operand is in the format already is the identity; a weight whose every use is
 the same conversion can be converted once, when the program is written (arithmetic.md section 6), unless that conversion
-draws: each execution draws anew.
+varies: each execution draws anew, and chooses the widths that are open.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
-from numc.passes.dialect import draws, fma_of
+from numc.passes.dialect import fma_of, slot_of, varies
 
 # Operations on a single float operand that return one of the values they were given.
 _KEEPING = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.select")
@@ -24,7 +24,7 @@ def tidy_conversions(module: ir.Operation) -> None:
     """
     with module.context:
         for op in linalg.operations(module, "numc.round"):
-            if _is_in(op.operands[0], ir.StringAttr(op.attributes["to"]).value, 0):
+            if slot_of(op) is None and _is_in(op.operands[0], ir.StringAttr(op.attributes["to"]).value, 0):
                 linalg.replace(op, op.operands)
         weights = facts.of_arguments(module, "numc.weight")
         if weights:
@@ -80,7 +80,7 @@ def _weights(module: ir.Operation, weights: list[int]) -> dict[int, str]:
         roundings = _roundings(block.arguments[index])
         if (
             roundings
-            and not any(map(draws, roundings))
+            and not any(map(varies, roundings))
             and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1
         ):
             found[index] = ir.StringAttr(roundings[0].attributes["to"]).value

@@ -173,6 +173,19 @@ TASK_CONTEXT = Structure(
         ),
         Field("b_largest", "int64_t", "The same for the operand of the lanes."),
         Field(
+            "a_width",
+            "int64_t",
+            "If a run chooses the widths of the rows: their exponent bits times 2^32 plus their significand bits.",
+        ),
+        Field("b_width", "int64_t", "The same for the lanes."),
+        Field("product_width", "int64_t", "The same for products."),
+        Field(
+            "sums",
+            "double *",
+            "Where a function that measures an operand stores its sums, two for every panel "
+            "(passes/kernels/tasks/measure.py); else null.",
+        ),
+        Field(
             "probe",
             "float *",
             "Where an observer wants the accumulators, or null: an array [2][batch][row][lane] of the initial values "
@@ -233,6 +246,9 @@ DESCRIPTOR = Structure(
             "conversion depends on it, the address of the magnitudes of all channels, or CHANNELS.",
             2,
         ),
+        Field("widths", "int64_t", "Of rows, lanes and products: see TaskContext.a_width.", 3),
+        Field("slots", "int64_t", "By what number a run knows the widths of rows and lanes; -1 if they are fixed.", 2),
+        Field("measures", "int64_t", "Functions that measure rows and lanes for a choice of widths, or null.", 2),
         Field("random", "int64_t", "See TaskContext.random."),
         Field("dims", "int64_t", "How many dimensions are batches, rows, lanes and k.", 4),
     ),

@@ -111,8 +111,9 @@ class Kernel(Setting):
     def extra(self) -> tuple[tuple[str, str], ...]:
         """Further arguments of the micro-kernels, and their types."""
         k0 = {"k0": "i64"} if self.needs_k0 else {}
+        width = {"product_width": "i64"} if self.has_open_product else {}
         ahead = {"ahead": "!llvm.ptr"} if self.fetches_ahead else {}
-        return (*k0.items(), *self.datapath.arguments, *ahead.items())
+        return (*k0.items(), *self.datapath.arguments, *width.items(), *ahead.items())
 
     @property
     def reads_directly(self) -> bool:

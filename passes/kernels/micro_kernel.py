@@ -11,10 +11,11 @@ from __future__ import annotations
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.choice import PANELS, choice_text, micro_name
 from numc.passes.kernels.datapaths.counting import merge_text
-from numc.passes.kernels.datapaths.datapath import Micro, Segment
+from numc.passes.kernels.datapaths.datapath import Micro, Segment, product_numbers
 from numc.passes.kernels.guard import guard_text
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import PTR
+from numc.passes.kernels.values.widths import by_range
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -50,17 +51,27 @@ def _micro_kernel(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -> str
     datapath = kernel.datapath
     m = Micro(kernel.name, f, kernel, datapath, rows, vectors, fast)
     m.kept = datapath.prepare(m)
-    size = kernel.segment
+    if not kernel.has_open_product:
+        _blocks(kernel, m)
+        return f.function()
+    numbers = product_numbers(f, kernel.fma, f["product_width"])
+    for m.widths in by_range(f, numbers):
+        _blocks(kernel, m)
+    return f.function()
+
+
+def _blocks(kernel: Kernel, m: Micro) -> None:
+    """The segments of the block, one after the other."""
+    f, size = m.f, kernel.segment
     if size is None:
         _segment(m, Segment(f.number(0), f.number(0), f["kc"], f["kc"]))
-        return f.function()
+        return
     carried = kernel.carries_segments
     start = f.i64("subi", 0, f.i64("remui", f["k0"], size)) if carried else f.number(0)
     with f.loop(start, f["kc"], size) as begin:
         whole = f.i64("addi", begin, size)
         first = f.i64("maxsi", begin, 0) if carried else begin
         _segment(m, Segment(begin, first, f.i64("minsi", whole, f["kc"]), whole))
-    return f.function()
 
 
 def _segment(m: Micro, segment: Segment) -> None:

@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes import linalg
-from numc.passes.dialect import contracted, number_of
+from numc.passes.dialect import contracted, number_of, slots_of
 from numc.passes.linalg import Linear
 
 
@@ -60,17 +60,25 @@ class Operand:
 class Found:
     """One contraction with everything that its call needs.
 
-    number: of its operation, if it draws random bits. swap: the lanes come from the operator's a, the rows from its b.
+    number: of its operation, if it draws random bits. slots: of its open widths, by what they are of. swap: the lanes
+    come from the operator's a, the rows from its b.
     """
 
     generic: ir.Operation
     fma: Fma
     number: int
+    slots: dict[str, int]
     swap: bool
     shape: Shape
     rows: Operand
     lanes: Operand
     out: Operand
+
+    @property
+    def widths(self) -> tuple[int | None, int | None, int | None]:
+        """The slots of the widths of rows, lanes and products, None where they are not open."""
+        a, b = self.slots.get("a"), self.slots.get("b")
+        return *((b, a) if self.swap else (a, b)), self.slots.get("product")
 
     @functools.cached_property
     def sizes(self) -> dict[int, int]:
@@ -94,7 +102,9 @@ def find(generic: ir.Operation) -> Found | None:
     a, b, c = (
         Operand(generic.operands[n], places_of(maps[n]), to) for n, to in zip(match.numbers, conversions, strict=True)
     )
-    return Found(generic, match.fma, number_of(match.step), swap, groups, *((b, a) if swap else (a, b)), c)
+    return Found(
+        generic, match.fma, number_of(match.step), slots_of(match.step), swap, groups, *((b, a) if swap else (a, b)), c
+    )
 
 
 def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:

@@ -12,8 +12,10 @@ from torch_mlir import ir
 from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.convert_packed import panels_of
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task
+from numc.passes.kernels.tasks.measure import measure_name, measured
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.weights import Packing, packed_batch
@@ -31,22 +33,36 @@ class _Memory:
     strides: Sequence[Word]
 
 
+_WIDTHS = "rows_width", "lanes_width", "product_width"
+
+
+def numbers_of(found: Found) -> dict[str, int]:
+    """What the function of a contraction is told about its run: the names of its arguments, and what they are asked by.
+
+    ``stream`` by the number of the operation; open widths by their slots.
+    """
+    asked = {"stream": found.number} if found.fma.draws else {}
+    return asked | {name: slot for name, slot in zip(_WIDTHS, found.widths, strict=True) if slot is not None}
+
+
 def call_text(
     name: str,
     task: Task,
     found: Found,
     operands: Sequence[Operand],
     packing: Packing | None,
+    convert: str | None,
     calibrated: tuple[int, int] | None,
 ) -> str:
-    """The function ``@SELF(operands..., id, stream if it draws)``, which runs the tasks ``@<name>`` of one contraction.
+    """The function that runs the tasks ``@<name>`` of one contraction: ``@SELF(operands..., id, *numbers_of(found))``.
 
     operands: of rows and of lanes, one of which is packed if there is a `packing`; the streams of prologue and
     epilogue; the output. With a plane, the operand of the lanes is what planes are made from: batches are apart as in
-    memory, lanes and k as in a plane. calibrated: the largest magnitudes of rows and lanes, if they are given.
+    memory, lanes and k as in a plane. convert: the function that converts the packed one, if its widths are open.
+    calibrated: the largest magnitudes of rows and lanes, if they are given.
     """
     order, draws = found.shape.order, task.kernel.fma.draws
-    numbers = dict.fromkeys(("id", "stream") if draws else ("id",), "i64")
+    numbers = dict.fromkeys(("id", *numbers_of(found)), "i64")
     f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in enumerate(operands)} | numbers)
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
@@ -62,6 +78,8 @@ def call_text(
         if memory is None:
             assert packing is not None
             address = _address(f, f[f"x{n}"], operand)
+            if convert is not None:
+                address = _converted(f, address, task.kernel, packing, convert, f[_WIDTHS[n]])
             largest[n] = _packed_largest(f, address, packing)
             words += [address, 0, *(_packed_stride(d, found, operand, packing) for d in order)]
             continue
@@ -79,12 +97,33 @@ def call_text(
         "ranges": packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0,
         "streams": len(operands),
         "largest": largest,
+        "slots": [-1 if slot is None else slot for slot in found.widths[:2]],
+        "measures": [_measure(f, name, task, side) for side in ("rows", "lanes")],
+        "widths": [f.arguments.get(each, 0) for each in _WIDTHS],
         "random": f["stream"] if draws else 0,
         "dims": [len(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k)],
     }
     head: list[Word] = DESCRIPTOR.in_order(fixed)
     _start(f, name, [*head, *words])
     return f.function()
+
+
+def _converted(f: Function, address: Value, kernel: Kernel, packing: Packing, convert: str, widths: Value) -> Value:
+    """The address of a packed weight that is converted to `widths`."""
+    side = packing.layout.side
+    data = f.op(f"llvm.inttoptr {address} : i64 to {PTR}", PTR)
+    task = f.op(f"llvm.mlir.addressof @{convert} : {PTR}", PTR)
+    sizes = f.number(packing.words), f.number(panels_of(kernel, side, packing.shape))
+    (found,) = f.call("numc_converted", data, *sizes, widths, task, results="i64", dialect="llvm")
+    return found
+
+
+def _measure(f: Function, name: str, task: Task, side: str) -> Word:
+    """The address of the function that measures an operand, or null."""
+    if side not in measured(task):
+        return 0
+    function = f.op(f"llvm.mlir.addressof @{measure_name(name, side)} : {PTR}", PTR)
+    return f.op(f"llvm.ptrtoint {function} : {PTR} to i64", "i64")
 
 
 def _stream(f: Function, operand: Operand, memory: _Memory, order: Sequence[int]) -> list[Word]:

@@ -13,15 +13,16 @@ from torch_mlir import ir
 
 from numc.compiler.support.errors import NumcError
 from numc.passes import facts, linalg
-from numc.passes.buffers.lower_numc import stream
+from numc.passes.buffers.lower_numc import stream, width
 from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.convert_packed import convert_packed_text
 from numc.passes.kernels.packing.layout import Layout, layout
-from numc.passes.kernels.tasks.interface import Stream, Task
+from numc.passes.kernels.tasks.interface import SELF, Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, places_of, size_of
-from numc.passes.plan.descriptor import call_text
+from numc.passes.plan.descriptor import call_text, numbers_of
 from numc.passes.plan.functions import Functions
 from numc.passes.plan.fusion import VIEWS, Elementwise, epilogue_of, prologue_of, root
 from numc.passes.plan.padding import Padded
@@ -97,7 +98,11 @@ class _Emitter:
         layer, location = region.contraction.layer, region.op.location
         self._define_kernel(region.kernel, location)
         name = self._functions.define(self._code.task_function(task), layer, "task", location)
-        text = call_text(name, task, region.found, operands, packing, region.calibrated)
+        convert = None
+        if packing is not None and packing.is_open:
+            text = convert_packed_text(SELF, region.kernel, packing.layout.side, packing.shape)
+            convert = self._functions.define(text, layer, "convert", location)
+        text = call_text(name, task, region.found, operands, packing, convert, region.calibrated)
         callee = self._functions.define(text, layer, "contraction", location)
         self._call(callee, region, operands)
         self._rows.append(_row(region, task))
@@ -129,14 +134,17 @@ class _Emitter:
 
     def _call(self, callee: str, region: Region, operands: list[Operand]) -> None:
         found, place = region.found, region.op
-        drawn = [stream(self.module, place, found.number)] if found.fma.draws else []
+        told = [
+            (stream if name == "stream" else width)(self.module, place, number)
+            for name, number in numbers_of(found).items()
+        ]
         with ir.InsertionPoint(place), place.location:
             i64 = ir.IntegerType.get_signless(64)
             number = {"value": ir.IntegerAttr.get(i64, region.contraction.id)}
             id_ = ir.Operation.create("arith.constant", results=[i64], attributes=number).results[0]
             ir.Operation.create(
                 "func.call",
-                operands=[*(o.value for o in operands), id_, *drawn],
+                operands=[*(o.value for o in operands), id_, *told],
                 attributes={"callee": ir.FlatSymbolRefAttr.get(callee)},
             )
 
@@ -235,4 +243,5 @@ llvm.func @numc_free(!llvm.ptr)
 llvm.func @numc_contract(!llvm.ptr, !llvm.ptr, i64)
 llvm.func @numc_count(!llvm.ptr, !llvm.ptr, i64)
 llvm.func @numc_largest(!llvm.ptr, i64, !llvm.ptr, i32) -> i32
+llvm.func @numc_converted(!llvm.ptr, i64, i64, i64, !llvm.ptr) -> i64
 """

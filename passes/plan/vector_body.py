@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.dialect import conversion_of, draws
+from numc.passes.dialect import conversion_of, varies
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import Emit
@@ -32,7 +32,7 @@ def vector_body(generic: ir.Operation) -> Emit | None:
     """Return what appends the body of `generic` to a Code, given the lanes of its arguments; None if nothing can.
 
     Operations on f32 that are one instruction can be on lanes, and so can numc.round unless it draws random bits by its
-    element. The body must yield one f32.
+    element, or has open widths. The body must yield one f32.
     """
     block = linalg.body(generic)
     ops = [op.operation for op in block.operations]
@@ -40,7 +40,7 @@ def vector_body(generic: ir.Operation) -> Emit | None:
     for op in ops[:-1]:
         known = op.name in _BINARY or op.name in _UNARY or op.name == "numc.round"
         known = known or op.name in ("arith.cmpf", "arith.select", "arith.constant")
-        if not known or draws(op) or any(str(r.type) not in ("f32", "i1") for r in op.results):
+        if not known or varies(op) or any(str(r.type) not in ("f32", "i1") for r in op.results):
             return None
         if any(operand not in inside and constant(operand) is None for operand in op.operands):
             return None

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from torch_mlir import ir
 
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_group_conversion
-from numc.compiler.arithmetic.groups import GroupFormat
+from numc.compiler.arithmetic.grammar import parse_operand_conversion
+from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
 from numc.passes import facts, linalg
 from numc.passes.kernels.kernel import Kernel
@@ -38,7 +38,7 @@ class Packing:
     start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. conversion: what
     its values need first, or nothing. groups: the conversion that follows, if its format has groups; what that depends
     on is the largest value of the operand, which is at `origin` and along `operand`. stored: what the values are in
-    then. Conversions are texts, as in a policy.
+    then. Conversions are texts, as in a policy. Values of open widths stay as they are: runs convert them.
     """
 
     weight: int
@@ -66,18 +66,27 @@ class Packing:
 
     @property
     def format(self) -> Format | GroupFormat:
-        """The format of the packed values."""
-        return parse_any_conversion(self.stored).format
+        """The format of the packed values; of open widths the widest."""
+        return parse_operand_conversion(self.stored).format
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the values wait for the widths that a run chooses."""
+        return parse_operand_conversion(self.stored).open is not None
 
     def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Pack `weight`, whose values are converted already, except to groups."""
+        largest: np.float32 | npt.NDArray[np.float32]
         flat = weight.reshape(-1)
         values = flat[_indices(self.start, (*self.batch, *self.across, *self.k))]
         if not self.groups:
             return packed(values.reshape(self.shape), self.layout)
-        groups = parse_group_conversion(self.groups)
+        groups = parse_operand_conversion(self.groups)
+        assert isinstance(groups, GroupConversion)
+        if self.is_open:
+            largest = largest_magnitude(flat[_indices(self.origin, self.operand)], groups.format)
+            return packed(values.reshape(self.shape), self.layout, largest)
         rows = values.reshape(-1, self.shape[2])
-        largest: np.float32 | npt.NDArray[np.float32]
         if groups.channel:
             largest = np.array([largest_magnitude(row, groups.format) for row in rows], np.float32)
         else:
@@ -123,7 +132,8 @@ def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing 
         return None  # random bits are drawn anew in every execution
     stored = str(kernel.conversion(side) if groups is None else groups)
     text = "" if groups is None else str(groups)
-    return Packing(weight, start, *places, to, operand.conversion, text, origin, of_operand, stored)
+    before = "" if kernel.is_open(side) else operand.conversion
+    return Packing(weight, start, *places, to, before, text, origin, of_operand, stored)
 
 
 def packed_batch(found: Found, operand: Operand) -> list[int]:

@@ -12,7 +12,7 @@ from itertools import count
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
-from numc.passes.dialect import draws
+from numc.passes.dialect import varies
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
 _COMPUTING = ("linalg.generic", "tensor.insert_slice", "tensor.concat")
@@ -45,7 +45,7 @@ def fold_constants(module: ir.Operation) -> None:
                 views.update(op.results)
             else:
                 computed.update(dict.fromkeys(op.results, op))
-        elif op.name in _COMPUTING and not (op.name == "linalg.generic" and linalg.contracts(op)) and not _draws(op):
+        elif op.name in _COMPUTING and not (op.name == "linalg.generic" and linalg.contracts(op)) and not _varies(op):
             computed.update(dict.fromkeys(op.results, op))
     moved = set(computed.values())
     leaving = [v for v in computed if any(_in_block(u.owner.operation, block) not in moved for u in v.uses)]
@@ -68,8 +68,8 @@ def fold_constants(module: ir.Operation) -> None:
     facts.put_arguments(module, "numc.folded", {place: number for number, place in enumerate(results)})
 
 
-def _draws(op: ir.Operation) -> bool:
-    return any(map(draws, linalg.operations(op)))
+def _varies(op: ir.Operation) -> bool:
+    return any(map(varies, linalg.operations(op)))
 
 
 def _helps(value: ir.Value) -> bool:

@@ -119,7 +119,7 @@ class Axis:
 class Spread:
     """A contraction by phases: the number of its spread operand, the insertion, the axes, the operator.
 
-    limit: up to which magnitude elements of the other operand are finite numbers in their format.
+    limit: up to which magnitude elements of the other operand are finite numbers in their format, whatever its widths.
     """
 
     generic: ir.Operation
@@ -150,7 +150,7 @@ def find(generic: ir.Operation) -> Spread | None:
             continue
         axes = _axes(generic, number, insertion)
         if axes is not None and math.prod(axis.stride for axis in axes) <= _MOST_PHASES and _shares(generic, number):
-            limit = float(fma.singles[found.numbers.index(1 - number)].format.max_finite)
+            limit = float(fma.singles[found.numbers.index(1 - number)].least_range.max_finite)
             return Spread(generic, number, insertion, axes, fma, limit)
     return None
 

@@ -108,6 +108,51 @@ NUMC_API int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc
  * seed 0 and counts the runs of this program that were given no seed, so that each of them gets other random bits. */
 NUMC_API int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs,
                                  int32_t threads, uint64_t seed, char **error);
+
+/* Formats with open widths, such as bfp(16,3,2..4) and e2..8m1..23, leave widths to every run. A program has one entry
+ * for each operand in such a format: of which layer it is, which operand ("a", "b" or "product"), and which numbers of
+ * exponent and of significand (or magnitude) bits are allowed. The texts live as long as the program. */
+typedef struct numc_width_range {
+  const char *layer, *operand;
+  int32_t exponent_least, exponent_most, significand_least, significand_most;
+} numc_width_range;
+
+typedef struct numc_width {
+  int32_t exponent, significand;
+} numc_width;
+
+NUMC_API int32_t numc_width_count(const numc_program *program);
+/* Returns NUMC_OK, or NUMC_BAD_INPUT for an index out of range. */
+NUMC_API int32_t numc_width_at(const numc_program *program, int32_t index, numc_width_range *range);
+
+/* A choice of widths that the run itself makes, for an operand in a bfp format that is no weight in the program. Operands
+ * with one number in `tensor` are one tensor: the first contraction that reads it decides for all of them. A number of -1
+ * leaves the operand to `widths` of the options. The run sets `ratio` to r = sum |widest - narrowest| / sum |narrowest|
+ * over all values of the operand in its widest and its narrowest format, and chooses the narrowest if r < epsilon, else
+ * the widest; with a NaN as epsilon too. `decided` says whether it did so. */
+typedef struct numc_choice {
+  int32_t tensor;
+  int32_t decided;
+  double epsilon;
+  double ratio;
+  numc_width width;
+} numc_choice;
+
+/* What a run is told besides its inputs. A caller sets `size` to sizeof(numc_run_options) and what it does not use to 0.
+ * threads: as for numc_run. seed: used if `seeded` is not 0. widths: an array of numc_width_count, or NULL for the widest
+ * of every range. choices: as many, or NULL for none; a run that succeeds writes to it. */
+typedef struct numc_run_options {
+  size_t size;
+  int32_t threads;
+  int32_t seeded;
+  uint64_t seed;
+  const numc_width *widths;
+  numc_choice *choices;
+} numc_run_options;
+
+/* numc_run with options. Widths outside of their ranges are an error that names the layer. */
+NUMC_API int32_t numc_run_with(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs,
+                               const numc_run_options *options, char **error);
 /* Frees the memory of an output. */
 NUMC_API void numc_tensor_release(numc_tensor *tensor);
 
@@ -170,6 +215,13 @@ NUMC_API uint32_t numc_ftz_begin(void);
 NUMC_API void numc_ftz_end(uint32_t saved);
 /* The stream of random bits for one more execution of an operation, given its number in the program. */
 NUMC_API int64_t numc_stream(int64_t operation);
+/* The widths that the run chose for an operand, by its number: exponent bits times 2^32 plus significand bits. */
+NUMC_API int64_t numc_width_of(int64_t slot);
+/* A weight of `words` numbers that was packed in `panels` panels, converted to these widths: the address of a copy that
+ * `convert` made. Its context is the address of the copy, then the widths. The program keeps the copy until it is asked
+ * for other widths, and runs that use it keep it as well. */
+NUMC_API int64_t numc_converted(const float *weight, int64_t words, int64_t panels, int64_t widths,
+                                void (*convert)(void *context, int64_t begin, int64_t end));
 /* Whether the current run has an observer. */
 NUMC_API int32_t numc_watched(void);
 /* numc_underflow_end returns whether a result since numc_underflow_begin was tiny and inexact. */

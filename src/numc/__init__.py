@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     from numc.frontends.training.backend import backend as backend
     from numc.frontends.training.backend import counters as counters
     from numc.frontends.training.loss_scale import DynamicLossScale as DynamicLossScale
+    from numc.frontends.training.open_widths import widths as widths
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
+    from numc.runtime.widths import WidthByRatio as WidthByRatio
 
     __version__: str
 
@@ -61,6 +63,7 @@ _PUBLIC = {
     "Program": ("numc.runtime.program", "Program"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
+    "WidthByRatio": ("numc.runtime.widths", "WidthByRatio"),
     "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
     "backend": ("numc.frontends.training.backend", "backend"),
     "bisect": ("numc.compiler.studies.bisect", "bisect"),
@@ -86,9 +89,10 @@ _PUBLIC = {
     "unpack": ("numc.compiler.pack", "unpack"),
     "verify": ("numc.compiler.studies.observe.verify", "verify"),
     "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
+    "widths": ("numc.frontends.training.open_widths", "widths"),
 }
 _NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower")
-_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training")
+_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training", "widths")
 
 __all__ = sorted([*_PUBLIC, "__version__"])
 

@@ -188,3 +188,31 @@ def test_seed(numc_run, folder):
     assert found[0] == found[1] != found[2] == found[3]
     text = numc_run(*run, "--seed", -1).error
     assert text == "seed: got -1, want a whole number from 0 to 18446744073709551615"
+
+
+def test_bad_widths(numc_run, folder):
+    for given, error in (
+        ("3", "widths: this program has none to choose: compile it with open ones, such as bfp(16,3,2..4)"),
+        ("{", "--widths '{': not JSON: write a number, [exponent bits, significand bits], or layers as in "),
+        ("none.json", "--widths 'none.json': No such file or directory: name a file of JSON"),
+    ):
+        done = numc_run("run", folder / "matmul.numc", "--random-input", 0, "--batch", 2, "--widths", given)
+        assert done.status == 2
+        assert done.err.startswith(f"numc: error: {error}")
+
+
+@pytest.mark.all
+def test_widths(numc_run, tmp_path):
+    model, images = str(DIGITS / "mlp.onnx"), np.load(DIGITS / "heldout.npz")["images"][:3]
+    chosen = {"node_linear": {"b": 2}, "node_linear_2": 3}
+    (tmp_path / "chosen.json").write_text(json.dumps(chosen))
+    np.save("x.npy", images)
+    program = numc.compile(model, fma="bfp(16,3,2..4)")
+    program.save("open.numc")
+    for given, want in (
+        (json.dumps(chosen), program(images, widths=chosen)),
+        (tmp_path / "chosen.json", program(images, widths=chosen)),
+        ("[3, 2]", program(images, widths=2)),
+    ):
+        assert numc_run("run", "open.numc", "--input", "x.npy", "--output", "y.npy", "--widths", given).status == 0
+        np.testing.assert_array_equal(np.load("y.npy"), want)

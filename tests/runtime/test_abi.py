@@ -38,9 +38,9 @@ def test_a_stale_header_is_named_with_the_command_to_run(tool, tmp_path, capsys)
 
 
 def test_words_are_counted_over_arrays():
-    assert [DESCRIPTOR.word(name) for name in ("width", "largest", "random", "dims")] == [0, 6, 8, 9]
-    assert DESCRIPTOR.words == 13
-    assert TASK_CONTEXT.words == len(TASK_CONTEXT.names) == 33
+    assert [DESCRIPTOR.word(name) for name in ("width", "largest", "random", "dims")] == [0, 6, 15, 16]
+    assert DESCRIPTOR.words == 20
+    assert TASK_CONTEXT.words == len(TASK_CONTEXT.names) == 37
     assert STREAM.words == 4
     assert TASK_CONTEXT.field("rows").mlir_type == "i64"
     assert TASK_CONTEXT.field("probe").mlir_type == "!llvm.ptr"
@@ -50,8 +50,9 @@ def test_words_are_counted_over_arrays():
 
 def test_values_are_put_in_order():
     values = {name: n for n, name in enumerate(reversed(DESCRIPTOR.names))}
-    values |= {"largest": [20, 21], "dims": [30, 31, 32, 33]}
-    assert DESCRIPTOR.in_order(values) == [8, 7, 6, 5, 4, 3, 20, 21, 1, 30, 31, 32, 33]
+    lists = {"largest": [20, 21], "widths": [22, 23, 24], "slots": [25, 26], "measures": [27, 28]}
+    values |= {**lists, "dims": [30, 31, 32, 33]}
+    assert DESCRIPTOR.in_order(values) == [11, 10, 9, 8, 7, 6, *range(20, 29), 1, 30, 31, 32, 33]
     with pytest.raises(ValueError, match="got values of .* want"):
         DESCRIPTOR.in_order({**values, "height": 1})
     with pytest.raises(ValueError, match="Descriptor.dims: got 1 words, want 4"):

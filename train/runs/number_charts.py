@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_any_conversion
+from numc.compiler.arithmetic.grammar import parse_operand_conversion
 from numc.compiler.statistics import LayerStatistics, Statistics
 from numc.compiler.studies.report.charts import (
     Chart,
@@ -192,7 +192,7 @@ def ranges(runs: Sequence[Run]) -> list[Chart]:
 
 
 def _smallest_normal(conversion: str | None) -> set[int]:
-    fmt = parse_any_conversion(conversion).format if conversion else None
+    fmt = parse_operand_conversion(conversion).format if conversion else None
     return {fmt.emin} if isinstance(fmt, Format) else set()
 
 

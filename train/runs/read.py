@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma, parse_operand_conversion
 from numc.compiler.statistics import FRACTIONS, Histogram, LayerStatistics, Statistics
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import checked_path
@@ -175,7 +175,7 @@ def _is_sound(row: LayerStatistics) -> bool:
     try:
         parse_fma(row.fma)
         for tensor in row.tensors.values():
-            parse_any_conversion(tensor.format)
+            parse_operand_conversion(tensor.format)
     except NumcError:
         return False
     histograms = [tensor.exponents for tensor in row.tensors.values()] + ([row.swamping] if row.swamping else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from numc.compiler.arithmetic import numpy_rounding as arrays
 from numc.compiler.arithmetic.codes import Bits, bits_of_codes, codes_of_bits
 from numc.compiler.arithmetic.exact.value import POINT, Value
+from numc.compiler.arithmetic.formats import Open, range_text
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
 from numc.compiler.arithmetic.kinds.exact_groups import exponent, is_finite, is_negative, signed, times_power, units
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
@@ -97,6 +98,20 @@ class Bfp(GroupFormat):
         """The first chunks of a magnitude: a coarser format with the same exponents."""
         return Bfp(self.group, self.exponent_bits, min(parts * CHUNK, self.magnitude_bits))
 
+    def opened(self, least: GroupFormat) -> Open | None:
+        """Magnitude bits can be open."""
+        if not isinstance(least, Bfp) or replace(least, magnitude_bits=self.magnitude_bits) != self:
+            return None
+        return Open((self.exponent_bits, self.exponent_bits), (least.magnitude_bits, self.magnitude_bits))
+
+    def at(self, significand: int) -> Bfp:
+        """The format with that many magnitude bits."""
+        return replace(self, magnitude_bits=significand)
+
+    def open_name(self, widths: Open) -> str:
+        """A range of magnitude bits."""
+        return f"bfp({self.group},{self.exponent_bits},{range_text(*widths.significand)})"
+
     def shared(self, largest: Value) -> Value:
         """The largest exponent of a tensor, the top of the window; 0 where there is none."""
         return exponent([largest]) or 0
@@ -109,7 +124,9 @@ class Bfp(GroupFormat):
         own = exponent(values)
         raised = max(top if own is None else own, top - self.window)  # any exponent will do for a group of zeros
         shift = raised - (self.magnitude_bits - 1) + POINT
-        sizes = [min(units(value, shift, to, noise), self.largest) for value, noise in group]
+        cut = max(to.discard - self.magnitude_bits, 0)
+        most = (self.largest + 1 << cut) - 1
+        sizes = [min(units(value, shift - cut, to, noise), most) >> cut for value, noise in group]
         return [signed(times_power(m, shift), is_negative(value)) for m, value in zip(sizes, values, strict=True)]
 
     def shared_by(self, largest: F64Array) -> float:

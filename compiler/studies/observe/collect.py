@@ -10,8 +10,9 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ class Collector:
     def _end(self, kernel: int, about: Mapping[str, Any], view: Operands, execution: _Execution) -> None:
         view.unwatch()
         view.set_counts(0, 0, 0)
-        fma = parse_fma(about["fma"])
+        fma = view.operator(about)
         batches, rows, lanes = view.sizes
         outputs = batches * rows * lanes
         tensors: dict[str, TensorStatistics] = {}
@@ -154,12 +155,14 @@ class Collector:
         sides = ("lane", "row") if about["swap"] else ("row", "lane")
         names = "ba" if self._layers[kernel].get("swapped") else "ab"
         found = {}
-        for name, side, to in sorted(zip(names, sides, (fma.a, fma.b), strict=True)):
+        named = parse_fma(about["fma"])
+        operands = zip(names, sides, (fma.a, fma.b), (named.a, named.b), strict=True)
+        for name, side, to, stated in sorted(operands, key=itemgetter(0)):
             key = kernel, name
             known = self._weights.get(key)
             if known is None:
-                known = tensor_statistics(*view.elements(side), to)
-                if view.is_packed(side):  # a weight in the program does not change
+                known = replace(tensor_statistics(*view.elements(side), to), format=str(stated))
+                if view.is_packed(side) and stated.open is None:  # a weight in the program does not change
                     self._weights[key] = known
             found[name] = known
         accumulators = probe[1].reshape(-1)

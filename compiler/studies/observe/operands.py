@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import largest_magnitude
+from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
 from numc.passes.kernels.abi import TASK_CONTEXT
@@ -86,6 +88,17 @@ class Operands:
 
     def _element(self, place: Mapping[str, int]) -> int:
         return sum(int(self._table(name, at, 1)[0]) for name, at in place.items() if self._words[name])
+
+    def operator(self, about: Mapping[str, Any]) -> Fma:
+        """Return the operator of the kernel, in the widths that this run chose."""
+        fma = parse_fma(about["fma"])
+        a, b = ("b", "a") if about["swap"] else ("a", "b")
+        words = {
+            "a": self._words[f"{a}_width"],
+            "b": self._words[f"{b}_width"],
+            "product": self._words["product_width"],
+        }
+        return fma.at({name: (words[name] >> 32, words[name] & 0xFFFFFFFF) for name in fma.open_operands})
 
     @property
     def depth(self) -> int:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference import dot
 from numc.compiler.arithmetic.reference.group_operators import PARTS
@@ -155,7 +154,7 @@ class Watch:
             place = (batch, row, lane)
             sides = ("lane", "row") if about["swap"] else ("row", "lane")
             start, got = self._probe[0][place], self._probe[1][place]
-            want, depth = self._recomputed(view, sides, place, start, parse_fma(about["fma"])), view.depth
+            want, depth = self._recomputed(view, sides, place, start, view.operator(about)), view.depth
             self.checked[kernel] += 1
             if _bits(want) != _bits(got) and not (np.isnan(want) and np.isnan(got)):
                 self.mismatches[kernel] += 1

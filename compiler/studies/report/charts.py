@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
+from numc.compiler.arithmetic.grammar import parse_fma, parse_operand_conversion
 from numc.compiler.statistics import FRACTIONS, LayerStatistics, TensorStatistics
 from numc.compiler.studies.report.colours import CATEGORICAL
 
@@ -176,7 +176,7 @@ def histogram(tensor: TensorStatistics | None) -> Histogram | None:
         return None
     counts, elements = tensor.exponents.trimmed(), max(1, tensor.elements)
     fractions = tuple(count / elements for count in counts.counts)
-    fmt = parse_any_conversion(tensor.format).format
+    fmt = parse_operand_conversion(tensor.format).format
     told = [f"{tensor.ranges_used} exponents"]
     if fractions:
         told = [f"{tensor.ranges_used} exponents from {counts.low} to {counts.low + len(fractions) - 1}"]

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import Drawn, Parts
+from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, Parts
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.rounding import F64, Noise, emit_round
+from numc.passes.kernels.values.carrier import F64
+from numc.passes.kernels.values.rounding import emit_round
 
 
 def fp32_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
     """``D = round_acc(P + C)``, where P and the sum are binary32."""
-    return emit_round(code, emit_sum(code, a, b, c, fma, drawn[0]), fma.acc, noise=drawn[1])
+    return emit_round(code, emit_sum(code, a, b, c, fma, drawn), fma.acc, noise=drawn.acc)
 
 
-def emit_sum(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, noise: Noise = None) -> Value:
+def emit_sum(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, drawn: Drawn = NOTHING) -> Value:
     """The fp32 datapath before its last rounding: P by f32 FMAs, least significant product first, then P + C."""
     (i, j), *rest = fma.terms
     if fma.product is None and not rest:
@@ -25,7 +26,7 @@ def emit_sum(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, noise: Noise = 
     for i, j in rest:
         product = code.fma(a[i], b[j], product)
     if fma.product is not None:
-        product = emit_round(code, product, fma.product, noise=noise)
+        product = emit_round(code, product, fma.product, noise=drawn.product, widths=drawn.widths)
     return code.binary("addf", product, c)
 
 
@@ -37,7 +38,7 @@ def fp32_addends(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Draw
         yield code.binary("mulf", a[i], b[j]), product
         product = code.fma(a[i], b[j], product)
     if fma.product is not None:
-        product = emit_round(code, product, fma.product, noise=drawn[0])
+        product = emit_round(code, product, fma.product, noise=drawn.product, widths=drawn.widths)
     yield product, c
 
 
@@ -46,7 +47,7 @@ def exact_addends(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Dra
     if fma.product is None and len(fma.terms) == 1:
         yield from fp32_addends(code, fma, a, b, c, drawn)
     else:
-        yield code.cast("truncf", emit_product(code, a, b, fma, drawn[0]), "f32"), c
+        yield code.cast("truncf", emit_product(code, a, b, fma, drawn), "f32"), c
 
 
 def is_one_fma(fma: Fma) -> bool:
@@ -54,7 +55,7 @@ def is_one_fma(fma: Fma) -> bool:
     return fma.product is None and len(fma.terms) == 1 and str(fma.acc) == "fp32"
 
 
-def emit_product(code: Code, a: Parts, b: Parts, fma: Fma, noise: Noise) -> Value:
+def emit_product(code: Code, a: Parts, b: Parts, fma: Fma, drawn: Drawn) -> Value:
     """The exact sum of the products in binary64; rounded to the product's format, if there is one.
 
     Every product of two parts is exact there, and so is any sum of them: all are multiples of ulp(a) * ulp(b) and below
@@ -66,7 +67,9 @@ def emit_product(code: Code, a: Parts, b: Parts, fma: Fma, noise: Noise) -> Valu
     product = code.binary("mulf", wide_a[i], wide_b[j])
     for i, j in rest:
         product = code.fma(wide_a[i], wide_b[j], product)
-    return product if fma.product is None else emit_round(code, product, fma.product, F64, noise)
+    if fma.product is None:
+        return product
+    return emit_round(code, product, fma.product, F64, drawn.product, drawn.widths)
 
 
 def exact_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
@@ -77,10 +80,10 @@ def exact_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn)
     """
     if is_one_fma(fma):
         return fp32_step(code, fma, a, b, c, drawn)
-    product = emit_product(code, a, b, fma, drawn[0])
+    product = emit_product(code, a, b, fma, drawn)
     total = emit_add_to_odd(code, product, code.cast("extf", c, "f64"))
     if str(fma.acc) != "fp32":  # the truncf below is that conversion
-        total = emit_round(code, total, fma.acc, F64, drawn[1])
+        total = emit_round(code, total, fma.acc, F64, drawn.acc)
     return code.cast("truncf", total, "f32")
 
 

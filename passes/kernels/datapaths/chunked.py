@@ -106,7 +106,7 @@ def _total_noise(f: Function, s: Setting) -> Value:
     """The random bits of all totals of a tile, in memory."""
     drawn = draws_at(f, s, words_of(f, s, s.tile.rows), f["depth"])
     noise = f.alloca(s.accumulators, "i32")
-    for n, (_, bits) in enumerate(drawn):
-        assert bits is not None
-        f.lanes(s.tile.width).store(bits, f.at(noise, n * s.tile.width, "i32"))
+    for n, each in enumerate(drawn):
+        assert each.acc is not None
+        f.lanes(s.tile.width).store(each.acc, f.at(noise, n * s.tile.width, "i32"))
     return noise

@@ -170,7 +170,7 @@ def _counted_step(m: Micro, k: Value, values: Sequence[Value], planes: Sequence[
     s, code, isa = m.setting, m.code, m.setting.instructions
     counted = Planes(code, isa, planes)
     fetch_ahead(m, k)
-    addends, drawn = m.datapath.addends, m.datapath.draw(m, k)
+    addends, drawn = m.datapath.addends, m.drawn(k)
     assert addends is not None
     places = row_places(m, k)
     lanes = scaled(m, lane_values(m, k))

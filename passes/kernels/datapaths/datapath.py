@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
@@ -20,11 +20,26 @@ from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.carrier import F32, F64
 from numc.passes.kernels.values.rounding import Noise
+from numc.passes.kernels.values.widths import Numbers, run_time
 
 Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose sum it is
-Drawn = tuple[Noise, Noise]  # the random bits of the product's rounding and of the accumulator's
-NOTHING: Drawn = (None, None)
+
+
+class Drawn(NamedTuple):
+    """What the roundings of one step take from the run.
+
+    product, acc: the random bits of the product's rounding and of the accumulator's. widths: the numbers of the
+    product's format if its widths are open.
+    """
+
+    product: Noise = None
+    acc: Noise = None
+    widths: Numbers | None = None
+
+
+NOTHING = Drawn()
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,15 @@ class Setting:
         """The format of that operand, if it has no groups. A stochastic conversion has been done before, as a whole."""
         return self.fma.singles[self.operand(side)].settled
 
+    def is_open(self, side: str) -> bool:
+        """Whether a run chooses the widths of that operand."""
+        return (self.fma.a, self.fma.b)[self.operand(side)].open is not None
+
+    @property
+    def has_open_product(self) -> bool:
+        """Whether a run chooses the widths that products are rounded to."""
+        return self.fma.product is not None and self.fma.product.open is not None
+
     def groups_of(self, side: str) -> GroupConversion:
         """The format of that operand, if it has groups."""
         assert self.fma.groups is not None
@@ -98,7 +122,8 @@ class Micro:
 
     name: that of its set of micro-kernels, which begins the names of all functions of the set.
     f: the function; its arguments are ``rows`` and ``lanes`` (packed panels), ``tile``, ``kc`` (steps of k) and the
-    datapath's own. kept: what the datapath's `prepare` returned.
+    datapath's own. kept: what the datapath's `prepare` returned. widths: the numbers of the product's format if its
+    widths are open.
     """
 
     name: str
@@ -109,6 +134,7 @@ class Micro:
     vectors: int
     fast: bool
     kept: Any = None
+    widths: Numbers | None = None
 
     @property
     def code(self) -> Code:
@@ -126,6 +152,10 @@ class Micro:
         """What products and accumulators are multiplied by inside of the micro-kernel."""
         return self.datapath.scale(self.setting) if self.fast else 1.0
 
+    def drawn(self, k: Value) -> list[Drawn]:
+        """Append what the roundings of every accumulator take from the run at step `k` of the block."""
+        return [each._replace(widths=self.widths) for each in self.datapath.draw(self, k)]
+
     def apply(self, code: Code, a: Parts, b: Parts, c: Value, drawn: Drawn, product: Value | None = None) -> Value:
         """Append one step on one accumulator."""
         s = self.setting
@@ -133,6 +163,12 @@ class Micro:
             return self.datapath.step(code, s.fma, a, b, c, drawn)
         assert self.datapath.cheap is not None
         return self.datapath.cheap(code, s.fma, s.instructions, a, b, c, drawn, product)
+
+
+def product_numbers(code: Code, fma: Fma, widths: Value) -> Numbers:
+    """Append the numbers of a product's format from its widths (an i64 scalar); datapath exact rounds in binary64."""
+    assert fma.product is not None
+    return run_time(code, widths, fma.product, F64 if fma.datapath == "exact" else F32)
 
 
 @dataclass(frozen=True)
@@ -206,7 +242,7 @@ def one_step(m: Micro, k: Value, values: Accumulators) -> list[Value]:
     """One step of k on every accumulator."""
     code = m.code
     fetch_ahead(m, k)
-    drawn = m.datapath.draw(m, k)
+    drawn = m.drawn(k)
     rows, lanes = panels(m, k)
     lanes = scaled(m, lanes)
     found = []

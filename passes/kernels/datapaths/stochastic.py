@@ -93,7 +93,7 @@ def cheap_step(
     code: Code, fma: Fma, isa: InstructionSet, a: Parts, b: Parts, c: Value, drawn: Drawn, product: Value | None = None
 ) -> Value:
     """Append a step that is exact under `limits`, on products and accumulators times `scale`."""
-    noise = drawn[1]
+    noise = drawn.acc
     assert noise is not None
     return _noisy_step(code, fma, isa, a, b, c, noise, None)
 
@@ -175,7 +175,7 @@ def draws_at(f: Function, s: Setting, kept: Words, k: Value) -> list[Drawn]:
         group, place = code.broadcast(word), code.broadcast(position)
         words = (code.binary("addi", element, group) for element in kept.elements)
         drawn.append([emit_draw(code, emit_mix(code, x), place, noise) for x in words])
-    return list(zip(*drawn, strict=True))
+    return [Drawn(*each) for each in zip(*drawn, strict=True)]
 
 
 def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:

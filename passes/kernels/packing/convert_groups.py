@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from numc.compiler.arithmetic.groups import GroupConversion
 from numc.passes.kernels.builder import CarryingLoop, Code, Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import Layout, layout
@@ -24,20 +25,40 @@ _ALL = 0xFFFFFFFF
 
 
 def quantize_text(kernel: Kernel, side: str) -> str:
-    """The function ``@<kernel>_quantize_<side>``, which converts one panel for one block of k in place.
+    """The function ``@<kernel>_quantize_<side>``, which converts one panel for one block of k in place."""
+    return _text(f"{kernel.name}_quantize_{side}", kernel, side, kernel.groups_of(side), layout(kernel, side))
+
+
+def extremes_text(kernel: Kernel, side: str) -> str:
+    """Two such functions for an operand with open widths, ``@<kernel>_widest_<side>`` and ``narrowest``, to values.
+
+    Of a stochastic conversion the narrowest truncates what the widest has made.
+    """
+    to, panel = kernel.groups_of(side), replace(layout(kernel, side), pairs=False)
+    assert to.open is not None
+    least, most = (to.at(*each) for each in zip(*to.open.both, strict=True))
+    if to.noise is not None:
+        least = GroupConversion(least.format, "rtz")
+    both = {"narrowest": least, "widest": most}
+    return "\n".join(_text(f"{kernel.name}_{name}_{side}", kernel, side, each, panel) for name, each in both.items())
+
+
+def _text(name: str, kernel: Kernel, side: str, to: GroupConversion, panel: Layout) -> str:
+    """The function `name`, which converts one panel of this layout for one block of k in place.
 
     Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding, or where
-    those of the panel's channels are; then ``DRAWN``, if the conversion draws. Returns for the guard the smallest unit
-    of a group that is not zero, less one, and the largest magnitude, as encodings.
+    those of the panel's channels are; open widths; ``DRAWN``, if the conversion draws. Returns for the guard the
+    smallest unit of a group that is not zero, less one, and the largest magnitude, as encodings.
     """
-    to, panel = kernel.groups_of(side), layout(kernel, side)
     arguments = {"panel": PTR, "count": "i64", "largest": PTR if to.channel else "i32"}
+    if to.open is not None:
+        arguments["width"] = "i64"
     if to.noise is not None:
         arguments |= DRAWN
-    f = Function(f"{kernel.name}_quantize_{side}", arguments, "i32, i32")
+    f = Function(name, arguments, "i32, i32")
     of_b = (side == "rows") == kernel.swap
     draws = None if to.noise is None else PanelDraws(f, panel, to.noise, of_b)
-    writer = _Writer(f, panel, code_of(to), draws)
+    writer = _Writer(f, panel, code_of(to, f.arguments.get("width")), draws)
     group = to.format.group
     if group is None:
         writer.by_tensor(channel=to.channel)

@@ -13,11 +13,11 @@ from numc.compiler.arithmetic.numpy_rounding import F32Array
 from numc.passes.kernels.packing.layout import Layout
 
 
-def packed(values: F32Array, to: Layout) -> F32Array:
-    """Pack an operand of shape (batch, rows or lanes, k), already in its format; 1-D.
+def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F32Array:
+    """Pack an operand of shape (batch, rows or lanes, k), already in its format, or in none yet; 1-D.
 
     After the panels come the guard's data: the smallest non-zero magnitude less one and the largest one of every panel
-    and block of k, as encodings. The last number is for formats with groups.
+    and block of k, as encodings. The last number is for formats with groups: `largest`, which their conversion needs.
     """
     whole = _padded(values, to)
     magnitude = np.abs(whole).view(np.uint32)
@@ -25,7 +25,10 @@ def packed(values: F32Array, to: Layout) -> F32Array:
         (np.min(block - np.uint32(1), axis=2), np.max(block, axis=2))
         for block in np.split(magnitude, range(to.k_block, values.shape[2], to.k_block), axis=2)
     ]
-    return _joined(_panels(_parts(whole, to.parts), to), ranges, to, np.zeros(1, np.float32))
+    panels = _panels(_parts(whole, to.parts), to)
+    if to.pairs and to.side == "lanes":
+        panels = _with_room(panels, values.shape[2], to)
+    return _joined(panels, ranges, to, np.full(1, largest, np.float32))
 
 
 def packed_groups(
@@ -79,6 +82,17 @@ def _panels(parts: list[F32Array], to: Layout) -> F32Array:
     else:
         panels = split.reshape(batch, count, to.count, to.width, steps, to.parts).transpose(0, 1, 4, 2, 5, 3)
     return panels
+
+
+def _with_room(panels: F32Array, depth: int, to: Layout) -> F32Array:
+    """Panels of lanes with room for the units of groups behind every block of k."""
+    blocks = []
+    for start in range(0, depth, to.k_block):
+        count = min(to.k_block, depth - start)
+        steps = panels[:, :, start : start + count + count % 2]
+        room = to.block_steps(count) - steps.shape[2]
+        blocks.append(np.pad(steps, [(0, 0), (0, 0), (0, room), *[(0, 0)] * (steps.ndim - 3)]))
+    return np.concatenate(blocks, axis=2) if blocks else panels
 
 
 def _pairs(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Array:

@@ -16,6 +16,7 @@ from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
+from numc.passes.kernels.values.widths import Numbers, run_time
 
 _NUMBERS = ("count", "size", "vectors")
 
@@ -24,15 +25,15 @@ def pack_text(kernel: Kernel, side: str) -> str:
     """The MLIR function ``@<kernel>_pack_<side>``, which packs one panel for one block of k.
 
     Arguments: the operand; the offsets along the direction that is not vectorised, how many there are and up to how
-    many are filled with +0; the segments of the vectors; the number of vectors; the panel. Returns the smallest
-    non-zero magnitude less one and the largest one, as encodings.
+    many are filled with +0; the segments of the vectors; the number of vectors; the panel; open widths. Returns the
+    smallest non-zero magnitude less one and the largest one, as encodings.
     """
     to = layout(kernel, side)
     vector, step = to.parts * to.width, to.step_words
     along, across = (step, vector) if side == "rows" else (vector, step)
     order = ("src", "offsets", "count", "size", *ARGUMENTS, "vectors", "panel")
-    f = Function(f"{kernel.name}_pack_{side}", {n: "i64" if n in _NUMBERS else PTR for n in order}, "i32, i32")
-    code = f.lanes(to.width)
+    f = _function(kernel, side, f"{kernel.name}_pack_{side}", order)
+    code, widths = f.lanes(to.width), _widths(kernel, side, f)
     with f.carry(0, f["vectors"], 1, _widest(code)) as vectors:
         panel = f.at(f["panel"], f.i64("muli", vectors.index, along))
 
@@ -40,7 +41,7 @@ def pack_text(kernel: Kernel, side: str) -> str:
             with f.carry(0, f["count"], 1, vectors.values) as steps:
                 raw = read(f.at(f["src"], f.fetch(f["offsets"], steps.index)))
                 place = f.at(panel, f.i64("muli", steps.index, across))
-                steps.next = _convert(kernel, side, code, raw, place, steps.values)
+                steps.next = _convert(kernel, side, code, raw, place, steps.values, widths)
             return steps.results
 
         vectors.next = by_segments(f, to.width, vectors.index, [code.ty("i32")] * 2, body)
@@ -52,22 +53,37 @@ def pack_dense_text(kernel: Kernel) -> str:
     """The function ``@<kernel>_pack_dense``: pack_lanes for a panel whose lanes are all there and adjacent.
 
     It reads whole rows of memory; a stride of a page a vector would wait for the TLB. Arguments: where lane 0 is, the
-    offsets along k, how many there are and up to how many are filled with +0, the panel.
+    offsets along k, how many there are and up to how many are filled with +0, the panel, open widths.
     """
     to = layout(kernel, "lanes")
     order = ("src", "offsets", "count", "size", "panel")
-    f = Function(f"{kernel.name}_pack_dense", {n: "i64" if n in _NUMBERS else PTR for n in order}, "i32, i32")
-    code = f.lanes(to.width)
+    f = _function(kernel, "lanes", f"{kernel.name}_pack_dense", order)
+    code, widths = f.lanes(to.width), _widths(kernel, "lanes", f)
     with f.carry(0, f["count"], 1, _widest(code)) as steps:
         source = f.at(f["src"], f.fetch(f["offsets"], steps.index))
         place = f.at(f["panel"], f.i64("muli", steps.index, to.step_words))
         limits: Sequence[Value] = steps.values
         for v in range(to.count):
             raw = code.load(f.at(source, v * to.width))
-            limits = _convert(kernel, "lanes", code, raw, f.at(place, v * to.parts * to.width), limits)
+            limits = _convert(kernel, "lanes", code, raw, f.at(place, v * to.parts * to.width), limits, widths)
         steps.next = limits
     _fill(f, code, f["panel"], to.step_words, to.count * to.parts)
     return f.function(*_reduced(f, steps.results))
+
+
+def converts_open(kernel: Kernel, side: str) -> bool:
+    """Whether an operand is converted as it is packed, to widths that a run chooses."""
+    return kernel.fma.groups is None and kernel.is_open(side)
+
+
+def _function(kernel: Kernel, side: str, name: str, order: Sequence[str]) -> Function:
+    """A function with these arguments, and ``width`` if it converts to open widths."""
+    arguments = {n: "i64" if n in _NUMBERS else PTR for n in order}
+    return Function(name, arguments | ({"width": "i64"} if converts_open(kernel, side) else {}), "i32, i32")
+
+
+def _widths(kernel: Kernel, side: str, f: Function) -> Numbers | None:
+    return run_time(f, f["width"], kernel.conversion(side)) if converts_open(kernel, side) else None
 
 
 def _widest(code: Code) -> list[Value]:
@@ -88,7 +104,13 @@ def _reduced(f: Function, limits: Sequence[Value]) -> tuple[Value, Value]:
 
 
 def _convert(
-    kernel: Kernel, side: str, code: Code, raw: Value, place: Value, limits: Sequence[Value]
+    kernel: Kernel,
+    side: str,
+    code: Code,
+    raw: Value,
+    place: Value,
+    limits: Sequence[Value],
+    widths: Numbers | None,
 ) -> Sequence[Value]:
     """Append the conversion of one vector, the stores of its parts and the update of the limits; returns the limits.
 
@@ -98,7 +120,7 @@ def _convert(
     if kernel.fma.groups:
         code.store(raw, place)
         return limits
-    rounded = emit_round(code, raw, kernel.conversion(side))
+    rounded = emit_round(code, raw, kernel.conversion(side), widths=widths)
     if kernel.limits is not None:
         limits = magnitude_range(code, code.cast("bitcast", rounded, "i32"), *limits)
     for part, value in enumerate(emit_parts(code, rounded, to.parts)):

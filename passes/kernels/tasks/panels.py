@@ -12,6 +12,7 @@ from numc.passes.kernels.abi import SCATTERED
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import layout
+from numc.passes.kernels.packing.pack_code import converts_open
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import Task, context
 
@@ -42,8 +43,18 @@ def pack_rows(
     first = f.at(first, f.i64("divui", k0, width), "i64")
     offsets, rows = f.at(offsets, row, "i64"), f.number(kernel.tile.rows)
     vectors = f.i64("ceildivui", kc, width)
-    arguments = (data, offsets, count, rows, first, segment, mask, vectors, to)
+    arguments = (data, offsets, count, rows, first, segment, mask, vectors, to, *_width(f, kernel, "rows"))
     return f.call(f"{kernel.name}_pack_rows", *arguments, results=_RESULTS)
+
+
+def _width(f: Function, kernel: Kernel, side: str) -> Sequence[Value]:
+    """The widths that an operand is packed with, if they are open."""
+    return [width(f, side)] if converts_open(kernel, side) else []
+
+
+def width(f: Function, side: str) -> Value:
+    """The widths that a run chose for an operand (an i64)."""
+    return context(f, "a_width" if side == "rows" else "b_width")[0]
 
 
 def pack_lanes(
@@ -55,16 +66,18 @@ def pack_lanes(
     vectors = kernel.tile.vectors
     offsets = f.at(offsets, k0, "i64")
     even = f.i64("addi", kc, f.i64("andi", kc, 1))
-    origin = f.fetch(dense, panel)
+    origin, open_width = f.fetch(dense, panel), _width(f, kernel, "lanes")
     scattered = f.compare("eq", origin, f.number(SCATTERED))
     with f.choose(scattered, *_LIMITS) as found:
         with found.then():
             first = f.at(first, f.i64("muli", panel, vectors), "i64")
-            arguments = (data, offsets, kc, even, first, segment, mask, f.number(vectors), to)
+            arguments = (data, offsets, kc, even, first, segment, mask, f.number(vectors), to, *open_width)
             found.next = f.call(f"{kernel.name}_pack_lanes", *arguments, results=_RESULTS)
         with found.otherwise():
             origin = f.at(data, origin)
-            found.next = f.call(f"{kernel.name}_pack_dense", origin, offsets, kc, even, to, results=_RESULTS)
+            found.next = f.call(
+                f"{kernel.name}_pack_dense", origin, offsets, kc, even, to, *open_width, results=_RESULTS
+            )
     return found.results
 
 
@@ -73,10 +86,18 @@ def convert_groups(
 ) -> Sequence[Value]:
     """Convert a packed panel, which begins at row or lane `place` and at step `k0`, to groups; returns its limits."""
     arguments = [panel, kc, largest(f, task, side, batch, place)]
-    if task.kernel.groups_of(side).noise is not None:
-        random, batches, places = context(f, "random", "e_batch", "e_row" if side == "rows" else "e_lane")
-        arguments += [random, k0, f.fetch(batches, batch), f.at(places, place, "i64")]
+    if task.kernel.is_open(side):
+        arguments.append(width(f, side))
+    arguments += drawn(f, task, side, batch, place, k0)
     return f.call(f"{task.kernel.name}_quantize_{side}", *arguments, results=_RESULTS)
+
+
+def drawn(f: Function, task: Task, side: str, batch: Value, place: Value, k0: Value) -> list[Value]:
+    """What the conversion of that panel draws from, if it does."""
+    if task.kernel.groups_of(side).noise is None:
+        return []
+    random, batches, places = context(f, "random", "e_batch", "e_row" if side == "rows" else "e_lane")
+    return [random, k0, f.fetch(batches, batch), f.at(places, place, "i64")]
 
 
 def largest(f: Function, task: Task, side: str, batch: Value, place: Value) -> Value:

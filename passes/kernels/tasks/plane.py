@@ -19,6 +19,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_round
+from numc.passes.kernels.values.widths import run_time
 
 IntArray = npt.NDArray[np.int64]
 
@@ -61,13 +62,14 @@ class Plane:
 
 
 def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
-    """The function `name` (source, plane), which fills the part of a plane that is not padding.
+    """The function `name` (source, plane, open widths), which fills the part of a plane that is not padding.
 
     Returns the smallest non-zero magnitude less one and the largest one, as encodings.
     """
     width = kernel.tile.width
-    f = Function(name, {"source": PTR, "plane": PTR}, "i32, i32")
-    code = f.lanes(width)
+    to, is_open = kernel.conversion("lanes"), kernel.is_open("lanes")
+    f = Function(name, {"source": PTR, "plane": PTR} | ({"width": "i64"} if is_open else {}), "i32, i32")
+    code, widths = f.lanes(width), run_time(f, f["width"], to) if is_open else None
     length = plane.inner[-1]
     rows = math.prod(plane.inner[:-1])
     full = length - length % width
@@ -79,11 +81,11 @@ def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
         source, target = starts
 
         def vector(place: Value | int, limits: Sequence[Value], mask: Value | None) -> Sequence[Value]:
-            at, to = f.at(source, place), f.at(target, place)
-            value = emit_round(code, code.load(at, mask), kernel.conversion("lanes"))
+            at, there = f.at(source, place), f.at(target, place)
+            value = emit_round(code, code.load(at, mask), to, widths=widths)
             if kernel.limits is not None:
                 limits = magnitude_range(code, code.cast("bitcast", value, "i32"), limits[0], limits[1])
-            code.store(value, to, mask)
+            code.store(value, there, mask)
             return limits
 
         found: Sequence[Value] = row.values

@@ -15,7 +15,8 @@ from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, run_from
-from numc.passes.kernels.tasks.panels import Panel, convert_groups, pack_lanes, pack_rows, packed_panel
+from numc.passes.kernels.tasks.measure import measure_text, measured
+from numc.passes.kernels.tasks.panels import Panel, convert_groups, pack_lanes, pack_rows, packed_panel, width
 from numc.passes.kernels.tasks.plane import fill_plane_text
 from numc.passes.kernels.tasks.register_tile import register_tile_text
 from numc.passes.kernels.tasks.tile import tile_in_memory, tile_in_registers, watch
@@ -33,6 +34,7 @@ def task_text(task: Task) -> str:
         parts.append(unpacked_row_text(task))
     if task.in_registers:
         parts.append(register_tile_text(task))
+    parts += [measure_text(task, side) for side in measured(task)]
     if task.plane is not None:
         parts.append(fill_plane_text(_FILL_PLANE, task.kernel, task.plane))
     return "\n".join(parts)
@@ -65,7 +67,8 @@ def _task(frame: Frame, number: Value) -> None:
     limits = [f.int(0), f.int(0)]
     if task.plane is not None:
         plane = frame.buffers["plane"]
-        limits = f.call(_FILL_PLANE, unpacked, plane, results="i32, i32")
+        open_width = [width(f, "lanes")] if task.kernel.is_open("lanes") else []
+        limits = f.call(_FILL_PLANE, unpacked, plane, *open_width, results="i32, i32")
         unpacked = plane
     i_end = f.i64("minui", f.i64("addi", i0, words["row_block"]), words["rows"])
     j_end = f.i64("minui", f.i64("addi", j0, words["lane_block"]), words["lanes"])

@@ -41,7 +41,8 @@ def tile_in_memory(
     where = [block.k0] if kernel.needs_k0 else []
     drawn = _drawn(frame, block, rows, lanes)
     counted = frame.counting.told if frame.counting is not None else ()
-    _steps(frame, block, rows, lanes, tile, (*where, *drawn, *counted, *ahead))
+    width = context(f, "product_width") if kernel.has_open_product else ()
+    _steps(frame, block, rows, lanes, tile, (*where, *drawn, *counted, *width, *ahead))
     with f.when(block.is_last):
         _finish_tile(frame, block, rows, lanes, tile, drawn)
 

@@ -11,14 +11,16 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
+from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, Guard, product_numbers
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import Read, by_segments, lanes_below
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task, context, load, stream_places
+from numc.passes.kernels.tasks.panels import width
 from numc.passes.kernels.tasks.plane import offset_of
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
+from numc.passes.kernels.values.widths import run_time
 
 UNPACKED_ROW = f"{SELF}_unpacked_row"
 _EXACT = f"{UNPACKED_ROW}_exact"
@@ -47,7 +49,8 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
     f = Function(name, _ARGUMENTS)
     code = f.lanes(t.width)
     kinds = [str(code.ty(kind)) for kind in (("f32", "i32", "i32") if fast else ("f32",))]
-    edge = _Edge(f, task, fast=fast)
+    edge, drawn = _Edge(f, task, fast=fast), _drawn(f, kernel)
+    widths = run_time(f, width(f, "lanes"), kernel.conversion("lanes")) if kernel.is_open("lanes") else None
     offsets, first, segment, masks = context(f, "b_k", "lane_first", "lane_segment", "lane_mask")
     table = (f.at(first, f.i64("divui", f["lane"], t.width), "i64"), segment, masks)
     with f.loop(f["begin"], f["end"]) as v:
@@ -61,8 +64,8 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
             with f.carry(0, task.unpacked_steps, 1, carried) as steps:
                 acc, *found = steps.values
                 raw = read(f.at(f["source"], f.fetch(offsets, steps.index)))
-                rounded = emit_round(code, raw, kernel.conversion("lanes"))
-                after = _step(code, kernel, rounded, _row(code, kernel, f["data"], steps.index), acc, fast=fast)
+                rounded = emit_round(code, raw, kernel.conversion("lanes"), widths=widths)
+                after = _step(code, kernel, rounded, _row(code, kernel, f["data"], steps.index), acc, drawn, fast=fast)
                 if fast:
                     found = list(magnitude_range(code, code.cast("bitcast", rounded, "i32"), *found))
                 steps.next = [after, *found]
@@ -80,7 +83,7 @@ def _plane_text(task: Task, name: str, *, fast: bool) -> str:
     assert plane is not None
     f = Function(name, _ARGUMENTS)
     code = f.lanes(t.width)
-    edge = _Edge(f, task, fast=fast)
+    edge, drawn = _Edge(f, task, fast=fast), _drawn(f, kernel)
     (length, stride), *_ = reversed(plane.lanes)
     rows = [_row(code, kernel, f["data"], f.number(k)) for k in range(task.unpacked_steps)]
     limits = [code.broadcast(f[name]) for name in ("lane_low", "lane_high")] if fast else []
@@ -97,7 +100,7 @@ def _plane_text(task: Task, name: str, *, fast: bool) -> str:
             at = f.at(source, f.i64("muli", x, stride))
             acc = before = edge.enter(lane, lanes)
             for tap, values in zip(plane.taps, rows, strict=True):
-                acc = _step(code, kernel, _strided(code, f.at(at, tap), stride), values, acc, fast=fast)
+                acc = _step(code, kernel, _strided(code, f.at(at, tap), stride), values, acc, drawn, fast=fast)
             count = f.number(t.width) if lanes is None else rest
             again = {"begin": row, "end": f.i64("addi", row, 1), "lane": x, "lane_count": count}
             edge.leave(lane, before, acc, limits, again, f.int(int(lanes is None), "i1"))
@@ -170,15 +173,24 @@ class _Edge:
                     code.store(result, self.places[-1], mask)
 
 
-def _step(code: Code, kernel: Kernel, lanes: Value, rows: Sequence[Value], acc: Value, *, fast: bool) -> Value:
+def _drawn(f: Function, kernel: Kernel) -> Drawn:
+    """What the steps take from the run."""
+    if not kernel.has_open_product:
+        return NOTHING
+    return Drawn(widths=product_numbers(f, kernel.fma, *context(f, "product_width")))
+
+
+def _step(
+    code: Code, kernel: Kernel, lanes: Value, rows: Sequence[Value], acc: Value, drawn: Drawn, *, fast: bool
+) -> Value:
     """One step of k on converted lanes."""
     parts = emit_parts(code, lanes, kernel.parts("lanes"))
     a, b = (parts, rows) if kernel.swap else (rows, parts)
     datapath, fma = kernel.datapath, kernel.fma
     if not fast:
-        return datapath.step(code, fma, a, b, acc, NOTHING)
+        return datapath.step(code, fma, a, b, acc, drawn)
     assert datapath.cheap is not None
-    return datapath.cheap(code, fma, kernel.instructions, a, b, acc, NOTHING, None)
+    return datapath.cheap(code, fma, kernel.instructions, a, b, acc, drawn, None)
 
 
 def _row(code: Code, kernel: Kernel, data: Value, k: Value) -> list[Value]:

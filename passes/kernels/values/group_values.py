@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from numc.compiler.arithmetic.formats import Noise
 from numc.compiler.arithmetic.groups import GroupConversion
@@ -42,10 +42,11 @@ class GroupCode(ABC):
     """The code of a conversion to one kind of format with groups.
 
     `x` is a value to convert, in lanes or not. drawn: the integer that a stochastic rounding adds to it (i32), None for
-    other roundings.
+    other roundings. width: the widths that a run chose (an i64 scalar), None for a format of fixed ones.
     """
 
     to: GroupConversion
+    width: Value | None = field(default=None, kw_only=True)
 
     def shared(self, code: Code, largest: Value) -> Value | None:
         """Append what all groups of a tensor with this largest magnitude (an encoding) need, if there is anything."""
@@ -158,8 +159,9 @@ def _copysign(code: Code, size: Value, sign: Value) -> Value:
     return code.op(f"math.copysign {size}, {sign} : {size.type}", size.type)
 
 
-def clamp(code: Code, x: Value, largest: float) -> Value:
+def clamp(code: Code, x: Value, largest: float | Value) -> Value:
     """Between -largest and largest; a NaN becomes a number."""
-    high, low = code.f32(largest), code.f32(-largest)
+    high = largest if isinstance(largest, Value) else code.f32(largest)
+    low = code.unary("arith.negf", high) if isinstance(largest, Value) else code.f32(-largest)
     x = code.select(code.compare("olt", x, high), x, high)
     return code.select(code.compare("ogt", x, low), x, low)

@@ -6,123 +6,99 @@ rounded to odd (53 bits of round-to-odd are enough for any later single rounding
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from numc.compiler.arithmetic.formats import Conversion, Format
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
-
-
-@dataclass(frozen=True)
-class Carrier:
-    """A binary interchange format that holds the values: its MLIR types and its encoding."""
-
-    f: str
-    i: str
-    significand_bits: int
-    bias: int
-
-    @property
-    def sign(self) -> int:
-        """The mask of the sign bit."""
-        return 1 << (int(self.i[1:]) - 1)
-
-    @property
-    def infinity(self) -> int:
-        """The encoding of +infinity; anything larger (without sign) is a NaN."""
-        return (2 * self.bias + 1) << self.significand_bits
-
-    @property
-    def nan(self) -> int:
-        """The encoding of the quiet NaN."""
-        return self.infinity | 1 << (self.significand_bits - 1)
-
-    def power(self, exponent: int) -> int:
-        """The encoding of ``2 ** exponent`` (normal range)."""
-        return (exponent + self.bias) << self.significand_bits
-
-    def constant(self, code: Code, value: float) -> Value:
-        """A float constant of the carrier."""
-        return code.f32(value) if self.f == "f32" else code.f64(value)
-
+from numc.passes.kernels.values.carrier import F32, F64, Carrier
+from numc.passes.kernels.values.widths import Numbers, constants
 
 # The bits that a stochastic rounding adds: an i32 of as many bits as the conversion says. None: nothing is drawn.
 Noise = Value | None
 
-F32 = Carrier("f32", "i32", 23, 127)
-F64 = Carrier("f64", "i64", 52, 1023)
 
-
-def emit_round(code: Code, x: Value, to: Conversion, carrier: Carrier = F32, noise: Noise = None) -> Value:
+def emit_round(
+    code: Code,
+    x: Value,
+    to: Conversion,
+    carrier: Carrier = F32,
+    noise: Noise = None,
+    widths: Numbers | None = None,
+) -> Value:
     """Append the rounding of `x` to the format of `to`; the result is in the same carrier as `x`.
 
-    noise: the random bits of a stochastic rounding, an i32 that has as many bits as the conversion says.
+    noise: the random bits of a stochastic rounding, an i32 that has as many bits as the conversion says. widths: the
+    numbers of a format with open widths, for this carrier.
     """
     if to.format.parts > 1:
         return (_compound_f32 if carrier is F32 else _compound_f64)(code, x, to, noise)
+    if to.open is not None:
+        assert widths is not None
+        return _simple(code, x, to, carrier, noise, widths)
     if carrier is F32 and to.format.exponent_bits == 8 and to.format.significand_bits == 23 and to.format.subnormals:
         return x
-    return _simple(code, x, to, carrier, noise)
+    return _simple(code, x, to, carrier, noise, constants(to.format, carrier))
 
 
-def _simple(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: Noise) -> Value:
+def _simple(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: Noise, n: Numbers) -> Value:
     fmt, i = to.format, carrier.i
     bits = code.cast("bitcast", x, i)
     sign = code.binary("andi", bits, code.int(carrier.sign, i))
     magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i))
     negative = code.compare("ne", sign, code.int(0, i))
-    rounded = _round_normal(code, magnitude, negative, to, carrier, noise)
+    rounded = _round_normal(code, magnitude, negative, to, carrier, noise, n)
     # In a binary32 carrier an 8-bit exponent shares its subnormal range with it: the integer sequence covers that.
-    shares_range = carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0
-    if not (shares_range and fmt.subnormals):
-        below = code.compare("ult", magnitude, code.int(carrier.power(fmt.emin), i))
-        small = _round_subnormal(code, magnitude, negative, to, carrier, noise) if fmt.subnormals else code.int(0, i)
+    if not (n.full_range and fmt.subnormals):
+        below = code.compare("ult", magnitude, n.lanes(code, n.least_normal))
+        small = _round_subnormal(code, magnitude, negative, to, carrier, noise, n) if fmt.subnormals else code.int(0, i)
         rounded = code.select(below, small, rounded)
-    if not shares_range:
-        rounded = _overflow(code, rounded, magnitude, negative, to, carrier)
+    if not n.full_range:
+        rounded = _overflow(code, rounded, magnitude, negative, to, carrier, n)
     result = code.cast("bitcast", code.binary("ori", rounded, sign), carrier.f)
     is_nan = code.compare("ugt", magnitude, code.int(carrier.infinity, i))
     return code.select(is_nan, x, result)
 
 
 def _round_normal(
-    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise
+    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise, n: Numbers
 ) -> Value:
-    i, shift = carrier.i, carrier.significand_bits - to.format.significand_bits
-    if shift == 0:
+    i = carrier.i
+    if to.open is None and to.format.significand_bits == carrier.significand_bits:
         return magnitude
-    mask, ulp = (1 << shift) - 1, 1 << shift
     # Without explicit bits every significand is 1, an odd multiple of the quantum: ties go up, and odd keeps it.
     rounding = to.rounding
     if to.format.significand_bits == 0:
         rounding = {"rne": "rna", "odd": "rtz"}.get(rounding, rounding)
-    kept = code.int(((1 << int(i[1:])) - 1) ^ mask, i)
+    kept = n.lanes(code, n.kept)
     if rounding == "odd":
         truncated = code.binary("andi", magnitude, kept)
         inexact = code.compare("ne", truncated, magnitude)
-        return code.binary("ori", truncated, code.select(inexact, code.int(ulp, i), code.int(0, i)))
+        return code.binary("ori", truncated, code.select(inexact, n.lanes(code, n.ulp), code.int(0, i)))
     if rounding == "rne":
-        odd = code.binary("andi", code.binary("shrui", magnitude, code.int(shift, i)), code.int(1, i))
-        addend = code.binary("addi", odd, code.int(ulp // 2 - 1, i))
+        odd = code.binary("andi", code.binary("shrui", magnitude, n.lanes(code, n.shift)), n.lanes(code, n.lowest))
+        addend = code.binary("addi", odd, n.lanes(code, n.below_half))
     elif rounding == "rna":
-        addend = code.int(ulp // 2, i)
+        addend = n.lanes(code, n.half)
     elif rounding == "rtz":
         addend = code.int(0, i)
     elif to.noise is not None:
-        addend = _aligned(code, noise, to.noise.bits, shift, carrier)
+        addend = _aligned(code, noise, to.noise.bits, n)
     else:
-        away = code.int(mask, i), code.int(0, i)
+        away = n.lanes(code, n.cut), code.int(0, i)
         addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]))
     return code.binary("andi", code.binary("addi", magnitude, addend), kept)
 
 
-def _aligned(code: Code, noise: Noise, bits: int, shift: int, carrier: Carrier) -> Value:
-    """Noise of `bits` bits as the `shift` bits below the kept ones; what does not fit could not make a difference."""
+def _aligned(code: Code, noise: Noise, bits: int, n: Numbers) -> Value:
+    """Noise of `bits` bits right below the kept bits; what does not fit could not make a difference."""
     assert noise is not None
+    carrier = n.carrier
     wide = noise if carrier is F32 else code.cast("extui", noise, "i64")
-    if bits > shift:
-        return code.binary("shrui", wide, code.int(bits - shift, carrier.i))
-    return code.binary("shli", wide, code.int(shift - bits, carrier.i))
+    if isinstance(n.shift, int):
+        name = "shrui" if bits > n.shift else "shli"
+        return code.binary(name, wide, code.int(abs(bits - n.shift), carrier.i))
+    top = carrier.significand_bits + 1
+    high = code.binary("shli", wide, code.int(top - bits, carrier.i))
+    return code.binary("shrui", high, code.binary("subi", code.int(top, carrier.i), n.lanes(code, n.shift)))
 
 
 def _reaches(code: Code, rest: Value, noise: Noise, bits: int, carrier: Carrier) -> Value:
@@ -135,14 +111,12 @@ def _reaches(code: Code, rest: Value, noise: Noise, bits: int, carrier: Carrier)
 
 
 def _round_subnormal(
-    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise
+    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise, n: Numbers
 ) -> Value:
     """Round below 2^emin, where the quantum is fixed: adding 2^52 (2^23) quanta makes the hardware round to it."""
-    f, fmt = carrier.f, to.format
-    quantum_exponent = fmt.emin - fmt.significand_bits
+    f = carrier.f
     x = code.cast("bitcast", magnitude, f)
-    magic = carrier.constant(code, 2.0 ** (quantum_exponent + carrier.significand_bits))
-    quantum = carrier.constant(code, 2.0**quantum_exponent)
+    magic, quantum = n.lanes(code, n.magic), n.lanes(code, n.quantum)
     nearest = code.binary("subf", code.binary("addf", x, magic), magic)
     if to.rounding == "rne":
         return code.cast("bitcast", nearest, carrier.i)
@@ -153,11 +127,11 @@ def _round_subnormal(
         result = down
     elif to.rounding == "rna":
         rest = code.binary("subf", x, down)
-        half = carrier.constant(code, 2.0 ** (quantum_exponent - 1))
-        result = code.select(code.compare("oge", rest, half), up, down)
+        result = code.select(code.compare("oge", rest, n.lanes(code, n.half_quantum)), up, down)
     elif to.noise is not None:
         rest = code.binary("subf", x, down)
-        rest = code.binary("mulf", rest, carrier.constant(code, 2.0**-quantum_exponent))
+        for factor in n.to_quanta:
+            rest = code.binary("mulf", rest, n.lanes(code, factor))
         result = code.select(_reaches(code, rest, noise, to.noise.bits, carrier), up, down)
     elif to.rounding == "odd":
         units = code.cast("bitcast", code.binary("addf", down, magic), carrier.i)
@@ -169,19 +143,11 @@ def _round_subnormal(
     return code.cast("bitcast", result, carrier.i)
 
 
-def _largest(fmt: Format, carrier: Carrier) -> int:
-    """The encoding, in the carrier, of the largest finite value."""
-    ones = (1 << fmt.significand_bits) - 1
-    if fmt.finite:  # the all-ones code is the NaN, so the largest value is the code below it
-        if fmt.significand_bits == 0:
-            return carrier.power(fmt.emax)
-        ones -= 1
-    return carrier.power(fmt.emax) | ones << (carrier.significand_bits - fmt.significand_bits)
-
-
-def _overflow(code: Code, rounded: Value, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier) -> Value:
+def _overflow(
+    code: Code, rounded: Value, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, n: Numbers
+) -> Value:
     i = carrier.i
-    largest = code.int(_largest(to.format, carrier), i)
+    largest = n.lanes(code, n.largest)
     infinity = code.int(carrier.infinity, i)
     if to.format.finite:
         beyond = code.int(carrier.nan, i) if to.overflow == "nan" else largest

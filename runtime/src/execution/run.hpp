@@ -3,7 +3,10 @@
 
 #include <csetjmp>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "numc.h"
 #include "execution/check.hpp"
@@ -11,6 +14,24 @@
 namespace numc {
 
 struct Block;
+struct WidthRange;
+
+// The weights of a program that runs have converted to open widths: of each the latest copy. Any thread may use it.
+class ConvertedWeights {
+ public:
+  using Copy = std::shared_ptr<float>;
+  // The copy of a weight, or null if it has other widths or there is none.
+  Copy find(const float *weight, int64_t widths);
+  void keep(const float *weight, int64_t widths, Copy copy);
+
+ private:
+  struct Entry {
+    int64_t widths = 0;
+    Copy copy;
+  };
+  std::mutex mutex_;
+  std::unordered_map<const float *, Entry> entries_;
+};
 
 struct Run {
   int threads = 1;
@@ -19,6 +40,11 @@ struct Run {
   void *observer_user = nullptr;
   Block *blocks = nullptr, *small = nullptr;  // the large and the small blocks that it owns (alloc.hpp)
   uint64_t seed = 0, step = 0;                        // they determine its random bits
+  std::vector<int64_t> widths;  // of operands in formats with open widths: exponent << 32 | significand
+  std::vector<numc_choice> choices;  // of operands, as the options have them, or none
+  const WidthRange *ranges = nullptr;
+  ConvertedWeights *converted = nullptr;
+  std::vector<ConvertedWeights::Copy> used;  // by this run
   Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)
   std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
 };

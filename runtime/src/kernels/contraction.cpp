@@ -6,6 +6,7 @@
 #include "kernels/channel_magnitudes.hpp"
 #include "kernels/generated_abi.hpp"
 #include "kernels/offset_tables.hpp"
+#include "kernels/widths.hpp"
 #include "numc.h"
 
 namespace numc {
@@ -169,6 +170,28 @@ void run_tasks(void (*task)(void *, int64_t, int64_t), const Descriptor &d, Task
   if (run != nullptr) run->threads = threads;
 }
 
+// Lets the run choose the widths of operands that it was told to (numc_choice).
+void measure(const Descriptor &d, TaskContext &c) {
+  const int64_t panels[] = {ceil_div(c.rows, d.tile_rows), ceil_div(c.lanes, d.tile_lanes)};
+  int64_t *const widths[] = {&c.a_width, &c.b_width};
+  for (int side = 0; side < 2; ++side) {
+    const int64_t slot = d.slots[side], count = c.batches * panels[side];
+    if (slot < 0 || !wants_choice(slot)) continue;
+    const auto function = reinterpret_cast<void (*)(void *, int64_t, int64_t)>(d.measures[side]);
+    if (function == nullptr) continue;
+    c.sums = static_cast<double *>(numc_alloc(static_cast<size_t>(2 * count + 1) * sizeof(double)));
+    if (c.sums == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
+    numc_parallel(function, &c, count, -1);
+    double kept = 0, lost = 0;
+    for (int64_t n = 0; n < count; ++n) kept += c.sums[2 * n], lost += c.sums[2 * n + 1];
+    numc_free(c.sums);
+    c.sums = nullptr;
+    choose(slot, kept, lost);
+  }
+  for (int side = 0; side < 2; ++side)
+    if (d.slots[side] >= 0) *widths[side] = numc_width_of(d.slots[side]);
+}
+
 }  // namespace
 }  // namespace numc
 
@@ -182,6 +205,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   Arena arena{reinterpret_cast<int64_t *>(c.streams + d.streams - 2)};
   fill(d, c, arena, s, current_run != nullptr && current_run->observer != nullptr);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
+  c.a_width = d.widths[0], c.b_width = d.widths[1], c.product_width = d.widths[2];
   int32_t *of_rows = nullptr, *of_lanes = nullptr;
   if (c.a_largest == kChannels) {
     of_rows = channel_magnitudes({c.a, c.a_batch, c.a_row, c.a_k, c.batches, c.rows, c.depth}, d.tile_rows);
@@ -191,6 +215,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
     of_lanes = channel_magnitudes({c.b, c.b_batch, c.b_lane, c.b_k, c.batches, c.lanes, c.depth}, d.tile_lanes);
     c.b_largest = reinterpret_cast<int64_t>(of_lanes);
   }
+  measure(d, c);
   run_tasks(task, d, c, id);
   numc_free(of_rows);
   numc_free(of_lanes);

@@ -77,6 +77,15 @@ struct TaskContext {
   int64_t a_largest;
   // The same for the operand of the lanes.
   int64_t b_largest;
+  // If a run chooses the widths of the rows: their exponent bits times 2^32 plus their significand bits.
+  int64_t a_width;
+  // The same for the lanes.
+  int64_t b_width;
+  // The same for products.
+  int64_t product_width;
+  // Where a function that measures an operand stores its sums, two for every panel (passes/kernels/tasks/measure.py);
+  // else null.
+  double *sums;
   // Where an observer wants the accumulators, or null: an array [2][batch][row][lane] of the initial values and of the
   // results before the epilogue.
   float *probe;
@@ -124,7 +133,7 @@ struct TaskContext {
   // The operands of the prologue, those of the epilogue, the output.
   Stream streams[];
 };
-static_assert(sizeof(TaskContext) == 264, "generated code counts words of 8 bytes");
+static_assert(sizeof(TaskContext) == 296, "generated code counts words of 8 bytes");
 
 // What a program tells the runtime of one contraction (passes/plan/descriptor.py): numc_contract makes a TaskContext
 // from it and runs the tasks.
@@ -144,6 +153,12 @@ struct Descriptor {
   // For the operands of the rows and of the lanes: the largest magnitude as the bits of a float32 if the conversion
   // depends on it, the address of the magnitudes of all channels, or kChannels.
   int64_t largest[2];
+  // Of rows, lanes and products: see TaskContext.a_width.
+  int64_t widths[3];
+  // By what number a run knows the widths of rows and lanes; -1 if they are fixed.
+  int64_t slots[2];
+  // Functions that measure rows and lanes for a choice of widths, or null.
+  int64_t measures[2];
   // See TaskContext.random.
   int64_t random;
   // How many dimensions are batches, rows, lanes and k.
@@ -152,7 +167,7 @@ struct Descriptor {
   // dimension; then, with kDraws, the strides of the indices of the output's elements.
   int64_t words[];
 };
-static_assert(sizeof(Descriptor) == 104, "generated code counts words of 8 bytes");
+static_assert(sizeof(Descriptor) == 160, "generated code counts words of 8 bytes");
 
 // What numc_count_values finds in a tensor (runtime/src/kernels/value_counts.cpp): how many elements of each kind there
 // are.

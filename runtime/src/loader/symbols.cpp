@@ -88,6 +88,8 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_ftz_begin", address(numc_ftz_begin)},
       {"numc_ftz_end", address(numc_ftz_end)},
       {"numc_stream", address(numc_stream)},
+      {"numc_width_of", address(numc_width_of)},
+      {"numc_converted", address(numc_converted)},
       {"numc_watched", address(numc_watched)},
       {"numc_underflow_begin", address(numc_underflow_begin)},
       {"numc_underflow_end", address(numc_underflow_end)},

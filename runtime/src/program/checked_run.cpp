@@ -104,7 +104,7 @@ std::string difference(const Abi &abi, const Attempt &first, const Attempt &seco
 
 using namespace numc;
 
-int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs, const Run &state, char **error) {
+int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs, Run &state, char **error) {
   bool watched;
   {
     std::lock_guard<std::mutex> lock(mutex);
@@ -118,6 +118,9 @@ int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs
     each.memory = state.memory;
     each.seed = state.seed;
     each.step = state.step;
+    each.widths = state.widths;
+    each.choices = state.choices;
+    each.ranges = state.ranges;
     each.threads = n == 0 ? state.threads : state.threads == 1 ? 2 : 1;
     each.layout = n == 0 ? Layout::kEndsAtGuard : Layout::kBeginsAtGuard;
     copy_inputs(*this, given, each.layout, attempt);
@@ -125,6 +128,7 @@ int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs
     const int32_t code = run(attempt.given.data(), taken.data(), each, error);
     if (code != NUMC_OK) return code;
     attempt.taken = std::move(taken);
+    if (n == count - 1) state.choices = each.choices;
     if (!all_untouched()) {
       set_error(error, take_fault());
       return NUMC_CHECK_FAILED;

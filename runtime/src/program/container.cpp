@@ -10,7 +10,7 @@ namespace numc {
 namespace {
 
 constexpr char kMagic[8] = {'N', 'U', 'M', 'C', '\r', '\n', '\x1a', '\n'};
-constexpr uint32_t kVersion = 3, kAbiVersion = 2, kMaxSections = 64;
+constexpr uint32_t kVersion = 3, kAbiVersion = 3, kMaxSections = 64;
 constexpr size_t kPage = 4096, kHeader = 64, kEntry = 48, kName = 24, kChecksumAt = 24;
 static_assert(kHeader + kMaxSections * kEntry <= kMaxHead);
 
@@ -147,6 +147,17 @@ SizeSymbol read_symbol(Cursor &cursor, const std::vector<const Value *> &inputs)
   return symbol;
 }
 
+WidthRange read_width(Cursor &cursor) {
+  WidthRange width;
+  width.layer = cursor.text();
+  width.operand = cursor.text();
+  for (int32_t *const range : {width.exponent, width.significand}) {
+    for (int n = 0; n < 2; ++n) range[n] = static_cast<int32_t>(cursor.number<uint32_t>());
+    if (range[0] < 1 || range[0] > range[1] || range[1] > 23) damaged("widths of layer '" + width.layer + "'");
+  }
+  return width;
+}
+
 }  // namespace
 
 size_t item_size(int32_t dtype) { return kDtypes[dtype].size; }
@@ -257,6 +268,7 @@ Abi read_abi(Span bytes) {
   }
   for (auto symbols = cursor.number<uint32_t>(); symbols > 0; --symbols)
     abi.symbols.push_back(read_symbol(cursor, inputs));
+  for (auto widths = cursor.number<uint32_t>(); widths > 0; --widths) abi.widths.push_back(read_width(cursor));
   if (!cursor.at_end()) damaged("abi section is too long");
   return abi;
 }

@@ -6,12 +6,14 @@
 //   sections: abi (what this file describes), code (ELF object), weights (page-aligned, each weight 64-byte aligned),
 //             manifest (JSON), ir (zlib), signature (optional: ed25519 of all bytes before it): only Python reads these
 //
-// abi: u32 2, u64 CPU features, str entry, str target, u32 arguments, u32 results, then
+// abi: u32 3, u64 CPU features, str entry, str target, u32 arguments, u32 results, then
 //   argument: u8 kind (0 input, 1 weight, 2 weight in the bytes of its format), u8 dtype, u8 rank, u8 0, i64 dims[rank],
 //             u64 offset, u64 bytes, str name, and for kind 2 how it is stored (storage.hpp)
 //   result: u8 0, u8 dtype, u8 rank, u8 0, i64 dims[rank], str name
 //   u32 updates, then of each result that may take the memory of an input: u32 result, u32 input
 //   u32 symbols, then of each: str name, i64 least, i64 most, u32 places, then u32 input, u32 dimension of each
+//   u32 widths, then of each that a run chooses: str layer, str operand, u32 least and u32 most exponent bits, the same
+//   of significand bits
 // where str is u32 length and UTF-8 bytes. All numbers are little endian and unaligned.
 #pragma once
 
@@ -21,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "numc.h"
 #include "program/storage.hpp"
 
 namespace numc {
@@ -44,12 +47,22 @@ struct SizeSymbol {
   std::vector<Place> places;
 };
 
+// The widths of the format of an operand, which every run chooses.
+struct WidthRange {
+  std::string layer, operand;
+  int32_t exponent[2], significand[2];  // the least and the most
+};
+
+// Widths as generated code takes them.
+inline int64_t packed(numc_width width) { return int64_t{width.exponent} << 32 | width.significand; }
+
 struct Abi {
   uint64_t features = 0;
   std::string entry, target;
   std::vector<Value> arguments, results;
   std::vector<int64_t> updated;  // of each result: the number of the input that it may overwrite, or -1
   std::vector<SizeSymbol> symbols;
+  std::vector<WidthRange> widths;
 };
 
 struct Span {

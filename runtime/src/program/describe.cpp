@@ -34,4 +34,12 @@ const char *numc_output_name(const numc_program *p, int32_t i) { return name_of(
 int32_t numc_output_dtype(const numc_program *p, int32_t i) { return dtype_of(output_at(p, i)); }
 int32_t numc_output_rank(const numc_program *p, int32_t i) { return rank_of(output_at(p, i)); }
 const int64_t *numc_output_dims(const numc_program *p, int32_t i) { return dims_of(output_at(p, i)); }
+
+int32_t numc_width_count(const numc_program *p) { return static_cast<int32_t>(p->abi.widths.size()); }
+int32_t numc_width_at(const numc_program *p, int32_t i, numc_width_range *range) {
+  if (i < 0 || i >= numc_width_count(p)) return NUMC_BAD_INPUT;
+  const numc::WidthRange &w = p->abi.widths[static_cast<size_t>(i)];
+  *range = {w.layer.c_str(), w.operand.c_str(), w.exponent[0], w.exponent[1], w.significand[0], w.significand[1]};
+  return NUMC_OK;
+}
 }

@@ -63,6 +63,7 @@ struct numc_program {
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
   std::atomic<uint64_t> executions{0};  // runs that were given no seed
+  numc::ConvertedWeights converted;
 
   // Sets the program up from a container in memory, which has to outlive it. Throws Error.
   void set_up(numc::Span bytes);
@@ -75,5 +76,5 @@ struct numc_program {
   // Runs the program on inputs that are as they should be, with the threads and random bits of `state`. See numc_run.
   int32_t run(const numc_tensor *given, numc_tensor *outputs, numc::Run &state, char **error);
   // Runs it twice as check.hpp describes and compares the results (checked_run.cpp).
-  int32_t run_checked(const numc_tensor *given, numc_tensor *outputs, const numc::Run &state, char **error);
+  int32_t run_checked(const numc_tensor *given, numc_tensor *outputs, numc::Run &state, char **error);
 };

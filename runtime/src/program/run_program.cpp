@@ -1,4 +1,5 @@
 // Runs programs: checks the inputs, calls the code, and hands the results over.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -151,6 +152,7 @@ void numc_program::check_inputs(const numc_tensor *given) const {
 }
 
 int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, Run &state, char **error) {
+  state.converted = &converted;
   {
     std::lock_guard<std::mutex> lock(mutex);
     state.observer = observer;
@@ -186,18 +188,47 @@ int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, Run &s
 
 namespace {
 
-// `seed` is null for a run that was given none.
-int32_t start(numc_program &program, const numc_tensor *given, numc_tensor *outputs, int32_t threads,
-              const uint64_t *seed, char **error) {
+// The widths of a run, in the form that generated code takes; `given` is null for the widest. Throws Error.
+std::vector<int64_t> chosen_widths(const Abi &abi, const numc_width *given) {
+  std::vector<int64_t> found;
+  for (size_t i = 0; i < abi.widths.size(); ++i) {
+    const WidthRange &range = abi.widths[i];
+    const numc_width width = given != nullptr ? given[i] : numc_width{range.exponent[1], range.significand[1]};
+    const auto check = [&](const char *what, int32_t got, const int32_t *limits) {
+      if (got < limits[0] || got > limits[1])
+        throw Error("widths: layer '" + range.layer + "', " + range.operand + ": got " + std::to_string(got) + " " +
+                    what + " bits, want " + std::to_string(limits[0]) + " to " + std::to_string(limits[1]));
+    };
+    check("exponent", width.exponent, range.exponent);
+    check("significand", width.significand, range.significand);
+    found.push_back(packed(width));
+  }
+  return found;
+}
+
+int32_t start(numc_program &program, const numc_tensor *given, numc_tensor *outputs, const numc_run_options &options,
+              char **error) {
+  if (options.size != sizeof(numc_run_options))
+    throw Error("numc_run_options: size is " + std::to_string(options.size) + ", want " +
+                std::to_string(sizeof(numc_run_options)));
   Run state;
-  state.threads = resolve_threads(threads);
+  state.threads = resolve_threads(options.threads);
   state.memory = resolve_memory();
   program.check_inputs(given);
-  if (seed != nullptr)
-    state.seed = *seed;
+  state.widths = chosen_widths(program.abi, options.widths);
+  state.ranges = program.abi.widths.data();
+  if (options.choices != nullptr) {
+    state.choices.assign(options.choices, options.choices + program.abi.widths.size());
+    for (numc_choice &choice : state.choices) choice.decided = 0;
+  }
+  if (options.seeded != 0)
+    state.seed = options.seed;
   else
     state.step = program.executions.fetch_add(1, std::memory_order_relaxed);
-  return checking() ? program.run_checked(given, outputs, state, error) : program.run(given, outputs, state, error);
+  const int32_t code =
+      checking() ? program.run_checked(given, outputs, state, error) : program.run(given, outputs, state, error);
+  if (code == NUMC_OK) std::copy(state.choices.begin(), state.choices.end(), options.choices);
+  return code;
 }
 
 }  // namespace
@@ -206,16 +237,19 @@ extern "C" {
 
 int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                  char **error) {
-  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
-    return start(*program, inputs, outputs, threads, nullptr, error);
-  });
+  const numc_run_options options{sizeof options, threads, 0, 0, nullptr, nullptr};
+  return numc_run_with(program, inputs, outputs, &options, error);
 }
 
 int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                         uint64_t seed, char **error) {
-  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
-    return start(*program, inputs, outputs, threads, &seed, error);
-  });
+  const numc_run_options options{sizeof options, threads, 1, seed, nullptr, nullptr};
+  return numc_run_with(program, inputs, outputs, &options, error);
+}
+
+int32_t numc_run_with(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs,
+                      const numc_run_options *options, char **error) {
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] { return start(*program, inputs, outputs, *options, error); });
 }
 
 void numc_tensor_release(numc_tensor *tensor) {

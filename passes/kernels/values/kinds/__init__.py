@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.kinds import Bfp, Int, Mx
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import GroupCode
 from numc.passes.kernels.values.kinds import bfp, integer, mx
 
@@ -18,6 +20,6 @@ CODE: Mapping[type[GroupFormat], Callable[[GroupConversion, Any], GroupCode]] = 
 }
 
 
-def code_of(to: GroupConversion) -> GroupCode:
-    """Return what appends the code of a conversion."""
-    return CODE[type(to.format)](to, to.format)
+def code_of(to: GroupConversion, width: Value | None = None) -> GroupCode:
+    """Return what appends the code of a conversion; width: an i64 scalar, if its widths are open."""
+    return replace(CODE[type(to.format)](to, to.format), width=width)

@@ -35,15 +35,41 @@ class BfpCode(GroupCode):
         """Powers of two by the exponents of groups."""
         assert shared is not None
         exponent = code.binary("maxsi", emit_exponent(code, magnitude), shared)
-        shift = code.binary("subi", code.int(self.fmt.magnitude_bits - 1), exponent)
+        shift = code.binary("subi", self._bits(code, below=1), exponent)
         return scaling_by_power(code, magnitude, code.binary("minsi", shift, code.int(_LEAST)))
 
     def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         """M, with its sign."""
         y = scale_down(code, x, scaling)
+        if self.to.discard:
+            return self._truncated(code, y, drawn)
         units = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
         # Truncated magnitudes are below 2^m as they are: no exponent is below that of its group.
-        return units if self.to.rounding == "rtz" else clamp(code, units, float(self.fmt.largest))
+        if self.to.rounding == "rtz":
+            return units
+        if self.width is None:
+            return clamp(code, units, float(self.fmt.largest))
+        beyond = code.binary("shli", code.int(1), self._bits(code))
+        return clamp(code, units, code.cast("sitofp", code.binary("subi", beyond, code.int(1)), "f32"))
+
+    def _truncated(self, code: Code, y: Value, drawn: Value | None) -> Value:
+        """`y` rounded with more bits, of which the lowest are cut off."""
+        cut = code.binary("subi", code.int(self.to.discard), self._bits(code))
+        up, down = (
+            code.cast("bitcast", code.binary("shli", code.binary(name, code.int(127), cut), code.int(23)), "f32")
+            for name in ("addi", "subi")
+        )
+        y = code.binary("mulf", y, up)
+        units = round_to_integer(code, y, y, lambda u: u, self.to, drawn)
+        units = clamp(code, units, float((1 << self.to.discard) - 1))
+        return code.unary("math.trunc", code.binary("mulf", units, down))
+
+    def _bits(self, code: Code, below: int = 0) -> Value:
+        """The number of magnitude bits less `below`."""
+        if self.width is None:
+            return code.int(self.fmt.magnitude_bits - below)
+        bits = code.broadcast(code.scalar.cast("trunci", self.width, "i32"))
+        return code.binary("subi", bits, code.int(below))
 
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
         """The value, exact in binary32, or the chunks of its magnitude in their places, the most significant first."""
