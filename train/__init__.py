@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numc.train.dynamic_precision import DynamicPrecision as DynamicPrecision
     from numc.train.dynamic_precision import average_drop as average_drop
     from numc.train.extrapolation import speed_up as speed_up
+    from numc.train.fast import Fast as Fast
     from numc.train.huggingface_callback import huggingface as huggingface
     from numc.train.lightning_callback import lightning as lightning
     from numc.train.metrics import bleu as bleu
@@ -45,6 +46,7 @@ _PUBLIC = {
     "DenormalMonitor": "numc.train.observe.denormal_monitor",
     "DynamicPrecision": "numc.train.dynamic_precision",
     "EpochStatistics": "numc.train.observe.epoch_statistics",
+    "Fast": "numc.train.fast",
     "Peak": "numc.train.observe.denormal_monitor",
     "RangeLossScale": "numc.train.trainbf.loss_scale",
     "RangeWeight": "numc.train.trainbf.weights",

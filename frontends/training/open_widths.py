@@ -40,7 +40,9 @@ def widths(given: Any) -> Iterator[None]:
     """Let what torch.compile compiled with numc choose these widths while a ``with`` block lasts, in all threads.
 
     given: as the argument `widths` of a Program; layers have the names of `numc.explain`, such as ``fc1`` and
-    ``fc1/dgrad``. Nothing is compiled anew. Every graph takes what is given for its layers, and the widest for others.
+    ``fc1/dgrad``. It may be a function that returns them, which is called before every run of a program, with the rows
+    of ``manifest["layers"]`` that have open widths. Nothing is compiled anew. Every graph takes what is given for its
+    layers, and the widest for others.
     Raises NumcError for widths that a layer does not have, and at the end of the block for a layer that no graph had.
     """
     block = _Block(given)
@@ -58,7 +60,10 @@ def widths_of(program: Program) -> Any:
         return None
     block = _blocks[-1]
     block.see(program.widths)
+    layers = [each.layer for each in program.widths]
+    if callable(block.given):
+        rows = program.manifest["layers"]
+        return block.given([row for row in rows if row["position"] is not None and row["layer"] in layers])
     if not isinstance(block.given, Mapping):
         return block.given
-    layers = [each.layer for each in program.widths]
     return {pattern: value for pattern, value in block.given.items() if layers_like(layers, pattern)}
