@@ -70,7 +70,7 @@ class Trainer:
             with torch.no_grad():
                 return model(x).flatten(0, -2)
 
-        self._step, self._predict = compiled(step), compiled(predict)
+        self.step, self._predict = compiled(step), compiled(predict)
         self._held_out = task.held_out()
 
     def run(self, seed: int, tick: Callable[[], None] = lambda: None, recipe: Recipe | None = None) -> Outcome:
@@ -89,13 +89,17 @@ class Trainer:
         losses = []
         for x, y in islice(self.task.batches(seed), self.task.steps):
             with recipe or contextlib.nullcontext():
-                logits = self._step(x, y)
+                logits = self.step(x, y)
             losses.append(float(F.cross_entropy(logits.double(), y)))
             if recipe is not None:
                 recipe.update(losses[-1])
             tick()
+        points = np.array_split(losses, min(POINTS, len(losses)))
+        return Outcome(self.quality(), [float(part.mean()) for part in points], time.process_time() - start)
+
+    def quality(self) -> float:
+        """Return the quality on held-out data, with the weights as they are."""
         self.model.eval()
         logits = torch.cat([self._predict(x) for x, _ in self._held_out]).double()
-        quality = self.task.score(logits, torch.cat([y for _, y in self._held_out]))
-        points = np.array_split(losses, min(POINTS, len(losses)))
-        return Outcome(quality, [float(part.mean()) for part in points], time.process_time() - start)
+        self.model.train()
+        return self.task.score(logits, torch.cat([y for _, y in self._held_out]))
