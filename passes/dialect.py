@@ -160,13 +160,26 @@ def number_of(op: ir.Operation) -> int:
 
 
 def slot_of(op: ir.Operation) -> int | None:
-    """Return the number of the slot of a ``numc.round`` whose widths are open."""
-    return int(facts.get(op, "width")) if "width" in op.attributes else None
+    """Return the number of the slot of a ``numc.round`` whose widths are open. Raises NumcError if it has none."""
+    if conversion_of(op).open is None:
+        return None
+    if "width" not in op.attributes:
+        raise NumcError(f"{op.location}: '{op.name}' has open widths: give it their slot, as in {{width = 0 : i64}}")
+    return int(facts.get(op, "width"))
 
 
 def slots_of(op: ir.Operation) -> dict[str, int]:
-    """Return the numbers of the slots of a ``numc.fma`` with open widths, by what they are of."""
-    return dict(facts.get(op, "widths", {}))
+    """Return the numbers of the slots of a ``numc.fma`` with open widths, by what they are of.
+
+    Raises NumcError if it does not have them.
+    """
+    found = dict(facts.get(op, "widths", {}))
+    if missing := fma_of(op).open_operands.keys() - found.keys():
+        raise NumcError(
+            f"{op.location}: '{op.name}' has open widths: give it their slots, as in "
+            f"{{widths = {{{min(missing)} = 0 : i64}}}}"
+        )
+    return found
 
 
 def varies(op: ir.Operation) -> bool:

@@ -196,10 +196,6 @@ class Open:
     exponent: tuple[int, int]
     significand: tuple[int, int]
 
-    def has(self, exponent: int, significand: int) -> bool:
-        """Whether a run may choose these widths."""
-        return all(low <= n <= high for n, (low, high) in zip((exponent, significand), self.both, strict=True))
-
     @property
     def both(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """The ranges of exponent and significand bits."""

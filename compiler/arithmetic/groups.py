@@ -99,12 +99,12 @@ class GroupFormat(ABC):
         return None
 
     def at(self, significand: int) -> GroupFormat:
-        """The format with that many significand bits; only for one that can be opened."""
-        raise NotImplementedError
+        """The format with that many significand bits, if it can be opened."""
+        return self
 
     def open_name(self, widths: Open) -> str:
-        """The text of the format with open widths."""
-        raise NotImplementedError
+        """The text of the format with these open widths."""
+        return self.name
 
     # The definition: one group at a time, in integers and fractions.
 

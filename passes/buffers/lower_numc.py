@@ -47,8 +47,8 @@ def lower_numc(module: ir.Operation) -> None:
                 if to.noise is not None:
                     place = _Place.of(module, op)
                     told = [place.stream, place.linear([*place.parallel, *place.reductions])]
-                if to.open is not None:
-                    told.append(width(module, _loops(op), _slot(op, slot_of(op))))
+                if (slot := slot_of(op)) is not None:
+                    told.append(width(module, _loops(op), slot))
                 name = _define(module, symbols, f"round {to}", partial(_round_function, to=to))
             elif op.name == "numc.fma":
                 fma = fma_of(op)
@@ -57,7 +57,7 @@ def lower_numc(module: ir.Operation) -> None:
                     place = _Place.of(module, op)
                     told = [place.stream, place.linear(place.parallel), place.linear(place.reductions)]
                 if fma.product is not None and fma.product.open is not None:
-                    told.append(width(module, _loops(op), _slot(op, slots_of(op).get("product"))))
+                    told.append(width(module, _loops(op), slots_of(op)["product"]))
                 name = _define(module, symbols, f"fma {fma}", partial(_fma_function, fma=fma))
             else:
                 continue
@@ -78,12 +78,6 @@ def _loops(op: ir.Operation) -> ir.Operation:
         if op.name == "linalg.generic":
             return op
     return op
-
-
-def _slot(op: ir.Operation, slot: int | None) -> int:
-    if slot is None:
-        raise NumcError(f"{op.location}: {op.name} has open widths: give it the number of their slot as an attribute")
-    return slot
 
 
 def _reject_reduction(op: ir.Operation, fma: Fma) -> None:

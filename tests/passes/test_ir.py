@@ -11,6 +11,7 @@ from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
 
+import numc
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.policy.policy import plain
 from numc.compiler.support.errors import NumcError
@@ -66,3 +67,32 @@ def test_dialect_errors_are_located(text: str, message: str) -> None:
     with pytest.raises(NumcError, match="model.mlir: not valid MLIR of this version") as caught:
         parse_module(text, "model.mlir")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    [
+        (
+            'numc.round"(%x) {to = "e2..8m3"} : (f32) -> f32',
+            "'numc.round' has open widths: give it their slot, as in {width = 0 : i64}",
+        ),
+        (
+            'numc.fma"(%x, %x, %x) {fma = "macs(e2..8m3)", widths = {a = 0, b = 1}} : (f32, f32, f32) -> f32',
+            "'numc.fma' has open widths: give it their slots, as in {widths = {product = 0 : i64}}",
+        ),
+    ],
+)
+def test_open_widths_without_a_slot(tmp_path, operation, error):
+    (tmp_path / "m.mlir").write_text(f"""
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+      outs(%a : tensor<4xf32>) {{
+  ^bb0(%x: f32):
+    %y = "{operation}
+    linalg.yield %y : f32
+  }} -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}}""")
+    with pytest.raises(NumcError) as caught:
+        numc.compile(tmp_path / "m.mlir", cache=False)
+    assert str(caught.value).endswith(error)

@@ -13,8 +13,8 @@ from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, Carrier
 
-Int = int | Value
-Float = float | Value
+Whole = int | Value
+Real = float | Value
 
 
 @dataclass(frozen=True)
@@ -32,23 +32,23 @@ class Numbers:
     """
 
     carrier: Carrier
-    shift: Int
-    ulp: Int
-    half: Int
-    cut: Int
-    kept: Int
-    lowest: Int
-    below_half: Int
-    least_normal: Int
-    largest: Int
-    quantum: Float
-    half_quantum: Float
-    magic: Float
-    to_quanta: tuple[Float, ...]
+    shift: Whole
+    ulp: Whole
+    half: Whole
+    cut: Whole
+    kept: Whole
+    lowest: Whole
+    below_half: Whole
+    least_normal: Whole
+    largest: Whole
+    quantum: Real
+    half_quantum: Real
+    magic: Real
+    to_quanta: tuple[Real, ...]
     full_range: bool
     has_full_range: Value | None = None
 
-    def lanes(self, code: Code, number: Int | Float) -> Value:
+    def lanes(self, code: Code, number: Whole | Real) -> Value:
         """Append one of the numbers in every lane of `code`."""
         if isinstance(number, Value):
             return code.broadcast(number)
