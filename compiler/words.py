@@ -7,7 +7,6 @@ import numpy as np
 from numc.compiler.arithmetic.codes import Bits
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.groups import GroupFormat
-from numc.compiler.arithmetic.kinds import Int
 from numc.compiler.support.errors import NumcError, shown
 
 WORDS = (8, 16, 32, 64)
@@ -56,6 +55,6 @@ def _fields(values: int, fmt: Format | GroupFormat) -> tuple[int, int]:
     """Return the number of fields and the bits of each. Raises NumcError for formats whose groups store a scale."""
     if isinstance(fmt, Format):
         return values * fmt.parts, fmt.bits // fmt.parts
-    if isinstance(fmt, Int):
-        return values, fmt.bits
+    if fmt.group is None:  # the scale is stored apart
+        return values, fmt.group_bits(1)
     raise NumcError(f"align: groups of '{fmt.name}' store a scale and cannot be cut into words: leave align out")

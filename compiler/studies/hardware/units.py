@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.kinds import GROUP_FORMATS
-from numc.compiler.arithmetic.kinds.integer import Int
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.studies.hardware.area import bf16_products, passes
@@ -119,8 +118,8 @@ def _fits(exponent_bits: int, significand_bits: int) -> Callable[[Fma], int | No
 
 def _integers(bits: int) -> Callable[[Fma], int | None]:
     def steps(fma: Fma) -> int | None:
-        formats = (fma.a.format, fma.b.format)
-        return 1 if all(isinstance(fmt, Int) and fmt.bits <= bits for fmt in formats) else None
+        formats = [conversion.format for conversion in fma.groups or ()]
+        return 1 if formats and all(fmt.sums_integers and fmt.group_bits(1) <= bits for fmt in formats) else None
 
     return steps
 
