@@ -76,6 +76,7 @@ def test_gradients_of_gradients_are_refused(model: nn.Module) -> None:
         gradient.sum().backward()
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_bits_of_one() -> None:
     found = []
     for processes in (1, 2):
@@ -103,7 +104,8 @@ def test_every_contraction_of_a_training_step_verifies(model: nn.Module) -> None
     assert all(row.checked > 0 for row in report.rows)
 
 
-@pytest.mark.parametrize("name", one_in(2, ["lstm", "resnet18"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lstm", "resnet18"])
 def test_whole_steps_verify_and_switch(name: str) -> None:
     """Forward, dgrad, wgrad and update in one step: what ran is what was asked for, and nothing is compiled twice."""
     torch._dynamo.reset()
