@@ -15,7 +15,6 @@ from torch import nn  # noqa: E402
 from zoo import SMALL  # noqa: E402
 
 import numc  # noqa: E402
-from tiers import one_in  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 X = torch.linspace(-1, 1, 24).reshape(3, 8)

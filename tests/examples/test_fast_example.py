@@ -1,0 +1,79 @@
+"""examples/fast in tiny sizes: tables, pictures, resumption; and the page's tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from example_scripts import example, refused
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "fast.md"
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[ModuleType]:
+    with example(ROOT / "examples" / "fast") as module:
+        yield module
+
+
+def test_tables_pictures_and_resumption(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--quick", "--results", str(tmp_path / "r.jsonl"), "--json", str(tmp_path / "r.json"), "--target", "5"]
+    assert run.main([*given, "--plot", str(tmp_path / "plots")]) == 0
+    said = capsys.readouterr().out
+    assert "| published: ResNet-18, top-1 (%) | 68.60 | -5.50 | -0.08 |" in said
+    found = json.loads((tmp_path / "r.json").read_text())["runs"]
+    assert list(found) == ["FP32", "LowBFP", "FAST"]
+    results = run.Results(tmp_path / "r.jsonl", run.Outcome)
+    fast, low = (results.find(run.QUICK, name, 0) for name in ("FAST", "LowBFP"))
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"figure-19.png", "figures-6-7.png"}
+    # Three contractions with weights, all narrow: three passes each. In the last step no width of the last layer is 2.
+    assert all(len(bits) == run.QUICK.steps and set(bits) <= {2, 4} for bits in fast.bits.values())
+    assert {bits[-1] for name, bits in fast.bits.items() if name.startswith("model.6 ")} == {4}
+    layers = {name.rsplit(" ", 1)[0] for name in fast.bits}
+    chunks = {layer: np.array([fast.bits[f"{layer} {kind}"] for kind in "WAG"]) // 2 for layer in layers}
+    passes = sum((w * a + g * w + a * g).mean() for w, a, g in chunks.values())
+    assert fast.passes == pytest.approx(passes)
+    # The array takes as long for the widths that FAST chooses as for LowBFP where all are narrow, and longer after it.
+    assert fast.seconds[-1] > low.seconds[-1] > 0
+    assert len(fast.validations) == len(fast.seconds) == 2
+
+    monkeypatch.setattr(run.Runner, "run", None)
+    assert run.main(given) == 0
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.slow
+def test_figure_20_is_that_of_fixed_widths(run: ModuleType) -> None:
+    """A cell is trained with a width that is chosen at run time: the bits are those of the fixed format."""
+    import numc
+
+    trainer = run.Runner(run.QUICK).trainer
+    chosen = trainer.run(1, recipe=run.settings.recipe(run.settings.cell(16, 3), 20, ()))
+    assert chosen.losses == trainer.run(1, recipe=numc.train.Static("midbfp")).losses
+    torch._dynamo.reset()
+
+
+def test_bad_input_is_one_line(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--quick", "--results", str(tmp_path / "r.jsonl"), "--plot", str(tmp_path)]
+    assert "--plot needs matplotlib" in refused(run, given, "matplotlib", monkeypatch, capsys)
+
+
+def test_the_page_shows_the_stored_results(run: ModuleType) -> None:
+    page = PAGE.read_text()
+    results = run.Results(ROOT / "docs" / "fast" / "results.jsonl", run.Outcome)
+    names = [run.settings.BASE, *(name for study in run.STUDIES.values() for name in study)]
+    runs = {name: results.runs(run.FULL, name, range(5)) for name in names}
+    assert all(table in page for table in run.tables.all_of(runs, 80))
