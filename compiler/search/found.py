@@ -1,0 +1,115 @@
+"""What a search finds: the record that numc.search returns, and the files of its folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numc.compiler.search.driver import Trial
+from numc.compiler.search.space import Space
+from numc.compiler.studies.metrics import METRICS, Metric
+from numc.compiler.support.files import write_whole
+from numc.compiler.support.json_values import json_values
+
+POLICY, RESULT, PAGE = "best.policy", "search.json", "report.html"
+"""The files of a folder, beside the evaluations in journal.NAME."""
+EVALUATED = Metric("evaluate", "what the function returns; larger is better")
+"""The metric of a function of the user's."""
+
+
+def metric_of(name: str) -> Metric:
+    """Return a metric of numc.compare, or that of a function of the user's."""
+    return METRICS.get(name, EVALUATED)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An arithmetic that is evaluated on both splits. cost: of the objective. search, report: the metric on a split."""
+
+    name: str
+    cost: float
+    search: float
+    report: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """The outcome of a search.
+
+    model: its name. settings: of the search, by name: objective, machine, metric, tolerance, sampler, seed and others.
+    space: what was searched. samples: by split. rows: fp32; the cheapest choice for all groups and the cheapest of all,
+    as far as they are within the tolerance. policy: the text of the latter, "" if nothing is within the tolerance.
+    best: its trial. trials: all candidates that were evaluated, in the order of proposals. shares: by group, its share
+    of the multiply-adds. commands: lines that repeat the search.
+    """
+
+    model: str
+    settings: Mapping[str, Any]
+    space: Space
+    samples: Mapping[str, int]
+    rows: tuple[Row, ...]
+    policy: str
+    best: Trial | None
+    trials: tuple[Trial, ...]
+    shares: Mapping[str, float]
+    commands: tuple[str, ...] = ()
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that is kept."""
+        return metric_of(self.settings["metric"])
+
+    def front(self) -> tuple[Trial, ...]:
+        """Return the trials that are better than every cheaper one, the cheapest first."""
+        found: list[Trial] = []
+        for trial in sorted(self.trials, key=lambda trial: (trial.cost, trial.worse, trial.number)):
+            if math.isfinite(trial.worse) and (not found or trial.worse < found[-1].worse):
+                found.append(trial)
+        return tuple(found)
+
+    def steps(self) -> tuple[Trial, ...]:
+        """Return the trials that were the cheapest within the tolerance when they were evaluated."""
+        found: list[Trial] = []
+        for trial in self.trials:
+            if trial.holds and (not found or trial.cost < found[-1].cost):
+                found.append(trial)
+        return tuple(found)
+
+    def values(self, trial: Trial) -> dict[str, dict[str, str]]:
+        """Return the values of a trial, by group and axis."""
+        groups = zip(self.space.groups, trial.candidate, strict=True)
+        return {group.name: self.space.values(choice) for group, choice in groups}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the search in types that JSON has; numbers that are not finite are strings."""
+        trials = [
+            {"number": t.number, "cost": t.cost, "value": t.value, "worse": t.worse, "holds": t.holds, "error": t.error,
+             "values": self.values(t)}
+            for t in self.trials
+        ]  # fmt: skip
+        return json_values(  # type: ignore[no-any-return]
+            {
+                "model": self.model,
+                "settings": self.settings,
+                "samples": self.samples,
+                "rows": [vars(row) for row in self.rows],
+                "policy": self.policy,
+                "best": None if self.best is None else self.best.number,
+                "front": [trial.number for trial in self.front()],
+                "trials": trials,
+            }
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write the policy, the outcome as JSON, and the page. Raises NumcError if a file cannot be written."""
+        from numc.compiler.search.page import render  # needs jinja2
+
+        texts = {RESULT: json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n", PAGE: render(self)}
+        if self.policy:
+            texts[POLICY] = self.policy
+        for name, text in texts.items():
+            write_whole(folder / name, lambda file, text=text: file.write(text.encode()))  # type: ignore[misc]

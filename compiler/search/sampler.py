@@ -1,0 +1,45 @@
+"""The interface of samplers: what they know of a search, what they propose, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from numc.compiler.search.space import Candidate, Space
+
+Ask = Generator[Sequence[Candidate], Sequence["Outcome"], "None"]
+"""A sampler: it yields batches of candidates, gets their outcomes in the same order, and ends when it has no more.
+
+What it proposes depends on nothing but the problem and the outcomes, so that no number of workers changes a search.
+"""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a sampler knows. price: the cost of a candidate, which needs no evaluation. tolerance: see Outcome.
+
+    trials: the most candidates to propose, None for no bound. seed: of the sampler's random numbers.
+    """
+
+    space: Space
+    price: Callable[[Candidate], float]
+    tolerance: float
+    seed: int = 0
+    trials: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a candidate.
+
+    cost: its price. worse: by how much its metric is worse than that of fp32; infinite if the evaluation failed.
+    holds: whether that is within the tolerance.
+    """
+
+    candidate: Candidate
+    cost: float
+    worse: float
+    holds: bool
+
+
+Sampler = Callable[[Problem], Ask]
