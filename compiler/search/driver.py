@@ -13,7 +13,7 @@ from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.search.evaluation import FP32, SPLITS, Answer
 from numc.compiler.search.journal import Journal
-from numc.compiler.search.sampler import Outcome, Problem, Sampler
+from numc.compiler.search.samplers.interface import Outcome, Problem, Sampler
 from numc.compiler.search.space import Candidate
 from numc.compiler.support.errors import NumcError
 
@@ -28,7 +28,7 @@ class Trial:
     """A candidate that was evaluated.
 
     number: its place in the order of proposals. value: of the metric on the samples of the search. cost, worse, holds:
-    see sampler.Outcome. error: why there is no value, or "".
+    see Outcome. error: why there is no value, or "".
     """
 
     number: int
@@ -76,7 +76,9 @@ class Driver:
         """
         fp32 = self.value(FP32, SPLITS[0])
         if not math.isfinite(fp32):
-            raise NumcError(f"search: the metric is {fp32} in fp32 itself: no arithmetic can be within a tolerance of it")
+            raise NumcError(
+                f"search: the metric is {fp32} in fp32 itself: no arithmetic can be within a tolerance of it"
+            )
         asking = sampler(problem)
         proposed = next(asking, None)
         while proposed is not None and (problem.trials is None or len(self.trials) < problem.trials):

@@ -1,22 +1,17 @@
-"""What a search finds: the record that numc.search returns, and the files of its folder."""
+"""What a search finds: the record that numc.search returns."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from numc.compiler.search.driver import Trial
 from numc.compiler.search.space import Space
 from numc.compiler.studies.metrics import METRICS, Metric
-from numc.compiler.support.files import write_whole
 from numc.compiler.support.json_values import json_values
 
-POLICY, RESULT, PAGE = "best.policy", "search.json", "report.html"
-"""The files of a folder, beside the evaluations in journal.NAME."""
 EVALUATED = Metric("evaluate", "what the function returns; larger is better")
 """The metric of a function of the user's."""
 
@@ -103,13 +98,3 @@ class Search:
                 "trials": trials,
             }
         )
-
-    def write(self, folder: Path) -> None:
-        """Write the policy, the outcome as JSON, and the page. Raises NumcError if a file cannot be written."""
-        from numc.compiler.search.page import render  # needs jinja2
-
-        texts = {RESULT: json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n", PAGE: render(self)}
-        if self.policy:
-            texts[POLICY] = self.policy
-        for name, text in texts.items():
-            write_whole(folder / name, lambda file, text=text: file.write(text.encode()))  # type: ignore[misc]

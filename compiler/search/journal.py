@@ -1,4 +1,4 @@
-"""The evaluations of a search in a file: each is appended when it is finished, so that nothing that ends early loses it."""
+"""The evaluations of a search in a file, to which each is appended when it is finished: no early end loses it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Journal:
         return self._answers[key]
 
     def put(self, key: str, answer: Answer, about: Mapping[str, Any]) -> None:
-        """Keep an answer, with what else a reader of the file wants to know. Raises NumcError if it cannot be written."""
+        """Keep an answer, and write it with `about` for readers. Raises NumcError if the file cannot be written."""
         self._answers[key] = answer
         if self.path is not None:
             self._append({"key": key, "value": answer.value, "seconds": round(answer.seconds, 3), **about})
@@ -54,7 +54,9 @@ class Journal:
         try:
             data = self.path.read_bytes()
         except OSError as error:
-            raise NumcError(f"{self.path}: cannot read: {error.strerror or error}: name the folder of a search") from None
+            raise NumcError(
+                f"{self.path}: cannot read: {error.strerror or error}: name the folder of a search"
+            ) from None
         whole, _, rest = data.rpartition(b"\n")
         try:
             header, *lines = [json.loads(line) for line in whole.splitlines()] or [{}]

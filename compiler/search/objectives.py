@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from numc.compiler.studies.cost import Report
+from numc.compiler.studies.cost import FP32_AREA, Report
 from numc.compiler.studies.cost_machines import Machine
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 
@@ -22,8 +22,7 @@ class Objective:
 
 
 def _area(found: Report) -> float:
-    total = found.total()
-    return float(total["area_time"] / max(1, total["fmas"]))
+    return FP32_AREA / found.iso_area
 
 
 def _passes(found: Report) -> float:
@@ -32,7 +31,8 @@ def _passes(found: Report) -> float:
         raise NumcError(
             f"objective 'passes': {quoted(other.layer)} computes in {other.fma}, which has no passes: want bfp operands"
         )
-    return sum(cost.fmas * (cost.passes or 0) for cost in found.costs) / max(1, found.total()["fmas"])
+    fmas = sum(cost.fmas for cost in found.costs)
+    return sum(cost.fmas * (cost.passes or 0) for cost in found.costs) / max(1, fmas)
 
 
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType(

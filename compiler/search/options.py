@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 from numc.compiler.search.evaluation import named
-from numc.compiler.search.greedy import greedy
 from numc.compiler.search.journal import NAME
-from numc.compiler.search.optuna_samplers import nsga2, tpe
-from numc.compiler.search.procedure import procedure
-from numc.compiler.search.sampler import Sampler
-from numc.compiler.search.space import Space, operator_space, width_space
-from numc.compiler.search.uniform import SIGNIFICAND
+from numc.compiler.search.samplers.greedy import greedy
+from numc.compiler.search.samplers.interface import Sampler
+from numc.compiler.search.samplers.optuna import nsga2, tpe
+from numc.compiler.search.samplers.procedure import procedure
+from numc.compiler.search.samplers.uniform import SIGNIFICAND
+from numc.compiler.search.space import WIDTHS, Space, operator_space, width_space
 from numc.compiler.studies.report.write import check_installed
 from numc.compiler.support.arguments import check_function, checked, checked_texts
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shown
@@ -43,7 +43,7 @@ def checked_space(space: str | None, operators: Sequence[str], settings: str | N
         raise NumcError("search: the space is one of widths or of operators: leave one of them out")
     if operators:
         return operator_space(checked_texts(operators, "operators"), settings)
-    return width_space(*([] if space is None else [space]), settings=settings)
+    return width_space(WIDTHS if space is None else space, settings)
 
 
 def checked_sampler(name: str | None, space: Space) -> tuple[str, Sampler]:

@@ -28,7 +28,8 @@ from numc.compiler.search.options import (
     checked_space,
     checked_tolerance,
 )
-from numc.compiler.search.sampler import Problem
+from numc.compiler.search.samplers.interface import Problem
+from numc.compiler.search.space import ordered
 from numc.compiler.search.splits import splits
 from numc.compiler.studies.compare import named_model, named_output
 from numc.compiler.studies.cost import report
@@ -117,7 +118,8 @@ def search(
     known_machine = load_machine(machine) if machine is not None else None
     wanted = known_objective(objective, known_machine)
     name_of_sampler, chosen_sampler = checked_sampler(sampler, space_of_one)
-    checked_texts(only, "only"), checked_texts(commands, "commands"), check_function(progress, "progress")
+    checked_texts(only, "only"), checked_texts(commands, "commands")
+    check_function(progress, "progress")
     seed = checked_integer(seed, "seed", 0, 2**32 - 1)
     trials = None if trials is None else checked_integer(trials, "trials", 1, 10**9)
     threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
@@ -175,7 +177,9 @@ def search(
         tuple(commands),
     )
     if place is not None:
-        result.write(place)
+        from numc.compiler.search.folder import write  # needs jinja2
+
+        write(result, place)
     return result
 
 

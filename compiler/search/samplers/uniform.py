@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from itertools import product
 
-from numc.compiler.search.sampler import Outcome, Problem
+from numc.compiler.search.samplers.interface import Outcome, Problem
 from numc.compiler.search.space import Axis, Candidate, Choice, Space
 
 EXPONENT, SIGNIFICAND = "e", "m"
@@ -18,7 +18,7 @@ _HOPELESS = 10.0  # a value that is worse by more than so many tolerances is lef
 
 
 def uniform(problem: Problem) -> Generator[Sequence[Candidate], Sequence[Outcome], Choice | None]:
-    """Return the narrowest choice for all groups within the tolerance that is found, or None. See sampler.Ask."""
+    """Return the narrowest choice for all groups within the tolerance that is found, or None. See interface.Ask."""
     space = problem.space
     known: dict[Choice, Outcome] = {}
     for middle in dict.fromkeys((_middle(space), space.widest)):

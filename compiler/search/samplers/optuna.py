@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import Any
 
 from numc.compiler.search.extra import need
-from numc.compiler.search.sampler import Ask, Outcome, Problem
+from numc.compiler.search.samplers.interface import Ask, Outcome, Problem
 from numc.compiler.search.space import Candidate
 
 BATCH = 8
-"""Candidates that are proposed at once, whatever the number of workers is: more workers than that have nothing to do."""
+"""Candidates that are proposed at once, however many workers there are; more workers than that have nothing to do."""
 TRIALS = 64
 """Candidates that are proposed in all by default."""
 _FAILED = 1e9  # by how much a failed evaluation is worse, where Optuna wants a finite number

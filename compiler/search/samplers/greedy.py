@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from numc.compiler.search.sampler import Ask, Outcome, Problem
+from numc.compiler.search.samplers.interface import Ask, Outcome, Problem
+from numc.compiler.search.samplers.uniform import uniform
 from numc.compiler.search.space import Candidate, Choice, lowered, replaced
-from numc.compiler.search.uniform import uniform
 
 Move = tuple[int, Choice]
 """The number of a group, and its new choice."""

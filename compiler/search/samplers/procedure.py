@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from numc.compiler.search.sampler import Ask, Problem
+from numc.compiler.search.samplers.interface import Ask, Problem
+from numc.compiler.search.samplers.uniform import SIGNIFICAND, uniform
 from numc.compiler.search.space import lowered, replaced
-from numc.compiler.search.uniform import SIGNIFICAND, uniform
 from numc.compiler.support.errors import NumcError
 
 
@@ -16,7 +16,9 @@ def procedure(problem: Problem) -> Ask:
     """
     names = [axis.name for axis in problem.space.axes]
     if SIGNIFICAND not in names:
-        raise NumcError(f"sampler 'procedure': lowers significands, m, but the space has {', '.join(names)}: want greedy")
+        raise NumcError(
+            f"sampler 'procedure': lowers significands, m, but the space has {', '.join(names)}: want greedy"
+        )
     axis = names.index(SIGNIFICAND)
     choice = yield from uniform(problem)
     if choice is None:
