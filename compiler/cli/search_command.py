@@ -140,7 +140,7 @@ def _number(text: str) -> float:
 
 
 @contextlib.contextmanager
-def _bar(trials: int | None) -> Iterator[Callable[[int, Trial | None, float], None] | None]:
+def _bar(trials: int | None) -> Iterator[Callable[[int, Trial | None, float | None], None] | None]:
     """Show a progress bar with the best so far on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -152,8 +152,11 @@ def _bar(trials: int | None) -> Iterator[Callable[[int, Trial | None, float], No
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=trials)
 
-        def told(count: int, best: Trial | None, fp32: float) -> None:
-            known = "nothing holds yet" if best is None else f"best {best.cost / fp32:.3g} of fp32 at {best.value:.5g}"
+        def told(count: int, best: Trial | None, fp32: float | None) -> None:
+            known = "nothing holds yet"
+            if best is not None:
+                cost = f"{best.cost:.6g}" if not fp32 else f"{best.cost / fp32:.3g} of fp32's cost"
+                known = f"best: {cost} at {best.value:.5g}"
             bar.update(task, completed=count, description=f"{count} evaluated, {known}")
 
         yield told
@@ -163,10 +166,18 @@ def _show(found: Search, folder: str | None) -> None:
     """Print the table of rows, then that of the groups, then what was written."""
     text = found.metric.text
     splits = [f"{found.metric.name}, {split} split" for split in ("search", "report")]
-    fp32 = found.rows[0].cost
     output.table(
         ["arithmetic", found.settings["objective"], "of fp32", *splits],
-        [[r.name, f"{r.cost:.6g}", f"{r.cost / fp32:.3f}", text(r.search), text(r.report)] for r in found.rows],
+        [
+            [
+                row.name,
+                "-" if row.cost is None else f"{row.cost:.6g}",
+                "-" if (ratio := found.ratio(row.cost)) is None else f"{ratio:.3f}",
+                text(row.search),
+                text(row.report),
+            ]
+            for row in found.rows
+        ],
     )
     if found.best is not None:
         click.echo()

@@ -29,7 +29,7 @@ class Cluster:
 
         self._dask, self._given = distributed, given
         self._closing = contextlib.ExitStack()
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what workers die of is said in our own words
+        self._closing.enter_context(_silent())
         try:
             self._client = self._connected(address) if address is not None else self._started(workers)
             self._check()
@@ -79,8 +79,13 @@ class Cluster:
                 raise NumcError(f"worker {worker} has {has}, {want}")
 
     def _sent(self) -> Any:
-        """Send the message to all workers. A worker that comes later gets it from another one."""
-        return self._client.scatter(self._given, broadcast=True, hash=False)
+        """Send the message to all workers, as soon as there are any. One that comes later gets it from another one."""
+        while True:
+            try:
+                self._client.wait_for_workers(1)
+                return self._client.scatter(self._given, broadcast=True, hash=False)
+            except (OSError, self._dask.TimeoutError) as error:
+                self._check_alive(error)  # if it is, the workers died meanwhile
 
     def evaluate(self, policies: Sequence[str], split: str) -> Iterator[tuple[int, Answer]]:
         """Yield the number of each policy and its answer, as they come."""
@@ -88,30 +93,48 @@ class Cluster:
         coming = self._dask.as_completed(waiting)
         for future in coming:
             number = waiting.pop(future)
-            if future.status == "finished":
-                yield number, Answer(**future.result())
+            answer = self._answer(future)
+            if answer is not None:
+                yield number, answer
                 continue
-            error = self._error(future)
-            if isinstance(error, NumcError):
-                raise error
-            if isinstance(error, self._dask.scheduler.KilledWorker):
-                reason = "the worker died again and again while it evaluated this policy"
-                yield number, Answer(float("nan"), error=reason)
-                continue
-            # The workers that had the message are gone: send it again to those that have come in their place.
-            self._client.wait_for_workers(1)
+            # What the workers had is gone with them: the message goes to those that have come in their place.
             self._message = self._sent()
             again = self._submitted(policies[number], split)
             waiting[again] = number
             coming.add(again)
 
+    def _answer(self, future: Any) -> Answer | None:
+        """Return an answer, or None if it or the message is lost. Raises NumcError if there is no hope for one."""
+        try:
+            return Answer(**future.result())
+        except NumcError:
+            raise  # another version of numc
+        except self._dask.scheduler.KilledWorker:
+            return Answer(float("nan"), error="every worker that evaluated this policy died")
+        except (self._dask.client.CancelledError, OSError) as error:
+            self._check_alive(error)
+            return None
+
+    def _check_alive(self, error: BaseException) -> None:
+        if self._client.status != "running":
+            raise NumcError("search: the scheduler is gone: start it again, and go on with --resume") from error
+
     def _submitted(self, policy: str, split: str) -> Any:
         return self._client.submit(task, self._message, policy, split, identity(), pure=False)
 
-    def _error(self, future: Any) -> BaseException | None:
-        if self._client.status != "running":
-            raise NumcError("search: the scheduler is gone: start it again, and go on with --resume")
-        return None if future.cancelled() else future.exception()
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Silence Dask's own messages about workers and schedulers that die: what matters of it is said as our own."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    before = {name: logging.getLogger(name).level for name in names}
+    try:
+        for name in names:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def threads_of(workers: int) -> int:

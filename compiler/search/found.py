@@ -23,10 +23,13 @@ def metric_of(name: str) -> Metric:
 
 @dataclass(frozen=True)
 class Row:
-    """An arithmetic that is evaluated on both splits. cost: of the objective. search, report: the metric on a split."""
+    """An arithmetic that is evaluated on both splits. search, report: the metric on a split.
+
+    cost: of the objective; None if fp32 has no such cost, such as passes.
+    """
 
     name: str
-    cost: float
+    cost: float | None
     search: float
     report: float
 
@@ -57,6 +60,11 @@ class Search:
     def metric(self) -> Metric:
         """The metric that is kept."""
         return metric_of(self.settings["metric"])
+
+    def ratio(self, cost: float | None) -> float | None:
+        """Return a cost as a fraction of that of fp32, None if there is none."""
+        fp32 = self.rows[0].cost
+        return cost / fp32 if cost is not None and fp32 else None
 
     def front(self) -> tuple[Trial, ...]:
         """Return the trials that are better than every cheaper one, the cheapest first."""

@@ -10,7 +10,7 @@ from numc.compiler.search.driver import Trial
 from numc.compiler.search.found import Search
 from numc.compiler.studies.report.charts import Chart, Rule, Series, linear
 from numc.compiler.studies.report.colours import colour
-from numc.compiler.studies.report.drawing import drawn, environment, number
+from numc.compiler.studies.report.drawing import drawn, environment
 
 ROWS = 500
 """At most so many candidates are in the table of all of them; search.json has the others."""
@@ -41,27 +41,32 @@ def render(found: Search) -> str:
     )
 
 
-_KEYS = (("all candidates", "c7"), ("the Pareto front", "c0"), ("found", "c1"))
+_KEYS = (("found", "c1"), ("on the Pareto front", "c0"), ("other candidates", "g0.500"))
+_SHOWN = 10.0  # values that are worse by more than so many tolerances are at the end of the axis
 
 
 def front_chart(found: Search) -> Chart:
-    """Return the chart of the metric over the cost of all candidates, with the front and what was found."""
-    scale = 100.0 if found.metric.percent else 1.0
-    known = [trial for trial in found.trials if math.isfinite(trial.value)]
-    every = [(trial.cost, scale * trial.value) for trial in known]
-    x = linear(found.settings["objective"], [cost for cost, _ in every], "low")
-    better = "high" if found.metric.best == "max" else "low"
-    y = linear(f"{found.metric.name} (%)" if found.metric.percent else found.metric.name, [v for _, v in every], better)
-    sets = (known, found.front(), () if found.best is None else (found.best,))
+    """Return the chart of the metric over the cost of the candidates, with the front and what was found."""
+    metric, fp32 = found.metric, found.rows[0].search
+    scale = 100.0 if metric.percent else 1.0
+    known = [trial for trial in found.trials if math.isfinite(trial.value)][:ROWS]
+    front = set(found.front())
+    near = [t.value for t in known if t.worse <= _SHOWN * found.settings["tolerance"]] or [t.value for t in known]
+    x = linear(found.settings["objective"], [trial.cost for trial in known], "low")
+    better = "high" if metric.best == "max" else "low"
+    name = f"{metric.name} (%)" if metric.percent else metric.name
+    y = linear(name, [scale * value for value in [fp32, *near]], better)
     series = [
-        Series(label, tuple((t.cost, scale * t.value) for t in trials), shade, shape, label == _KEYS[1][0],
-               tuple(_told(found, t) for t in trials))
-        for shape, ((label, shade), trials) in enumerate(zip(_KEYS, sets, strict=True)) if trials
-    ]  # fmt: skip
-    sign = -1 if found.metric.best == "max" else 1
-    bound = scale * (found.rows[0].search + sign * found.settings["tolerance"])
-    rules = (Rule("y", bound, "tolerance"),) if y.low < bound < y.high else ()
-    return Chart("front", "What accuracy costs", x, y, tuple(series), rules)
+        Series(
+            f"candidate {trial.number}", ((trial.cost, scale * trial.value),), shade, 1, False, (_told(found, trial),)
+        )
+        for trial in known
+        for shade in [_KEYS[0 if trial == found.best else 1 if trial in front else 2][1]]
+    ]
+    bound = fp32 + found.settings["tolerance"] * (-1 if metric.best == "max" else 1)
+    rules = (Rule("y", scale * bound, "tolerance"),) if y.low < scale * bound < y.high else ()
+    line = tuple((trial.cost, scale * trial.value) for trial in found.front())
+    return Chart("front", "What accuracy costs", x, y, tuple(series), rules, line if len(line) > 1 else ())
 
 
 def width_chart(found: Search, best: Trial) -> Chart:
@@ -97,7 +102,7 @@ def _tolerance(found: Search) -> str:
 
 
 def _told(found: Search, trial: Trial) -> str:
-    return f"{trial.number}: {_values(found, trial)}; {number(trial.cost, 4)}; {found.metric.text(trial.value)}"
+    return f"{trial.number}: {_values(found, trial)}; {trial.cost:,.6g}; {found.metric.text(trial.value)}"
 
 
 def _values(found: Search, trial: Trial) -> str:

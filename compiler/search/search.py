@@ -41,8 +41,8 @@ from numc.compiler.support.arguments import check_function, checked_integer, che
 from numc.compiler.support.errors import NumcError
 
 Function = Callable[[str, str], float]
-#: Called with the number of evaluations, the best trial or None, and the cost in fp32.
-Progress = Callable[[int, "Trial | None", float], None]
+#: Called with the number of evaluated candidates, the best one or None, and the cost of fp32, None if it has none.
+Progress = Callable[[int, "Trial | None", "float | None"], None]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -145,7 +145,11 @@ def search(
 
     if operators:
         whole = ordered(whole, {one: price(whole.policy(whole.everywhere(one))) for one in whole.choices()})
-    fp32_cost = price(FP32)
+    fp32_cost: float | None
+    try:
+        fp32_cost = price(FP32)
+    except NumcError:  # fp32 has no passes, and some machines have no units for it
+        fp32_cost = None
     problem = Problem(whole, cache(lambda candidate: price(whole.policy(candidate))), limit, seed, trials)
     about = {"model": subject.name, "metric": subject.metric, "numc": identity()}
     journal = Journal(place, subject.message["digest"], about, resume=resume)
@@ -223,9 +227,9 @@ def _where(given: Message, function: Function | None, workers: int, scheduler: s
     yield lambda policies, split: ((number, evaluator(policy, split)) for number, policy in enumerate(policies))
 
 
-def _rows(driver: Driver, problem: Problem, fp32_cost: float) -> tuple[Row, ...]:
+def _rows(driver: Driver, problem: Problem, fp32_cost: float | None) -> tuple[Row, ...]:
     """Return fp32, the best choice for all groups together, and the best of all, on both splits."""
-    named_policies = {"fp32": (FP32, fp32_cost)}
+    named_policies: dict[str, tuple[str, float | None]] = {"fp32": (FP32, fp32_cost)}
     for name, trial in (("uniform", driver.best(problem, uniform=True)), ("search", driver.best(problem))):
         if trial is not None:
             named_policies[name] = problem.space.policy(trial.candidate), trial.cost
