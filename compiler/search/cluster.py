@@ -13,6 +13,7 @@ from numc.compiler.search.evaluation import Answer, Message, identity, task
 from numc.compiler.search.extra import need
 from numc.compiler.support.errors import NumcError, quoted, shortened
 
+_ATTEMPTS = 3  # to evaluate alone a policy that was lost with its worker
 _WAIT = 10  # seconds for a scheduler to answer, and for it to have a worker
 
 
@@ -83,44 +84,49 @@ class Cluster:
         while True:
             try:
                 self._client.wait_for_workers(1)
-                return self._client.scatter(self._given, broadcast=True, hash=False)
+                return self._client.scatter([self._given], broadcast=True, hash=False)[0]
             except (OSError, self._dask.TimeoutError) as error:
                 self._check_alive(error)  # if it is, the workers died meanwhile
 
     def evaluate(self, policies: Sequence[str], split: str) -> Iterator[tuple[int, Answer]]:
-        """Yield the number of each policy and its answer, as they come."""
+        """Yield the number of each policy and its answer, as they come.
+
+        What is lost with a worker is evaluated again alone: if workers die then, nothing else can be the reason.
+        """
         waiting = {self._submitted(policy, split): number for number, policy in enumerate(policies)}
-        coming = self._dask.as_completed(waiting)
-        for future in coming:
-            number = waiting.pop(future)
+        lost = []
+        for future in self._dask.as_completed(waiting):
             answer = self._answer(future)
+            if answer is None:
+                lost.append(waiting[future])
+            else:
+                yield waiting[future], answer
+        for number in sorted(lost):
+            yield number, self._alone(policies[number], split)
+
+    def _alone(self, policy: str, split: str) -> Answer:
+        for _ in range(_ATTEMPTS):
+            if self._message.status != "finished":  # its workers are gone, and others have come in their place
+                self._message = self._sent()
+            answer = self._answer(self._submitted(policy, split))
             if answer is not None:
-                yield number, answer
-                continue
-            # What the workers had is gone with them: the message goes to those that have come in their place.
-            self._message = self._sent()
-            again = self._submitted(policies[number], split)
-            waiting[again] = number
-            coming.add(again)
+                return answer
+        return Answer(float("nan"), error=f"{_ATTEMPTS} workers died, one after the other, of this policy")
+
+    def _submitted(self, policy: str, split: str) -> Any:
+        return self._client.submit(task, self._message, policy, split, identity(), pure=False)
 
     def _answer(self, future: Any) -> Answer | None:
-        """Return an answer, or None if it or the message is lost. Raises NumcError if there is no hope for one."""
+        """Return an answer, or None if it is lost with its worker. Raises NumcError if there is no hope for one."""
         try:
             return Answer(**future.result())
-        except NumcError:
-            raise  # another version of numc
-        except self._dask.scheduler.KilledWorker:
-            return Answer(float("nan"), error="every worker that evaluated this policy died")
-        except (self._dask.client.CancelledError, OSError) as error:
+        except (self._dask.scheduler.KilledWorker, self._dask.client.CancelledError, OSError) as error:
             self._check_alive(error)
             return None
 
     def _check_alive(self, error: BaseException) -> None:
         if self._client.status != "running":
             raise NumcError("search: the scheduler is gone: start it again, and go on with --resume") from error
-
-    def _submitted(self, policy: str, split: str) -> Any:
-        return self._client.submit(task, self._message, policy, split, identity(), pure=False)
 
 
 @contextlib.contextmanager
