@@ -29,7 +29,7 @@ Ctrl-C leaves what is finished in the folder; --resume FOLDER with the same comm
 Examples:
   numc search model.onnx --data x.npz --labels x.npz --tolerance 1% -o found
   numc search model.onnx --data x.npz --operators bf16_1_1,bf16_1_2,fp32 --objective area --tolerance 1e-4
-  numc search model.onnx --data x.npz --space 'm=2..4' --settings 'fma = fma(a=bfp(16,3,{m}),b=bfp(16,3,{m}))' \\
+  numc search model.onnx --data x.npz --space 'm=2..4' --settings 'fma = fma(a=bfp(16,3,{m}),b=bfp(16,3,{m}),acc=fp32)' \\
     --objective passes --tolerance 0.01 --sampler tpe --trials 100 --workers 4
 """
 
@@ -48,6 +48,7 @@ Examples:
 @click.option(
     "--evaluate", metavar="MODULE:FUNCTION", help="A function of policy and split, instead of data and metric."
 )
+@click.option("--training", is_flag=True, help="The function trains: search the backward pass, too.")
 @click.option("--space", metavar="WIDTHS", help="Widths; default: e=2..8 m=1..23.")
 @click.option("--operators", multiple=True, metavar="FMA,...", help="FMA operators, instead of widths. Repeatable.")
 @click.option(
@@ -55,8 +56,10 @@ Examples:
 )
 @click.option("--by", default="layer", metavar="layer|kind|role|model", help="What shares a choice.", show_default=True)
 @click.option("--only", multiple=True, metavar="NAME,...", help="Search these layers, kinds or roles only. Repeatable.")
-@click.option("--objective", default="bytes", metavar="NAME", help="bytes, area, passes or latency.", show_default=True)
-@click.option("--machine", metavar="FILE|NAME", help="For latency: `numc list machines`.")
+@click.option(
+    "--objective", default="bytes", metavar="NAME", help="bytes, area, passes, latency, energy.", show_default=True
+)
+@click.option("--machine", metavar="FILE|NAME", help="For latency and energy: `numc list machines`.")
 @click.option("--sampler", metavar="NAME", help="procedure, greedy, tpe or nsga2.")
 @click.option("--trials", type=click.IntRange(1), help="Propose no more after so many; for tpe and nsga2 64.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of tpe and nsga2.", show_default=True)

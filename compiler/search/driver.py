@@ -40,7 +40,7 @@ class Trial:
     error: str = ""
 
 
-def decisions_of(layers: Sequence[Layer], policy: str) -> list[Decision]:
+def decided(layers: Sequence[Layer], policy: str) -> list[Decision]:
     """Return the arithmetic of every layer under the text of a policy. Raises NumcError if it does not fit."""
     return parse_policy(policy).decide(layers)
 
@@ -127,7 +127,7 @@ class Driver:
         return [self._journal[key] for key in keys]
 
     def _key(self, policy: str, split: str) -> str:
-        return f"{split} {bits_of(decisions_of(self._layers, policy))}"
+        return f"{split} {bits_of(decided(self._layers, policy))}"
 
 
 def _outcome(trial: Trial) -> Outcome:

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from numc.compiler.studies.cost import FP32_AREA, Report
-from numc.compiler.studies.cost_machines import Machine
+from numc.compiler.studies.cost import Report
+from numc.compiler.studies.hardware.machine import Machine
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 
-
-@dataclass(frozen=True)
-class Objective:
-    """A cost of a model. needs_machine: whether it is the cost on a machine."""
-
-    name: str
-    about: str
-    of: Callable[[Report], float]
-    needs_machine: bool = False
-
-
-def _area(found: Report) -> float:
-    return FP32_AREA / found.iso_area
-
-
-def _passes(found: Report) -> float:
-    other = next((cost for cost in found.costs if cost.passes is None), None)
-    if other is not None:
-        raise NumcError(
-            f"objective 'passes': {quoted(other.layer)} computes in {other.fma}, which has no passes: want bfp operands"
-        )
-    fmas = sum(cost.fmas for cost in found.costs)
-    return sum(cost.fmas * (cost.passes or 0) for cost in found.costs) / max(1, fmas)
-
-
-OBJECTIVES: Mapping[str, Objective] = MappingProxyType(
+OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
-        one.name: one
-        for one in (
-            Objective("bytes", "bytes of A, B and the result of all contractions", lambda r: float(r.total()["bytes"])),
-            Objective("area", "mean area units of an FMA", _area),
-            Objective("passes", "mean passes of an fMAC", _passes),
-            Objective("latency", "seconds on the machine", lambda r: float(r.total()["seconds"]), True),
-        )
+        "bytes": "bytes of A, B and the results of all contractions",
+        "area": "area units of an FMA, the mean over all FMAs",
+        "passes": "passes of an fMAC, the mean over all FMAs; block floating point only",
+        "latency": "seconds on a machine",
+        "energy": "joules on a machine whose power is known",
     }
 )
+"""Properties of cost.Report."""
+_OF_MACHINES = ("latency", "energy")
 
 
-def objective(name: str, machine: Machine | None) -> Objective:
-    """Return an objective by name. Raises NumcError for an unknown one, and for one that lacks a machine."""
+def check_objective(name: str, machine: Machine | None) -> None:
+    """Raise NumcError for an unknown objective, and for one that lacks a machine."""
     if name not in OBJECTIVES:
         near = did_you_mean(str(name), OBJECTIVES)
         raise NumcError(f"objective {quoted(name)}: unknown{near}: want {', '.join(OBJECTIVES)}")
-    if OBJECTIVES[name].needs_machine and machine is None:
+    if name in _OF_MACHINES and machine is None:
         raise NumcError(f"objective '{name}': is the cost on a machine: give one (`numc list machines`)")
-    return OBJECTIVES[name]
+
+
+def cost_of(name: str, found: Report) -> float:
+    """Return the value of an objective. Raises NumcError if an operator or the machine has none."""
+    value = getattr(found, name)
+    if value is not None:
+        return float(value)
+    if name == "passes":
+        other = next(cost for cost in found.costs if cost.passes is None)
+        why = f"{quoted(other.layer)} computes in {other.fma}, which has none: want block floating point everywhere"
+    else:
+        machine = found.machine.name if found.machine is not None else ""
+        why = f"machine '{machine}' has no published power: want another machine or objective"
+    raise NumcError(f"objective '{name}': {why}")

@@ -15,12 +15,12 @@ from numc.compiler.lower import signature
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.compiler.search.cluster import Cluster, threads_of
-from numc.compiler.search.driver import Driver, Evaluate, Trial, decisions_of
+from numc.compiler.search.driver import Driver, Evaluate, Trial, decided
 from numc.compiler.search.evaluation import FP32, SPLITS, Evaluator, Message, identity, message
 from numc.compiler.search.found import EVALUATED, Row, Search, metric_of
 from numc.compiler.search.groups import groups, shares
 from numc.compiler.search.journal import Journal
-from numc.compiler.search.objectives import objective as known_objective
+from numc.compiler.search.objectives import check_objective, cost_of
 from numc.compiler.search.options import (
     checked_folder,
     checked_function,
@@ -32,12 +32,11 @@ from numc.compiler.search.samplers.interface import Problem
 from numc.compiler.search.space import ordered
 from numc.compiler.search.splits import splits
 from numc.compiler.studies.compare import named_model, named_output
-from numc.compiler.studies.cost import report
-from numc.compiler.studies.cost_machines import load_machine
+from numc.compiler.studies.cost import decisions_of, report
 from numc.compiler.studies.data import BATCH, Data, check_batch
-from numc.compiler.studies.explain import explain
+from numc.compiler.studies.hardware.machine import load_machine
 from numc.compiler.studies.metrics import check_metrics, check_names
-from numc.compiler.support.arguments import check_function, checked_integer, checked_texts
+from numc.compiler.support.arguments import check_function, checked, checked_integer, checked_texts
 from numc.compiler.support.errors import NumcError
 
 Function = Callable[[str, str], float]
@@ -82,6 +81,7 @@ def search(
     metric: str | None = None,
     output: str | None = None,
     evaluate: str | Function | None = None,
+    training: bool = False,
     sampler: str | None = None,
     trials: int | None = None,
     seed: int = 0,
@@ -104,9 +104,10 @@ def search(
     space: widths, by default ``e=2..8 m=1..23``; or operators: texts of FMA operators. settings: those of a policy, in
     which ``{e}`` stands for a value. by: layer, kind, role or model: what shares a choice. only: names or patterns of
     what is searched; the rest stays in fp32.
-    objective: bytes, area, passes, or latency on a machine. metric: as for numc.compare. evaluate: instead of data and
-    metric, a function of the text of a policy and of "search" or "report" that returns a number, larger is better; or
-    its name, ``module:function``. A module is then explained as a training step with `example_inputs`.
+    objective: bytes, area or passes; latency or energy on a machine. metric: as for numc.compare. evaluate: instead of
+    data and metric, a function of the text of a policy and of "search" or "report" that returns a number, larger is
+    better; or its name, ``module:function``. training: the function trains, so that the contractions of a file's backward pass are
+    searched, too; those of a module's always are, for which `example_inputs` are needed.
     sampler: procedure, greedy, tpe or nsga2; by default procedure if the space has m, else greedy. trials: no further
     candidates are proposed after so many. seed: of tpe and nsga2.
     workers: processes of this machine that evaluate; scheduler: the address of a scheduler of Dask instead.
@@ -116,7 +117,7 @@ def search(
     limit = checked_tolerance(tolerance)
     space_of_one = checked_space(space, operators, settings)
     known_machine = load_machine(machine) if machine is not None else None
-    wanted = known_objective(objective, known_machine)
+    check_objective(objective, known_machine)
     name_of_sampler, chosen_sampler = checked_sampler(sampler, space_of_one)
     checked_texts(only, "only"), checked_texts(commands, "commands")
     check_function(progress, "progress")
@@ -127,6 +128,8 @@ def search(
         raise NumcError("search: workers are processes of this machine, a scheduler has its own: leave one of them out")
     if workers and threads is None:
         threads = threads_of(workers)
+    if checked(training, "training", bool, "True or False") and evaluate is None:
+        raise NumcError("training: is about a function that evaluates by training: give one, or leave training out")
     remote = bool(workers) or scheduler is not None
     function_name, function = checked_function(evaluate, data, metric, remote=remote)
     place = checked_folder(folder, resume)
@@ -137,11 +140,11 @@ def search(
         imported = (example_inputs, shapes, dynamic_shapes)
         subject = _of_data(model, imported, given, metric, output, batch, threads)
     else:
-        subject = _of_function(model, example_inputs, shapes, function_name, threads)
+        subject = _of_function(model, example_inputs, shapes, training, function_name, threads)
     whole = replace(space_of_one, groups=groups(subject.layers, by, only))
 
     def price(policy: str) -> float:
-        return wanted.of(report(decisions_of(subject.layers, policy), known_machine))
+        return cost_of(objective, report(decided(subject.layers, policy), known_machine))
 
     if operators:
         whole = ordered(whole, {one: price(whole.policy(whole.everywhere(one))) for one in whole.choices()})
@@ -208,9 +211,11 @@ def _of_data(
     return _Subject(name, layers, chosen_metric, data, sent)
 
 
-def _of_function(model: Any, example_inputs: Any, shapes: Any, name: str, threads: int | None) -> _Subject:
+def _of_function(
+    model: Any, example_inputs: Any, shapes: Any, training: bool, name: str, threads: int | None
+) -> _Subject:
     """Return a model, or a training step of a module, that a function of the user's evaluates."""
-    decisions = explain(model, example_inputs, shapes=shapes).decisions
+    decisions = decisions_of(model, example_inputs, Options(), training=training, shapes=shapes)
     sent = message(None, {}, metric=EVALUATED.name, output="", threads=threads, function=name)
     title = os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
     return _Subject(title, tuple(decision.layer for decision in decisions), EVALUATED.name, {}, sent)
