@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,8 +28,8 @@ Ctrl-C leaves what is finished in the folder; --resume FOLDER with the same comm
 Examples:
   numc search model.onnx --data x.npz --labels x.npz --tolerance 1% -o found
   numc search model.onnx --data x.npz --operators bf16_1_1,bf16_1_2,fp32 --objective area --tolerance 1e-4
-  numc search model.onnx --data x.npz --space 'm=2..4' --settings 'fma = fma(a=bfp(16,3,{m}),b=bfp(16,3,{m}),acc=fp32)' \\
-    --objective passes --tolerance 0.01 --sampler tpe --trials 100 --workers 4
+  numc search model.onnx --data x.npz --tolerance 0.01 --sampler tpe --trials 100 --workers 4 \\
+    --space m=2..4 --settings 'fma = fma(a=bfp(16,3,{m}),b=bfp(16,3,{m}),acc=fp32)' --objective passes
 """
 
 
@@ -188,20 +187,11 @@ def _show(found: Search, folder: str | None) -> None:
         axes = [axis.name for axis in found.space.axes]
         rows = [[name, f"{found.shares[name]:.2%}", *(its[a] for a in axes)] for name, its in values.items()]
         output.table([found.settings["by"], "FMAs", *axes], rows)
-    said = f"{len(found.trials)} candidates, {len(found.front())} of them on the Pareto front"
-    samples = ", ".join(f"{count} samples in the {split} split" for split, count in found.samples.items())
-    for line in (
-        f"{said}; {samples}" if samples else said,
-        *_missed(found),
-        *([f"wrote {Path(folder)}"] if folder else []),
-    ):
+    lines = [f"{len(found.trials)} candidates, {len(found.front())} of them on the Pareto front"]
+    lines += [f"{split} split: {count} samples" for split, count in found.samples.items()]
+    if (worse := found.missed()) is not None:
+        lines.append(f"on the report split {found.metric.name} is worse by {worse:.4g}: more than the tolerance")
+    if folder is not None:
+        lines.append(f"wrote {folder}")
+    for line in lines:
         output.say(line, err=not sys.stdout.isatty())
-
-
-def _missed(found: Search) -> list[str]:
-    """Return a line if the policy misses the tolerance on the samples that took no part in the search."""
-    fp32, last = found.rows[0], found.rows[-1]
-    worse = fp32.report - last.report if found.metric.best == "max" else last.report - fp32.report
-    if found.best is None or worse <= found.settings["tolerance"]:
-        return []
-    return [f"on the report split {found.metric.name} is worse by {worse:.4g}, which is more than the tolerance"]

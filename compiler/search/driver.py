@@ -13,7 +13,7 @@ from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.search.evaluation import FP32, SPLITS, Answer
 from numc.compiler.search.journal import Journal
-from numc.compiler.search.samplers.interface import Outcome, Problem, Sampler
+from numc.compiler.search.samplers.interface import Outcome, Problem, Sampler, within
 from numc.compiler.search.space import Candidate
 from numc.compiler.support.errors import NumcError
 
@@ -107,8 +107,7 @@ class Driver:
         for candidate, answer in zip(candidates, answers, strict=True):
             worse = fp32 - answer.value if self._best == "max" else answer.value - fp32
             worse = math.inf if math.isnan(worse) else worse
-            # Differences of fractions such as 0.98 - 0.97 have an error of their own.
-            holds = worse <= problem.tolerance + 1e-12
+            holds = within(worse, problem.tolerance)
             trial = Trial(
                 len(self.trials), candidate, problem.price(candidate), answer.value, worse, holds, answer.error
             )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from numc.compiler.search.driver import Trial
+from numc.compiler.search.samplers.interface import within
 from numc.compiler.search.space import Space
 from numc.compiler.studies.metrics import METRICS, Metric
 from numc.compiler.support.json_values import json_values
@@ -81,6 +82,12 @@ class Search:
             if trial.holds and (not found or trial.cost < found[-1].cost):
                 found.append(trial)
         return tuple(found)
+
+    def missed(self) -> float | None:
+        """Return by how much the policy is worse on the report split, if that is more than the tolerance."""
+        fp32, last = self.rows[0].report, self.rows[-1].report
+        worse = fp32 - last if self.metric.best == "max" else last - fp32
+        return None if self.best is None or within(worse, self.settings["tolerance"]) else worse
 
     def values(self, trial: Trial) -> dict[str, dict[str, str]]:
         """Return the values of a trial, by group and axis."""

@@ -106,8 +106,8 @@ def search(
     what is searched; the rest stays in fp32.
     objective: bytes, area or passes; latency or energy on a machine. metric: as for numc.compare. evaluate: instead of
     data and metric, a function of the text of a policy and of "search" or "report" that returns a number, larger is
-    better; or its name, ``module:function``. training: the function trains, so that the contractions of a file's backward pass are
-    searched, too; those of a module's always are, for which `example_inputs` are needed.
+    better; or its name, ``module:function``. training: the function trains: the contractions of a file's backward pass
+    are searched, too. Those of a module's always are, and it needs `example_inputs`.
     sampler: procedure, greedy, tpe or nsga2; by default procedure if the space has m, else greedy. trials: no further
     candidates are proposed after so many. seed: of tpe and nsga2.
     workers: processes of this machine that evaluate; scheduler: the address of a scheduler of Dask instead.

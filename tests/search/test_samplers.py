@@ -140,6 +140,16 @@ def test_greedy_searches_operators_and_the_procedure_does_not() -> None:
     assert str(error.value) == ("sampler 'procedure': lowers significands, m, but the space has fma: want greedy")
 
 
+def test_greedy_passes_over_widths_that_cost_the_same() -> None:
+    space = grouped(width_space("m=2..4", "fma = fma(a=bfp(16,3,{m}),b=bfp(16,3,{m}),acc=fp32)"), 2)
+
+    def passes(candidate: Candidate) -> float:
+        return float(sum(((int(space.values(choice)["m"]) + 1) // 2) ** 2 for choice in candidate))
+
+    told = drive(greedy, Problem(space, passes, 0.5), lambda c: float(c[0] != (2,) or c[1] == (1,)))
+    assert [choice[0] for choice in cheapest(told)] == [2, 0]
+
+
 def test_wide_significands_are_swept_if_seven_bits_are_too_few_and_nothing_is_found_if_nothing_holds() -> None:
     space = grouped(width_space("e=8,5 m=1..23"), 1)
     problem = Problem(space, lambda candidate: float(space.size(candidate)), 0.01)

@@ -13,7 +13,7 @@ Move = tuple[int, Choice]
 def greedy(problem: Problem) -> Ask:
     """Find the narrowest uniform choice, then make groups cheaper in rounds.
 
-    A round tries every group with the next narrower value of each axis, one at a time: its sensitivity. Then it makes
+    A round tries every group with the next cheaper value of each axis, one at a time: its sensitivity. Then it makes
     these moves together, those that lose least for what they save first, and keeps each that stays within the
     tolerance. A move that fails alone is not tried again.
     """
@@ -38,10 +38,16 @@ def greedy(problem: Problem) -> Ask:
 
 
 def _moves(problem: Problem, now: Candidate) -> list[Move]:
-    """Return the moves that save something."""
-    price = problem.price(now)
-    narrower = [(g, lowered(choice, axis)) for g, choice in enumerate(now) for axis in range(len(choice))]
-    return [(g, choice) for g, choice in narrower if choice and problem.price(replaced(now, g, choice)) < price]
+    """Return, for every group and axis, the next narrower value that saves something: some widths cost the same."""
+    price, found = problem.price(now), []
+    for group, choice in enumerate(now):
+        for axis in range(len(choice)):
+            narrower = lowered(choice, axis)
+            while narrower is not None and problem.price(replaced(now, group, narrower)) >= price:
+                narrower = lowered(narrower, axis)
+            if narrower is not None:
+                found.append((group, narrower))
+    return found
 
 
 def _loss(here: Outcome, there: Outcome) -> float:

@@ -42,4 +42,9 @@ class Outcome:
     holds: bool
 
 
+def within(worse: float, tolerance: float) -> bool:
+    """Whether a metric is worse by at most a tolerance; a difference such as 0.98 - 0.97 has an error of its own."""
+    return worse <= tolerance + 1e-12
+
+
 Sampler = Callable[[Problem], Ask]
