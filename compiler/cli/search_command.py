@@ -61,6 +61,7 @@ Examples:
 @click.option("--machine", metavar="FILE|NAME", help="For latency and energy: `numc list machines`.")
 @click.option("--sampler", metavar="NAME", help="procedure, greedy, tpe or nsga2.")
 @click.option("--trials", type=click.IntRange(1), help="Propose no more after so many; for tpe and nsga2 64.")
+@click.option("--proposals", type=click.IntRange(1), default=8, help="Of tpe and nsga2 at once.", show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of tpe and nsga2.", show_default=True)
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--threads", type=click.IntRange(1, 1024), help="Threads of a program; no bit depends on it.")

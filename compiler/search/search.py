@@ -28,7 +28,7 @@ from numc.compiler.search.options import (
     checked_space,
     checked_tolerance,
 )
-from numc.compiler.search.samplers.interface import Problem
+from numc.compiler.search.samplers.interface import PROPOSALS, Problem
 from numc.compiler.search.space import ordered
 from numc.compiler.search.splits import splits
 from numc.compiler.studies.compare import named_model, named_output
@@ -84,6 +84,7 @@ def search(
     training: bool = False,
     sampler: str | None = None,
     trials: int | None = None,
+    proposals: int = PROPOSALS,
     seed: int = 0,
     batch: int = BATCH,
     threads: int | None = None,
@@ -109,7 +110,8 @@ def search(
     better; or its name, ``module:function``. training: the function trains: the contractions of a file's backward pass
     are searched, too. Those of a module's always are, and it needs `example_inputs`.
     sampler: procedure, greedy, tpe or nsga2; by default procedure if the space has m, else greedy. trials: no further
-    candidates are proposed after so many. seed: of tpe and nsga2.
+    candidates are proposed after so many. proposals: how many tpe and nsga2 propose at once, and so the most workers
+    that have something to do. seed: of tpe and nsga2.
     workers: processes of this machine that evaluate; scheduler: the address of a scheduler of Dask instead.
     folder: keeps every evaluation at once, and gets the policy and a page; resume: go on with the search in it.
     Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
@@ -123,6 +125,7 @@ def search(
     check_function(progress, "progress")
     seed = checked_integer(seed, "seed", 0, 2**32 - 1)
     trials = None if trials is None else checked_integer(trials, "trials", 1, 10**9)
+    proposals = checked_integer(proposals, "proposals", 1, 10**6)
     threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
     if checked_integer(workers, "workers", 0, 1024) and scheduler is not None:
         raise NumcError("search: workers are processes of this machine, a scheduler has its own: leave one of them out")
@@ -153,7 +156,7 @@ def search(
         fp32_cost = price(FP32)
     except NumcError:  # fp32 has no passes, and some machines have no units for it
         fp32_cost = None
-    problem = Problem(whole, cache(lambda candidate: price(whole.policy(candidate))), limit, seed, trials)
+    problem = Problem(whole, cache(lambda candidate: price(whole.policy(candidate))), limit, seed, trials, proposals)
     about = {"model": subject.name, "metric": subject.metric, "numc": identity()}
     journal = Journal(place, subject.message["digest"], about, resume=resume)
     told = None if progress is None else lambda count, best: progress(count, best, fp32_cost)
@@ -168,6 +171,7 @@ def search(
     how = {
         "objective": objective, "machine": None if known_machine is None else known_machine.name,
         "metric": subject.metric, "tolerance": limit, "sampler": name_of_sampler, "seed": seed, "trials": trials,
+        "proposals": proposals,
         "by": by, "space": {axis.name: list(axis.values) for axis in whole.axes}, "settings": whole.settings,
         "numc": identity(), "digest": subject.message["digest"],
     }  # fmt: skip

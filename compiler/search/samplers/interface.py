@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from numc.compiler.search.space import Candidate, Space
 
+PROPOSALS = 8
+
 Ask = Generator[Sequence[Candidate], Sequence["Outcome"], "None"]
 """A sampler: it yields batches of candidates, gets their outcomes in the same order, and ends when it has no more.
 
@@ -18,7 +20,8 @@ What it proposes depends on nothing but the problem and the outcomes, so that no
 class Problem:
     """What a sampler knows. price: the cost of a candidate, which needs no evaluation. tolerance: see Outcome.
 
-    trials: the most candidates to propose, None for no bound. seed: of the sampler's random numbers.
+    trials: the most candidates to propose, None for no bound. proposals: how many samplers propose at once that could
+    propose any number. seed: of the sampler's random numbers.
     """
 
     space: Space
@@ -26,6 +29,7 @@ class Problem:
     tolerance: float
     seed: int = 0
     trials: int | None = None
+    proposals: int = PROPOSALS
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from numc.compiler.search.extra import need
 from numc.compiler.search.samplers.interface import Ask, Outcome, Problem
 from numc.compiler.search.space import Candidate
 
-BATCH = 8
-"""Candidates that are proposed at once, however many workers there are; more workers than that have nothing to do."""
 TRIALS = 64
 """Candidates that are proposed in all by default."""
 _FAILED = 1e9  # by how much a failed evaluation is worse, where Optuna wants a finite number
@@ -25,7 +23,7 @@ def tpe(problem: Problem) -> Ask:
 
 def nsga2(problem: Problem) -> Ask:
     """Minimise cost and loss together, with the tolerance as a constraint, by Optuna's NSGAIISampler."""
-    size = max(BATCH, (problem.trials or TRIALS) // 4)
+    size = max(problem.proposals, (problem.trials or TRIALS) // 4)
     return _ask(
         problem,
         ["minimize", "minimize"],
@@ -45,7 +43,7 @@ def _ask(problem: Problem, directions: list[str], make: Callable[[Any, dict[str,
     study.enqueue_trial(_parameters(problem, space.everywhere(space.widest)))
     left = TRIALS if problem.trials is None else problem.trials
     while left > 0:
-        trials = [study.ask(_distributions(problem, optuna)) for _ in range(min(BATCH, left))]
+        trials = [study.ask(_distributions(problem, optuna)) for _ in range(min(problem.proposals, left))]
         left -= len(trials)
         outcomes = yield [_candidate(problem, trial.params) for trial in trials]
         for trial, outcome in zip(trials, outcomes, strict=True):
