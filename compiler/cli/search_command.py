@@ -50,9 +50,7 @@ Examples:
 @click.option("--training", is_flag=True, help="The function trains: search the backward pass, too.")
 @click.option("--space", metavar="WIDTHS", help="Widths; default: e=2..8 m=1..23.")
 @click.option("--operators", multiple=True, metavar="FMA,...", help="FMA operators, instead of widths. Repeatable.")
-@click.option(
-    "--settings", metavar="SETTINGS", help="Of a policy, with {e}; default: fma = fmacs(e{e}m{m}), ops = e{e}m{m}."
-)
+@click.option("--settings", metavar="SETTINGS", help="Of a policy, with {e}; default: fma = fmacs(e{e}m{m}).")
 @click.option("--by", default="layer", metavar="layer|kind|role|model", help="What shares a choice.", show_default=True)
 @click.option("--only", multiple=True, metavar="NAME,...", help="Search these layers, kinds or roles only. Repeatable.")
 @click.option(

@@ -5,6 +5,7 @@ Everything that it needs is plain data: texts, numbers and arrays, of which `mes
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -19,10 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.formats import Format
+from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.cache import own_sources
 from numc.compiler.compile import contents
 from numc.compiler.options import Options
+from numc.compiler.policy_table import policy_table
 from numc.compiler.studies.data import Data
 from numc.compiler.studies.metrics import Sums
 from numc.compiler.support.errors import CompilerBug, NumcError, did_you_mean, quoted, shortened
@@ -63,6 +67,7 @@ def message(
     """Return everything that evaluations of a search share, as plain data, with a hash of it as ``digest``.
 
     data: by split. function: ``module:function``, which is called instead of running the model; see `named`.
+    ``open`` may be set to the policy of one program that serves many policies, with the widths of each.
     """
     about, parts = ({}, []) if model is None else to_message(model)
     found = {
@@ -78,7 +83,7 @@ def message(
         hashed.update(part)
     for split, one in sorted(data.items()):
         hashed.update(f"{split} {one.sha256()}".encode())
-    return {**found, "threads": threads, "digest": hashed.hexdigest()}
+    return {**found, "threads": threads, "open": "", "digest": hashed.hexdigest()}
 
 
 def named(text: str) -> Callable[[str, str], float]:
@@ -143,16 +148,52 @@ class Evaluator:
 
     def _program(self, policy: str) -> Callable[[Mapping[str, Array], int], Array]:
         """Return what runs the model on a batch of a number, which seeds stochastic roundings."""
-        program = Program(contents(self._model, Options(policy=parse_policy(policy)))[0])
+        program, widths = self._open, None
+        if program is None or policy == FP32:
+            program = Program(contents(self._model, Options(policy=parse_policy(policy)))[0])
+        else:
+            widths = self._widths(program, policy)
 
         def run(inputs: Mapping[str, Array], step: int) -> Array:
-            outputs = program.by_name(inputs, threads=self._given["threads"], seed=step)
+            outputs = program.by_name(inputs, threads=self._given["threads"], seed=step, widths=widths)
             return np.asarray(outputs[self._given["output"]])
 
         return run
 
+    @cached_property
+    def _open(self) -> Program | None:
+        """The program that serves every candidate, None if its formats cannot leave open what is searched."""
+        if not self._given["open"]:
+            return None
+        try:
+            return Program(contents(self._model, Options(policy=parse_policy(self._given["open"])))[0])
+        except NumcError:
+            return None
 
-_KEPT: dict[str, Evaluator] = {}  # of this process: the last search that it worked for
+    @cached_property
+    def _layers(self) -> list[Layer]:
+        return [decision.layer for decision in policy_table(self._model, Options()).decisions]
+
+    def _widths(self, program: Program, policy: str) -> dict[str, dict[str, tuple[int, int]]]:
+        """Return the widths with which the open program computes what a policy says, by layer and operand."""
+        open_ones = {entry.layer for entry in program.widths}
+        found = {}
+        for decision in parse_policy(policy).decide(self._layers):
+            if decision.layer.name in open_ones:
+                fma = decision.fma
+                operands = {"a": fma.a, "b": fma.b, "product": fma.product}
+                mine = {entry.operand for entry in program.widths if entry.layer == decision.layer.name}
+                widths = {name: _bits(one.format) for name, one in operands.items() if one is not None and name in mine}
+                found[glob.escape(decision.layer.name)] = widths
+        return found
+
+
+def _bits(fmt: Any) -> tuple[int, int]:
+    """Return the exponent bits, and the significand or magnitude bits, of a format whose widths may be open."""
+    return fmt.exponent_bits, fmt.significand_bits if isinstance(fmt, Format) else fmt.magnitude_bits
+
+
+_KEPT: dict[tuple[str, str], Evaluator] = {}  # of this process: the last search that it worked for
 
 
 def task(given: Message, policy: str, split: str, version: str) -> dict[str, Any]:
@@ -162,10 +203,11 @@ def task(given: Message, policy: str, split: str, version: str) -> dict[str, Any
     """
     if version != identity():
         raise NumcError(f"{here()} has numc {identity()}, the search has numc {version}: install the same everywhere")
-    if given["digest"] not in _KEPT:
+    key = given["digest"], given["open"]
+    if key not in _KEPT:
         _KEPT.clear()
-        _KEPT[given["digest"]] = Evaluator(given)
-    return asdict(_KEPT[given["digest"]](policy, split))
+        _KEPT[key] = Evaluator(given)
+    return asdict(_KEPT[key](policy, split))
 
 
 def here() -> str:

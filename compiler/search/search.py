@@ -145,6 +145,7 @@ def search(
     else:
         subject = _of_function(model, example_inputs, shapes, training, function_name, threads)
     whole = replace(space_of_one, groups=groups(subject.layers, by, only))
+    sent = {**subject.message, "open": "" if function is not None else whole.open()}
 
     def price(policy: str) -> float:
         return cost_of(objective, report(decided(subject.layers, policy), known_machine))
@@ -160,7 +161,7 @@ def search(
     about = {"model": subject.name, "metric": subject.metric, "numc": identity()}
     journal = Journal(place, subject.message["digest"], about, resume=resume)
     told = None if progress is None else lambda count, best: progress(count, best, fp32_cost)
-    with _where(subject.message, function, workers, scheduler) as asked:
+    with _where(sent, function, workers, scheduler) as asked:
         driver = Driver(subject.layers, asked, journal, metric_of(subject.metric).best, told)
         try:
             driver.run(problem, chosen_sampler)

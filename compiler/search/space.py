@@ -19,8 +19,8 @@ Candidate = tuple[Choice, ...]
 """For each group, its choice."""
 
 WIDTHS = "e=2..8 m=1..23"
-SETTINGS = "fma = fmacs(e{e}m{m}), ops = e{e}m{m}"
-"""Data in the format, products exact, sums in fp32."""
+SETTINGS = "fma = fmacs(e{e}m{m})"
+"""Operands in the format, products exact, sums in fp32."""
 OPERATOR = "fma"
 """The axis of operators, which has texts in place of numbers."""
 
@@ -80,9 +80,22 @@ class Space:
 
     def policy(self, candidate: Candidate) -> str:
         """Return a candidate as a policy. What is in no group stays in fp32."""
+        return self._policy([self.text(choice) for choice in candidate])
+
+    def open(self) -> str:
+        """Return the policy whose formats leave all widths to every run; "" if there is a choice among operators.
+
+        It need not be valid: not everything that is a number in settings is a width that a format can leave open.
+        """
+        if any(axis.name == OPERATOR for axis in self.axes):
+            return ""
+        ranges = {axis.name: "..".join(dict.fromkeys((axis.values[0], axis.values[-1]))) for axis in self.axes}
+        return self._policy([_FIELD.sub(lambda field: ranges[field[1]], self.settings)] * len(self.groups))
+
+    def _policy(self, settings: Sequence[str]) -> str:
         width = max(len(group.rule) for group in self.groups)
-        pairs = zip(self.groups, candidate, strict=True)
-        return "".join(f"{group.rule:{width}} {self.text(choice)}\n" for group, choice in pairs)
+        pairs = zip(self.groups, settings, strict=True)
+        return "".join(f"{group.rule:{width}} {text}\n" for group, text in pairs)
 
 
 def lowered(choice: Choice, axis: int) -> Choice | None:
