@@ -149,10 +149,10 @@ class Evaluator:
     def _program(self, policy: str) -> Callable[[Mapping[str, Array], int], Array]:
         """Return what runs the model on a batch of a number, which seeds stochastic roundings."""
         program, widths = self._open, None
-        if program is None or policy == FP32:
-            program = Program(contents(self._model, Options(policy=parse_policy(policy)))[0])
-        else:
+        if program is not None and policy != FP32:
             widths = self._widths(program, policy)
+        if program is None or widths is None:
+            program = Program(contents(self._model, Options(policy=parse_policy(policy)))[0])
 
         def run(inputs: Mapping[str, Array], step: int) -> Array:
             outputs = program.by_name(inputs, threads=self._given["threads"], seed=step, widths=widths)
@@ -174,18 +174,26 @@ class Evaluator:
     def _layers(self) -> list[Layer]:
         return [decision.layer for decision in policy_table(self._model, Options()).decisions]
 
-    def _widths(self, program: Program, policy: str) -> dict[str, dict[str, tuple[int, int]]]:
-        """Return the widths with which the open program computes what a policy says, by layer and operand."""
-        open_ones = {entry.layer for entry in program.widths}
-        found = {}
+    def _widths(self, program: Program, policy: str) -> Mapping[str, Mapping[str, tuple[int, int]]] | None:
+        """Return the widths with which the open program computes what a policy says, by layer and operand.
+
+        None if names of layers do not tell which is which.
+        """
+        wanted: dict[str, set[str]] = {}
+        for entry in program.widths:
+            wanted.setdefault(entry.layer, set()).add(entry.operand)
+        found: dict[str, dict[str, tuple[int, int]]] = {}
         for decision in parse_policy(policy).decide(self._layers):
-            if decision.layer.name in open_ones:
-                fma = decision.fma
-                operands = {"a": fma.a, "b": fma.b, "product": fma.product}
-                mine = {entry.operand for entry in program.widths if entry.layer == decision.layer.name}
-                widths = {name: _bits(one.format) for name, one in operands.items() if one is not None and name in mine}
-                found[glob.escape(decision.layer.name)] = widths
-        return found
+            name, fma = decision.layer.name, decision.fma
+            if decision.layer.position is None or name not in wanted:
+                continue
+            operands = {"a": fma.a, "b": fma.b, "product": fma.product}
+            widths = {
+                key: _bits(one.format) for key, one in operands.items() if one is not None and key in wanted[name]
+            }
+            if found.setdefault(glob.escape(name), widths) != widths:
+                return None
+        return found if len(found) == len(wanted) else None
 
 
 def _bits(fmt: Any) -> tuple[int, int]:

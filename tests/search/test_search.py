@@ -12,6 +12,7 @@ import pytest
 
 import numc
 from html_pages import Page
+from numc.compiler.search import evaluation
 from numc.compiler.search.evaluation import identity, task
 from numc.compiler.search.journal import NAME
 from numc.compiler.search.search import Interrupted
@@ -45,6 +46,29 @@ def test_the_policy_is_ready_and_its_metric_is_that_of_compiling_it() -> None:
     assert 1 - found.rows[-1].search == found.best.worse <= 1e-3
     costs = [numc.cost(MODEL, policy=policy).total()["bytes"] for policy in ("default fp32", found.policy)]
     assert [found.rows[0].cost, found.rows[-1].cost] == costs
+
+
+@pytest.mark.all
+def test_one_program_for_all_widths_gives_the_bits_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In layers whose name their bias has, too, which is of another kind."""
+    compiled: set[str] = set()
+    contents = evaluation.contents
+    monkeypatch.setattr(evaluation, "contents", lambda m, how: compiled.add(str(how.policy)) or contents(m, how))
+    digits = Path(__file__).parents[2] / "examples" / "digits"
+    images = np.load(digits / "heldout.npz")["images"]
+    found = numc.search(
+        digits / "mlp.onnx", {"x": images}, tolerance=0.1, by="kind", space="e=4..5 m=2", sampler="greedy"
+    )
+    assert compiled == {"default fp32\n", "op matmul fma = fmacs(e4..5m2)\n"}
+    assert len(found.trials) == 2
+    for split, first in (("search", 0), ("report", 1)):
+        x, r = (
+            numc.compile(digits / "mlp.onnx", policy=policy)(images[first::2]).astype(np.float64)
+            for policy in (found.policy, "default fp32")
+        )
+        cosine = (x * r).sum() / np.sqrt((x * x).sum() * (r * r).sum())
+        assert getattr(found.rows[-1], split) == pytest.approx(cosine, abs=1e-13)
+        assert cosine < 1 - 1e-4
 
 
 def test_what_is_found_and_that_equal_bits_are_evaluated_once() -> None:
