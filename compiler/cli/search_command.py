@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,8 @@ def search_command(
         "shapes": parse_shapes(shapes),
         "output": output_name,
     }
+    if options["evaluate"] is not None and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # the function may be in a file of this folder
     from numc.compiler.search.search import Interrupted, search
 
     try:

@@ -69,11 +69,8 @@ class Driver:
             raise NumcError(answer.error)
         return answer.value
 
-    def run(self, problem: Problem, sampler: Sampler) -> float:
-        """Let a sampler search, and return the metric in fp32. Its trials are in `trials`.
-
-        Raises NumcError if fp32 itself cannot be evaluated.
-        """
+    def run(self, problem: Problem, sampler: Sampler) -> None:
+        """Let a sampler search; its trials are in `trials`. Raises NumcError if fp32 itself cannot be evaluated."""
         fp32 = self.value(FP32, SPLITS[0])
         if not math.isfinite(fp32):
             raise NumcError(
@@ -88,7 +85,6 @@ class Driver:
                 proposed = asking.send(outcomes)
             except StopIteration:
                 break
-        return fp32
 
     def best(self, problem: Problem, *, uniform: bool = False) -> Trial | None:
         """Return the cheapest trial within the tolerance; of equal ones, that with the fewest bits, then the first.

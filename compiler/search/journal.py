@@ -51,13 +51,7 @@ class Journal:
 
     def _read(self, digest: str) -> None:
         assert self.path is not None
-        try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise NumcError(
-                f"{self.path}: cannot read: {error.strerror or error}: name the folder of a search"
-            ) from None
-        whole, _, rest = data.rpartition(b"\n")
+        whole, _, rest = self.path.read_bytes().rpartition(b"\n")
         try:
             header, *lines = [json.loads(line) for line in whole.splitlines()] or [{}]
             if header["kind"] != _KIND:

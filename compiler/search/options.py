@@ -70,8 +70,6 @@ def checked_folder(folder: str | os.PathLike[str] | None, resume: bool) -> Path 
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NumcError(f"{path}: cannot be made: {error.strerror or error}: name another folder") from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise NumcError(f"{path}: cannot write: permission denied: name another folder")
     return path
 
 

@@ -16,7 +16,9 @@ from numc.compiler.search import evaluation
 from numc.compiler.search.evaluation import identity, task
 from numc.compiler.search.journal import NAME
 from numc.compiler.search.search import Interrupted
+from numc.compiler.search.splits import splits
 from numc.frontends.imported import Imported
+from numc.runtime.abi import Input, TensorSpec
 from search_evaluations import accuracy
 from small_models import THREE, data
 
@@ -44,6 +46,8 @@ def test_the_policy_is_ready_and_its_metric_is_that_of_compiling_it() -> None:
         assert getattr(found.rows[0], split) == 1
     assert found.best is not None
     assert 1 - found.rows[-1].search == found.best.worse <= 1e-3
+    again = numc.search(MODEL, given, tolerance=1e-3, space="e=8 m=4..5", report_data=data(6))
+    assert again.samples == {"search": 40, "report": 6}
     costs = [numc.cost(MODEL, policy=policy).total()["bytes"] for policy in ("default fp32", found.policy)]
     assert [found.rows[0].cost, found.rows[-1].cost] == costs
 
@@ -208,6 +212,17 @@ def test_bad_data_is_one_line() -> None:
         numc.search(empty, evaluate=accuracy, tolerance=0.1)
 
 
+def test_every_other_batch_is_reported_where_the_model_fixes_it() -> None:
+    inputs = [Input("x", "float32", (2, 3)), Input("w", "float32", (3,))]
+    x, w = np.arange(36, dtype=np.float32).reshape(12, 3), np.zeros(3, np.float32)
+    found = splits(({"x": x, "w": w}, np.arange(12) % 3), None, inputs, TensorSpec("y", "float32", (2, 3)), {}, 64)
+    for split, samples in (("search", [0, 1, 4, 5, 8, 9]), ("report", [2, 3, 6, 7, 10, 11])):
+        assert found[split].labels.tolist() == [n % 3 for n in samples]
+        assert (found[split].inputs["x"] == x[samples]).all()
+        assert found[split].inputs["w"].shape == (3,)
+        assert found[split].steps == ((0, 2), (2, 4), (4, 6))
+
+
 def test_bad_folders_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jinja2")
     one = {"space": "e=8 m=6..7", "by": "model"}
@@ -229,9 +244,14 @@ def test_bad_folders_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert refused(folder=path / "x") == f"{path / 'x'}: cannot be made: Not a directory: name another folder"
     path.write_text("{}\n")
     assert refused(resume=True) == f"{path}: not the results of numc search: name another folder"
-    path.unlink()
-    path.symlink_to("/dev/full")
-    assert refused() == f"{path}: a search is here already: go on with --resume, or name another folder"
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        three = tmp_path / "three"
+        assert refused(folder=three) == f"{three / NAME}: cannot write: No space left on device"
     monkeypatch.setattr("numc.compiler.search.extra.find_spec", lambda package: None)
     for options, what in (
         ({"sampler": "tpe"}, "optuna, for the samplers tpe and nsga2"),

@@ -10,12 +10,13 @@ import numc
 from numc.compiler.search import cluster as module
 from numc.compiler.search.evaluation import identity
 from numc.frontends.imported import Imported
-from search_evaluations import KILL_AT, PLACE, other_in_workers
+from search_evaluations import KILL_AT, PLACE, missing_in_workers, other_in_workers
 from small_models import THREE, data
 
 distributed = pytest.importorskip("distributed")
 MODEL = Imported(mlir=THREE)
 FUNCTION = "search_evaluations:accuracy"
+IN_THREADS = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
 
 
 def searched(**options: object) -> dict[str, object]:
@@ -26,13 +27,13 @@ def searched(**options: object) -> dict[str, object]:
 @pytest.mark.all
 def test_workers_run_the_model_and_refuse_what_is_not_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     one = {"evaluate": None, "data": data(8), "space": "e=8 m=6..7", "tolerance": 0.1}
-    where = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
-    with distributed.LocalCluster(**where) as local:
+    with distributed.LocalCluster(**IN_THREADS) as local:
         assert searched(**one, scheduler=local.scheduler_address) == searched(**one)
-        monkeypatch.setattr(module, "identity", other_in_workers)
-        with pytest.raises(numc.NumcError) as error:
-            searched(**one, scheduler=local.scheduler_address)
-        assert f" has numc 0.0.9, the search has numc {identity()}: install the same everywhere" in str(error.value)
+        for theirs, has in ((other_in_workers, "numc 0.0.9"), (missing_in_workers, "no numc (No module named 'numc')")):
+            monkeypatch.setattr(module, "identity", theirs)
+            with pytest.raises(numc.NumcError) as error:
+                searched(**one, scheduler=local.scheduler_address)
+            assert f" has {has}, the search has numc {identity()}: install the same everywhere" in str(error.value)
     monkeypatch.setattr(module, "_WAIT", 1)
     for address, why in (("tcp://127.0.0.1:1", "Timed out trying to connect"), ("nowhere", "missing port number")):
         with pytest.raises(numc.NumcError) as error:
@@ -66,3 +67,10 @@ def test_a_policy_that_kills_every_worker_is_a_failed_evaluation() -> None:
     assert [t["value"] for t in killing["trials"] if not t["error"]] == [
         a["value"] for a, t in zip(alone["trials"], killing["trials"], strict=False) if not t["error"]
     ]
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_ends_the_search_with_one_line() -> None:
+    gone = "search: the scheduler is gone: start it again, and go on with --resume"
+    with distributed.LocalCluster(**IN_THREADS) as local, pytest.raises(numc.NumcError, match=gone):
+        searched(scheduler=local.scheduler_address, progress=lambda *_: local.close())

@@ -44,3 +44,10 @@ def deadly(policy: str, split: str) -> float:
 def other_in_workers() -> str:
     """As `identity`, but workers in threads of this process seem to have an older numc."""
     return identity() if threading.current_thread() is threading.main_thread() else "0.0.9"
+
+
+def missing_in_workers() -> str:
+    """As `identity`, but workers in threads of this process seem to have no numc."""
+    if threading.current_thread() is not threading.main_thread():
+        raise ModuleNotFoundError("No module named 'numc'")
+    return identity()

@@ -9,7 +9,7 @@ from numc.compiler.search.space import Candidate, Space
 
 PROPOSALS = 8
 
-Ask = Generator[Sequence[Candidate], Sequence["Outcome"], "None"]
+Ask = Generator[Sequence[Candidate], Sequence["Outcome"], None]
 """A sampler: it yields batches of candidates, gets their outcomes in the same order, and ends when it has no more.
 
 What it proposes depends on nothing but the problem and the outcomes, so that no number of workers changes a search.
