@@ -212,10 +212,12 @@ def task(given: Message, policy: str, split: str, version: str) -> dict[str, Any
     if version != identity():
         raise NumcError(f"{here()} has numc {identity()}, the search has numc {version}: install the same everywhere")
     key = given["digest"], given["open"]
-    if key not in _KEPT:
+    evaluator = _KEPT.get(key)
+    if evaluator is None:
+        evaluator = Evaluator(given)
         _KEPT.clear()
-        _KEPT[key] = Evaluator(given)
-    return asdict(_KEPT[key](policy, split))
+        _KEPT[key] = evaluator
+    return asdict(evaluator(policy, split))
 
 
 def here() -> str:

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from numc.compiler.support.errors import NumcError
 
-_FOR = {"optuna": "the samplers tpe and nsga2", "distributed": "workers"}
+_FOR = {"optuna": "the samplers tpe and nsga2", "distributed": "workers", "cryptography": "their encrypted connections"}
 
 
 def need(package: str) -> None:

@@ -124,6 +124,17 @@ def test_a_sampler_depends_on_outcomes_and_seed_alone(sampler: Sampler) -> None:
         assert [space.text(choice) for choice in best] == [f"fma = fmacs(e4m{m})" for m in (4, 3, 2)]
 
 
+def test_the_procedure_lets_no_significand_grow_from_layer_to_layer() -> None:
+    space = grouped(width_space("e=4 m=1..7"), 3)
+    needs = (1, 4, 2)
+
+    def worse(candidate: Candidate) -> float:
+        return float(any(int(space.values(c)["m"]) < least for c, least in zip(candidate, needs, strict=True)))
+
+    told = drive(procedure, Problem(space, lambda candidate: float(space.size(candidate)), 0.5), worse)
+    assert [space.values(choice)["m"] for choice in cheapest(told)] == ["4", "4", "2"]
+
+
 def test_greedy_searches_operators_and_the_procedure_does_not() -> None:
     space = grouped(operator_space(["fmac(e4m3)", "bf16_1_1", "fp32"]), 2)
     needs = {0: 1, 1: 0}  # the second layer keeps the metric in e4m3, the first one needs bf16
