@@ -28,6 +28,7 @@ from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
 from numc.compiler.cli.report_command import report_command
 from numc.compiler.cli.run_command import run_command
+from numc.compiler.cli.search_command import search_command
 from numc.compiler.cli.verify_command import verify_command
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, ParseError, escaped, shortened
 from numc.compiler.support.files import keep
@@ -87,6 +88,7 @@ for _command in (
     explain_command,
     cost_command,
     compare_command,
+    search_command,
     report_command,
     run_command,
     verify_command,

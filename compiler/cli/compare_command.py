@@ -100,7 +100,7 @@ def compare_command(
             found = compare(
                 model, given, fmas=operators, policies=policies, labels=of_labels, metrics=names, output=output_name,
                 batch=batch, threads=threads, statistics=stats, sample=sample or 1, results=place, shapes=fixed,
-                commands=(_command(context, model),), progress=progress,
+                commands=(command_line(context, model),), progress=progress,
             )  # fmt: skip
     except Interrupted as stopped:
         kept = f"kept in {stopped.path}: the same command goes on from there" if stopped.path else _NOT_KEPT
@@ -156,9 +156,9 @@ def _check_places(report: str | None, plots: str | None, results: str | None) ->
         check_writable(Path(results))
 
 
-def _command(context: click.Context, model: str) -> str:
-    """Return the command line that reproduces the comparison."""
-    words = ["numc", "compare", model]
+def command_line(context: click.Context, model: str) -> str:
+    """Return the command line that repeats what the command does."""
+    words = ["numc", context.info_name or "", model]
     for option in context.command.params:
         value = context.params[option.name or ""]
         if not isinstance(option, click.Option) or value == option.default or value in (None, ()):

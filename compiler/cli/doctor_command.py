@@ -31,6 +31,8 @@ _EXTRAS = {
     "matplotlib": ("numc compare --plots", "pip install 'numc[report]'"),
     "tensorboard": ("Statistics.write_tensorboard", "pip install tensorboard"),
     "sacrebleu": ("numc.train.bleu", "pip install 'numc[bleu]'"),
+    "distributed": ("numc search --workers and --scheduler", "pip install 'numc[search]'"),
+    "optuna": ("numc search --sampler tpe and nsga2", "pip install 'numc[search]'"),
     "cryptography": ("signatures of program files", "pip install 'numc[sign]'"),
     "perf": ("profiles of the functions of a program (NUMC_PERF)", "the package of your Linux, such as linux-perf"),
     "gdb": ("debugging of the functions of a program (NUMC_GDB)", "the package of your Linux"),

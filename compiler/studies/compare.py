@@ -108,10 +108,10 @@ def compare(
     threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
     fraction = sampling(sample) if statistics else None
     columns = _columns(fmas, policies)
-    name, imported = _imported(model, example_inputs, shapes, dynamic_shapes)
+    name, imported = named_model(model, example_inputs, shapes, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
-    chosen = _output(output, outputs)
+    chosen = named_output(output, outputs)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
     ready = check_data(data, labels, inputs, chosen, symbols, batch)
     names = check_metrics(metrics, ready.labels, chosen)
@@ -328,15 +328,18 @@ def _weights(made: Contents) -> tuple[int, int]:
     return sum(weight.nbytes for weight in weights), sum(array.nbytes for array in made.weights)
 
 
-def _imported(model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any) -> tuple[str, Imported]:
-    """Return the name of a model and the imported model. Raises NumcError."""
-    imported = load(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compare")
+def named_model(
+    model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any, *, purpose: str = "compare"
+) -> tuple[str, Imported]:
+    """Return the name of a model and the imported model. purpose: as for load. Raises NumcError."""
+    imported = load(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose=purpose)
     if isinstance(model, Imported):
         return (model.sources or ("model",))[0], imported
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__, imported
 
 
-def _output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
+def named_output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
+    """Return an output of floats by its name, by default the first. Raises NumcError if there is none."""
     names = [spec.name for spec in outputs]
     if name is not None and checked(name, "output", str, "the name of an output") not in names:
         known = ", ".join(map(quoted, names))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from numc.compiler.pack import Packed as Packed
     from numc.compiler.pack import pack as pack
     from numc.compiler.pack import unpack as unpack
+    from numc.compiler.search.found import Search as Search
+    from numc.compiler.search.search import search as search
     from numc.compiler.statistics import Histogram as Histogram
     from numc.compiler.statistics import LayerStatistics as LayerStatistics
     from numc.compiler.statistics import Statistics as Statistics
@@ -61,6 +63,7 @@ _PUBLIC = {
     "NumcError": ("numc.compiler.support.errors", "NumcError"),
     "Packed": ("numc.compiler.pack", "Packed"),
     "Program": ("numc.runtime.program", "Program"),
+    "Search": ("numc.compiler.search.found", "Search"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
     "WidthByRatio": ("numc.runtime.widths", "WidthByRatio"),
@@ -85,13 +88,14 @@ _PUBLIC = {
     "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
     "reference": ("numc.compiler.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
+    "search": ("numc.compiler.search.search", "search"),
     "train": ("numc.train", ""),
     "unpack": ("numc.compiler.pack", "unpack"),
     "verify": ("numc.compiler.studies.observe.verify", "verify"),
     "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
     "widths": ("numc.frontends.training.open_widths", "widths"),
 }
-_NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower")
+_NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower", "search")
 _NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training", "widths")
 
 __all__ = sorted([*_PUBLIC, "__version__"])

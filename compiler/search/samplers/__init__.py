@@ -1,0 +1,1 @@
+"""Samplers: what proposes the candidates of a search."""
