@@ -67,6 +67,7 @@ def test_tables_and_orders(
     assert "bad.jsonl:1: not a result; take another file with --results" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_gives_the_same_bits_again(run: ModuleType) -> None:
     import torch
 

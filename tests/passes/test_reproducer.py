@@ -64,10 +64,11 @@ MODELS = {
 }
 
 
-LONG = pytest.param("transformer", marks=pytest.mark.slow)
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("transformer", "training")]
+SHORT = [name for name in MODELS if all(name not in case.values for case in LONG)]
 
 
-@pytest.mark.parametrize("name", by_default([LONG if name == LONG.values[0] else name for name in MODELS], ["cnn"]))
+@pytest.mark.parametrize("name", [*by_default(SHORT, ["cnn"]), *LONG])
 def test_every_pass_does_the_same_to_a_dumped_file(name: str) -> None:
     models, options = MODELS[name]()
     state = State.of(options)

@@ -56,6 +56,6 @@ def test_every_write_may_fail(tmp_path: Path) -> None:
 
 @pytest.mark.all
 def test_a_compilation_may_be_killed_at_any_moment(tmp_path: Path) -> None:
-    said = json.loads(run(sys.executable, "-m", "killed_compiles", tmp_path, 10))
+    said = json.loads(run(sys.executable, "-m", "killed_compiles", tmp_path, 6))
     assert said["wrong"] == []
-    assert said["killed"] >= 3
+    assert said["killed"] >= 2

@@ -45,11 +45,11 @@ def step(model: nn.Module, case: Case, inputs: Any, backend: Any = None, seed: i
     return float(loss)
 
 
-QUICK = ("gcn",)
 OTHERS = ("mp", "bf16_1_1", "bf16_2_2{4}", "1/6/9", "highbfp")
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SMALL])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
 def test_one_training_step_in_other_arithmetics(name: str) -> None:
     case = SMALL[name]
     torch.manual_seed(0)
@@ -387,6 +387,7 @@ def test_programs_come_from_the_cache() -> None:
         assert numc.counters().compilations - before == expected
 
 
+@pytest.mark.slow
 def test_another_batch_size_is_another_program() -> None:
     torch.manual_seed(0)
     model = Dense()

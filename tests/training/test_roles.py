@@ -159,6 +159,7 @@ role update bf16_2_2{3}
 """
 
 
+@pytest.mark.slow
 def test_a_policy_chooses_layer_by_layer_in_training(tmp_path: Any) -> None:
     """Rules that match nothing in one of the graphs of a step are no errors: another graph has the layer."""
     torch.manual_seed(0)
