@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ import settings
 from tasks import Digits
 from training import Trainer
 
-from numc.train import Fast, TimeToAccuracy
+import numc
+from numc.train import Fast, Recipe, TimeToAccuracy
 
 EVERY = 10
 """Steps from one validation to the next."""
@@ -20,7 +22,8 @@ EVERY = 10
 class Outcome:
     """The outcome of a run.
 
-    quality: per cent of held-out images, at the end. validations: the same after every EVERY steps. seconds: simulated,
+    quality: per cent of held-out images, at the end, in the arithmetic of the last step; FAST validates with 4 bits.
+    validations: the same after every EVERY steps. seconds: simulated,
     of FAST's array or the one of the format that takes its place, up to each of them; empty where it was not asked for.
     bits: by layer and kind of tensor, the magnitude bits in every step; of FAST only. passes: mean over steps.
     """
@@ -59,19 +62,31 @@ class Runner:
             if array is not None:
                 array.step(_without_model(recipe.bits) if isinstance(recipe, Fast) else recipe.history[-1].used)
             if recipe.step % EVERY == 0:
-                validations.append(self.trainer.quality())
+                validations.append(self._quality(recipe))
                 seconds.extend([] if array is None else [array.spent.seconds])
             tick()
 
-        found = self.trainer.run(seed, each_step, recipe)
+        self.trainer.run(seed, each_step, recipe)
+        quality = self._quality(recipe)
         spent = time.process_time() - start
         if not isinstance(recipe, Fast):
-            return Outcome(found.quality, validations, seconds, spent)
+            return Outcome(quality, validations, seconds, spent)
         rows = [dict(decision.values) for decision in recipe.history]
         passes = [row.pop("passes") for row in rows]
         names = [name for name in rows[0] if name != "loss"]
         bits = {name: [int(row[name]) for row in rows] for name in names}
-        return Outcome(found.quality, validations, seconds, spent, sum(passes) / len(passes), bits)
+        return Outcome(quality, validations, seconds, spent, sum(passes) / len(passes), bits)
+
+    def _quality(self, recipe: Recipe) -> float:
+        """Return the quality in the arithmetic that the last step had.
+
+        Truncation makes activations smaller, and the moments that batch norm keeps are those of the arithmetic.
+        """
+        used = recipe.arithmetics[recipe.history[-1].used]
+        widths = recipe.widths if isinstance(recipe.widths, int) else None
+        chosen = contextlib.nullcontext() if widths is None else numc.widths(widths)
+        with numc.arithmetic(used), chosen:
+            return self.trainer.quality()
 
 
 def _without_model(bits: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -26,7 +26,8 @@ CONTRACTION = dataclasses.asdict(ContractionRow(0, "mp", 1, "conv", False, "rows
     "layout": LAYOUT,
     "plane": json.loads(json.dumps(PLANE)),
 }
-LAYER = dict.fromkeys(COLUMNS, None) | dict.fromkeys(("layer", "kind", "role", "shape", "ops", "rule"), "")
+TEXTS = ("layer", "kind", "role", "shape", "ops", "rule")
+LAYER = dict.fromkeys(COLUMNS, None) | dict.fromkeys(TEXTS, "") | {"swapped": False}
 FMAS = dataclasses.asdict(FmaRow("forward", "mp", True, 12))
 FULL = programs.manifest(b"", contractions=[CONTRACTION], layers=[LAYER], failures={"1": "ü\n"}, fmas=[FMAS])
 
