@@ -3,8 +3,8 @@
 Run from anywhere: ``python examples/digits/train_pixels.py``. Needs torch, onnx and scikit-learn. Takes 5 s.
 
 Weights begin as normally distributed numbers with a standard deviation of 1.4. With those, and with pixels that are not
-scaled, some products exceed the largest number of fp16: it classifies 65% of the images correctly in the arithmetic of the
-example, fp32 91%. With a deviation of 1.2 fp16 loses one image, with 1.6 it keeps 17%.
+scaled, some products exceed the largest number of fp16: in the arithmetic of the example, fp16 classifies 65% of the
+images correctly, and fp32 91%. With a deviation of 1.2 fp16 loses one image, with 1.6 it keeps 17%.
 """
 
 from __future__ import annotations
