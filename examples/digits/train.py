@@ -64,13 +64,16 @@ def strip(file: Path) -> None:
     onnx.save(model, file)
 
 
-def main() -> None:
-    """Train, report, export."""
+def data() -> list[np.ndarray]:
+    """Return the images to train on, the held-out images, and the labels of both. Pixels are 0 to 1."""
     digits = load_digits()
     images = (digits.data / 16).astype(np.float32)
-    x, held_x, y, held_y = train_test_split(
-        images, digits.target, test_size=360, random_state=3, stratify=digits.target
-    )
+    return train_test_split(images, digits.target, test_size=360, random_state=3, stratify=digits.target)
+
+
+def main() -> None:
+    """Train, report, export."""
+    x, held_x, y, held_y = data()
     np.savez_compressed(HERE / "heldout.npz", images=held_x, labels=held_y.astype(np.int64))
     for name, build, epochs in (("mlp", mlp, 60), ("cnn", Cnn, 30)):
         torch.manual_seed(0)

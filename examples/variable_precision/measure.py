@@ -1,8 +1,9 @@
-"""The digits nets under an arithmetic: accuracy on the held-out images, and the error of the logits against fp32."""
+"""The digits nets in the arithmetic of the thesis: accuracy on the held-out images, and the error of the logits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,12 @@ import numpy.typing as npt
 import numc
 
 DIGITS = Path(__file__).resolve().parents[1] / "digits"
-MODELS = ("mlp", "cnn")
-
-
-@dataclass(frozen=True)
-class Images:
-    """Images, (n, 64) float32, and their labels, (n,) int64."""
-
-    x: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.int64]
-
-    def part(self, which: slice) -> Images:
-        """Some of them."""
-        return Images(self.x[which], self.labels[which])
+FILES = {"mlp": DIGITS / "mlp_pixels.onnx", "cnn": DIGITS / "cnn.onnx"}
+MODELS = tuple(FILES)
+LARGEST_PIXEL = {"mlp": 255, "cnn": 1}
+OPEN = "e2..8m1..23"
+OPERATOR = f"fma(a={OPEN}:rtz, b={OPEN}:rtz, product={OPEN}, acc=fp32)"
+"""Operands are truncated, products rounded to nearest, and sums are in fp32. Each run chooses the widths."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +33,44 @@ class Result:
     nan: int
 
 
-def held_out(limit: int | None = None) -> Images:
-    """Return the held-out images of examples/digits, or the first `limit` of them."""
-    data = np.load(DIGITS / "heldout.npz")
-    return Images(data["images"], data["labels"]).part(slice(limit))
+class Net:
+    """A net, its held-out images, and its two programs: in fp32, and with widths that a run chooses."""
+
+    def __init__(self, model: str) -> None:
+        data = np.load(DIGITS / "heldout.npz")
+        self.images: npt.NDArray[np.float32] = np.float32(LARGEST_PIXEL[model]) * data["images"]
+        self.labels: npt.NDArray[np.int64] = data["labels"]
+        self.file = FILES[model]
+        self.exact = self._run(numc.compile(self.file))
+        self.program: Any = numc.compile(self.file, fma=OPERATOR)
+        self.layers = tuple(dict.fromkeys(entry.layer for entry in self.program.widths))
+
+    def wide_sums(self, label: str) -> Result:
+        """Return the result with fp32 accumulators. label: `eXmY`, or `eXmY-Y-Y` with a Y for each layer."""
+        exponent, significands = label.removeprefix("e").split("m")
+        bits = significands.split("-")
+        bits = bits * len(self.layers) if len(bits) == 1 else bits
+        widths = {layer: (int(exponent), int(n)) for layer, n in zip(self.layers, bits, strict=True)}
+        return self._judge(self._run(self.program, widths=widths))
+
+    def narrow_sums(self, name: str) -> Result:
+        """Return the result if sums are rounded to the format, too. It is fixed, so every format is a program."""
+        fma = f"fma(a={name}:rtz, b={name}:rtz, product={name}, acc={name})"
+        return self._judge(self._run(numc.compile(self.file, fma=fma, ops=name)))
+
+    def _run(self, program: Any, **widths: Any) -> npt.NDArray[np.float32]:
+        return np.asarray(program(self.images, **widths))
+
+    def _judge(self, found: npt.NDArray[np.float32]) -> Result:
+        error = None
+        if np.isfinite(found).all():
+            r = self.exact.astype(np.float64)
+            error = float(((found - r) ** 2).sum() / (r**2).sum())
+        right = (found.argmax(1) == self.labels).mean()
+        return Result(float(right), error, int(np.isnan(found).any(1).sum()))
 
 
-def logits(model: str, images: Images, **arithmetic: Any) -> npt.NDArray[np.float32]:
-    """Return the logits, (n, 10), under fma and ops or a policy. Raises numc.NumcError for what does not exist."""
-    program: Any = numc.compile(DIGITS / f"{model}.onnx", **arithmetic)
-    return np.asarray(program(images.x))
-
-
-def accuracy(found: npt.NDArray[np.float32], images: Images) -> float:
-    """Return the share of images whose largest logit is that of their label."""
-    return float((found.argmax(1) == images.labels).mean())
-
-
-def judge(found: npt.NDArray[np.float32], exact: npt.NDArray[np.float32], images: Images) -> Result:
-    """Return the accuracy of the logits, and their error against the fp32 logits."""
-    error = None
-    if np.isfinite(found).all():
-        r = exact.astype(np.float64)
-        error = float(((found - r) ** 2).sum() / (r**2).sum())
-    return Result(accuracy(found, images), error, int(np.isnan(found).any(1).sum()))
+@cache
+def net(model: str) -> Net:
+    """Return the net, which all experiments of a process share."""
+    return Net(model)

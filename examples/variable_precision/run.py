@@ -17,57 +17,36 @@ from pathlib import Path
 import measure
 import published
 import show
-import significand_search
 import sweeps
 import weight_widths
 
 import numc
 
-LAYERS = "layers"
 WIDTHS = "widths"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiment", choices=(*sweeps.EXPERIMENTS, LAYERS, WIDTHS))
-    parser.add_argument("--model", choices=measure.MODELS, help="one model; otherwise both, and the CNN for `layers`")
-    parser.add_argument("--format", action="append", metavar="F", help="instead of the experiment's; repeatable")
-    parser.add_argument("--images", type=int, metavar="N", help="the first N of the 360 held-out images")
-    parser.add_argument("--tolerance", type=float, default=1.0, help="`layers`: percentage points below fp32 (1)")
+    parser.add_argument("experiment", choices=(*sweeps.TITLES, WIDTHS))
+    parser.add_argument("--model", choices=measure.MODELS, help="one model; otherwise both")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw them, as PNG or SVG (needs matplotlib)")
     return parser.parse_args(argv)
 
 
 def sweep(args: argparse.Namespace) -> None:
-    """Run an experiment with one format for all layers."""
-    experiment = sweeps.EXPERIMENTS[args.experiment]
-    models = (args.model,) if args.model else measure.MODELS
-    rows = sweeps.run(args.experiment, models, args.format or experiment.formats, args.images)
+    """Run an experiment beside its published numbers."""
+    title = sweeps.TITLES[args.experiment]
+    rows = sweeps.run(args.experiment, (args.model,) if args.model else measure.MODELS)
     if args.json:
         print(json.dumps([asdict(row) for row in rows], indent=1))
     else:
-        show.table(show.sweep(rows), experiment.title)
-        if any(row.published is not None for row in rows):
-            source = published.SOURCES[args.experiment]
-            print(f"published: {', '.join(published.NETWORKS.values())} on MNIST, {source}", file=sys.stderr)
+        show.table(show.sweep(rows), title)
+        source = published.SOURCES[args.experiment]
+        print(f"published: {', '.join(published.NETWORKS.values())} on MNIST, {source}", file=sys.stderr)
     if args.plot:
-        show.save(args.plot, experiment.title, partial(show.draw_sweep, rows=rows))
-
-
-def search(args: argparse.Namespace) -> None:
-    """Find the bits of every layer. If the output is no terminal, it is a policy, and the tables are comments in it."""
-    found = significand_search.search(args.model or "cnn", args.tolerance / 100, args.images)
-    title = f"{found.model}.onnx, within {args.tolerance:g} percentage points of fp32: {found.trials} trials"
-    if args.json:
-        print(json.dumps(asdict(found), indent=1))
-    else:
-        show.table(show.layer_table(found), f"{found.model}.onnx", before="# ")
-        show.table(show.stage_table(found), title, before="# ")
-        print(found.policy)
-    if args.plot:
-        show.save(args.plot, title, partial(show.draw_layers, found=found))
+        show.save(args.plot, title, partial(show.draw_sweep, rows=rows))
 
 
 def widths(args: argparse.Namespace) -> None:
@@ -86,13 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one experiment. Returns the exit status: 2 for bad input."""
     args = arguments(argv)
     try:
-        if args.images is not None and args.images < 2:
-            raise numc.NumcError(f"--images {args.images}: want 2 or more")
         if args.plot and importlib.util.find_spec("matplotlib") is None:
             raise numc.NumcError("--plot needs matplotlib, which is not installed: pip install matplotlib")
         if args.plot and not args.plot.parent.is_dir():
             raise numc.NumcError(f"--plot {args.plot}: there is no folder {args.plot.parent}")
-        {LAYERS: search, WIDTHS: widths}.get(args.experiment, sweep)(args)
+        (widths if args.experiment == WIDTHS else sweep)(args)
     except (numc.NumcError, OSError, ValueError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2

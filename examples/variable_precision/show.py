@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from significand_search import Found
 from sweeps import Row
 from weight_widths import Bin
 
@@ -18,33 +17,10 @@ Lines = list[list[str]]
 
 def sweep(rows: Sequence[Row]) -> Lines:
     """The columns and the lines of a sweep."""
-    accumulators = list(rows[0].results)
-    columns = ["model", "format"]
-    columns += [f"{what}, acc {name}" for name in accumulators for what in ("accuracy", "error", "NaN")]
-    with_published = any(row.published is not None for row in rows)
-    lines = [columns + ["published"] * with_published]
+    lines = [["model", "widths", "published", "accuracy", "error", "NaN"]]
     for row in rows:
-        line = [row.model, row.format]
-        for result in row.results.values():
-            error = "-" if result.relative_error is None else f"{result.relative_error:.1e}"
-            line += [f"{result.accuracy:.2%}", error, str(result.nan)]
-        if with_published:
-            line.append("-" if row.published is None else f"{row.published:.2%}")
-        lines.append(line)
-    return lines
-
-
-def layer_table(found: Found) -> Lines:
-    """The columns and the lines of the layers."""
-    return [["layer", "FMAs", "bits"], *([layer.name, str(layer.fmas), str(layer.bits)] for layer in found.layers)]
-
-
-def stage_table(found: Found) -> Lines:
-    """The columns and the lines of the arithmetics of the search."""
-    lines = [["arithmetic", "accuracy, searched", "accuracy, rest", "bits", "iso-area"]]
-    for stage in found.stages:
-        shares = (f"{stage.searched:.2%}", f"{stage.rest:.2%}")
-        lines.append([stage.arithmetic, *shares, f"{stage.bits:.2f}", f"{stage.iso_area:.1f}"])
+        error = "-" if row.relative_error is None else f"{row.relative_error:.1e}"
+        lines.append([row.model, row.widths, f"{row.published:.2%}", f"{row.accuracy:.2%}", error, str(row.nan)])
     return lines
 
 
@@ -57,10 +33,10 @@ def widths(bins: Sequence[Bin]) -> Lines:
     return lines
 
 
-def table(lines: Lines, title: str, before: str = "") -> None:
-    """Print a table. before: the beginning of each line if the output is no terminal."""
+def table(lines: Lines, title: str) -> None:
+    """Print a table."""
     if not sys.stdout.isatty():
-        print("\n".join(before + "\t".join(line) for line in lines))
+        print("\n".join("\t".join(line) for line in lines))
         return
     drawn = Table(title=title)
     for number, column in enumerate(lines[0]):
@@ -72,27 +48,14 @@ def table(lines: Lines, title: str, before: str = "") -> None:
 
 
 def draw_sweep(axes: Any, rows: Sequence[Row]) -> None:
-    """Draw the accuracy over the formats: a line for each accumulator, dashes for published values."""
+    """Draw the accuracy over the widths: a line for each model, dashes for published values."""
     for number, model in enumerate(dict.fromkeys(row.model for row in rows)):
         mine = [row for row in rows if row.model == model]
-        for accumulator, mark in zip(mine[0].results, ("o-", "s:"), strict=False):
-            label = f"{model}, acc {accumulator}"
-            accuracy = [100 * row.results[accumulator].accuracy for row in mine]
-            axes.plot([row.format for row in mine], accuracy, mark, color=f"C{number}", label=label, markersize=4)
-        known = [(row.format, 100 * row.published) for row in mine if row.published is not None]
-        if known:
-            axes.plot(*zip(*known, strict=True), "x--", color=f"C{number}", alpha=0.5, label=f"{model}, published")
+        widths = [row.widths for row in mine]
+        axes.plot(widths, [100 * row.accuracy for row in mine], "o-", color=f"C{number}", label=model, markersize=4)
+        known = [100 * row.published for row in mine]
+        axes.plot(widths, known, "x--", color=f"C{number}", alpha=0.5, label=f"{model}, published")
     axes.set_ylabel("accuracy (%)")
-    axes.legend(fontsize=8)
-
-
-def draw_layers(axes: Any, found: Found) -> None:
-    """Draw the bits of each layer, and as a line the bits that all layers together need."""
-    axes.bar([layer.name for layer in found.layers], [layer.bits for layer in found.layers])
-    uniform = found.stages[1].bits
-    axes.axhline(uniform, color="C1", linestyle="--", label="the same for all layers")
-    axes.set_ylim(0, uniform * 1.2)
-    axes.set_ylabel("significand bits")
     axes.legend(fontsize=8)
 
 

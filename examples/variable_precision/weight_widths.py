@@ -51,7 +51,7 @@ def run(models: Sequence[str]) -> list[Bin]:
     """Return the bins of every model, those with the most bits first."""
     bins = []
     for model in models:
-        tensors = onnx.load(measure.DIGITS / f"{model}.onnx").graph.initializer
+        tensors = onnx.load(measure.FILES[model]).graph.initializer
         values = [onnx.numpy_helper.to_array(one) for one in tensors]
         weights = np.concatenate([one.reshape(-1) for one in values if one.dtype == np.float32])
         for part, bits in zip(PARTS, (exponent_bits(weights), significand_bits(weights)), strict=True):

@@ -1,4 +1,4 @@
-"""The experiments of docs/variable-precision.md, reduced: the page's numbers, what must hold of them, bad input."""
+"""The experiments of docs/variable-precision.md: the page's numbers, what must hold of them, bad input."""
 
 from __future__ import annotations
 
@@ -32,176 +32,128 @@ def results(script: ModuleType, capsys: pytest.CaptureFixture[str], *options: st
     return json.loads(capsys.readouterr().out)
 
 
-def page(heading: str) -> dict[tuple[str, str], list[str]]:
-    """The rows of the table in the section that is called so, by model and format."""
-    section = PAGE.read_text().split(f"\n## {heading}")[1].split("\n## ")[0]
+def page(experiment: str) -> list[tuple[str, ...]]:
+    """The rows of the table behind the experiment's command."""
+    section = PAGE.read_text().split(f"run.py {experiment}\n")[1].split("```\n\n")[1].split("\n\n")[0]
     rows = [line.split(" | ") for line in re.findall(r"^\| (.*) \|$", section, flags=re.MULTILINE)[1:]]
-    return {(row[0], row[1].strip("`")): row[2:] for row in rows}
+    return [(row[0], row[1].strip("`"), *row[2:]) for row in rows]
 
 
-def cells(row: dict[str, Any], published: bool) -> list[str]:
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
     """A row as the page has it."""
-    found: list[str] = []
-    for result in row["results"].values():
-        error = result["relative_error"]
-        found += [f"{result['accuracy']:.2%}", "-" if error is None else f"{error:.1e}" if error else "0"]
-    return found + ["-" if row["published"] is None else f"{row['published']:.2%}"] * published
-
-
-def test_significands(script, capsys):
-    rows = results(script, capsys, "significand", "--model", "mlp", "--format", "e8m2", "--format", "e8m1")
-    fp32, two, one = rows
-    want = page("Significand sweep")
-    for row in rows:
-        assert cells(row, published=True) == want["mlp", row["format"]]
-    assert fp32["results"]["F"] == fp32["results"]["fp32"] == {"accuracy": 352 / 360, "relative_error": 0, "nan": 0}
-    for name in ("F", "fp32"):
-        assert 0 < two["results"][name]["relative_error"] < one["results"][name]["relative_error"]
-        assert two["results"][name]["accuracy"] > one["results"][name]["accuracy"]
-    for row in (two, one):
-        assert row["results"]["fp32"]["relative_error"] < row["results"]["F"]["relative_error"] / 10
-    assert (two["published"], one["published"]) == (0.9039, 0.8224)
-
-
-def test_exponents(script, capsys):
-    """An exponent too narrow for the activations overflows to infinities, and those become NaN."""
-    options = ["exponent", "--model", "mlp", "--format", "e3m7", "--format", "e2m7"]
-    _, three, two = rows = results(script, capsys, *options)
-    want = page("Exponent sweep")
-    for row in rows:
-        assert cells(row, published=True) == want["mlp", row["format"]]
-    assert three["results"]["F"]["nan"] == 0
-    assert two["results"]["F"]["nan"] == 359
-    assert two["results"]["F"]["accuracy"] < 0.15 < 0.95 < three["results"]["F"]["accuracy"]
-
-
-def test_standard_formats_and_higher_precision(script, capsys):
-    options = ["--model", "mlp", "--format", "fp8_e5m2"]
-    standard = results(script, capsys, "standard", *options)
-    higher = results(script, capsys, "accumulate", *options)
-    assert [list(row["results"]) for row in standard] == [["F"], ["F"]]
-    for alone, both in zip(standard, higher, strict=True):
-        assert alone["results"]["F"] == both["results"]["F"]
-        assert cells(alone, published=True) == [*page("Standard")["mlp", alone["format"]]]
-        assert cells(both, published=True) == [*page("Accumulate")["mlp", alone["format"]]]
-
-
-def test_every_format_of_the_experiments(script):
-    for name, experiment in script.sweeps.EXPERIMENTS.items():
-        found = set(page(re.split("[,:]", experiment.title)[0]))
-        assert found == {(model, f) for model in ("mlp", "cnn") for f in ("fp32", *experiment.formats)}, name
-        for each in experiment.formats:
-            assert numc.round(np.float32([0.5]), each)[0] == 0.5
-    assert all(f"e{x}m{11 - x}" in script.sweeps.EXPERIMENTS["12-bit"].formats for x in range(2, 9))
-
-
-def test_twelve_bits(script, capsys):
-    rows = results(script, capsys, "12-bit", "--model", "mlp", "--format", "e2m7", "--images", "60")
-    assert [row["format"] for row in rows] == ["fp32", "e2m7"]
-    assert rows[0]["results"]["F"]["accuracy"] > 0.9 > 0.2 > rows[1]["results"]["F"]["accuracy"]
+    error = row["relative_error"]
+    measured = (f"{row['accuracy']:.2%}", "-" if error is None else f"{error:.1e}")
+    return (row["model"], row["widths"], f"{row['published']:.2%}", *measured)
 
 
 @pytest.fixture(scope="module")
-def searched(script):
-    """What the page shows of the MLP."""
-    return script.significand_search.search("mlp", 0.01, None)
+def rows(script):
+    """Every experiment with one program for each net."""
+    return {name: script.sweeps.run(name, script.measure.MODELS) for name in script.sweeps.TITLES if name != "standard"}
 
 
-def test_search_keeps_its_promise(script, searched):
-    fp32, uniform, by_layer = searched.stages
-    assert fp32.searched - 0.01 - 1e-9 <= min(uniform.searched, by_layer.searched)
-    assert by_layer.bits < uniform.bits < fp32.bits == 23
-    assert by_layer.iso_area > uniform.iso_area > fp32.iso_area == 1
-    fewer = script.significand_search.policy({layer.name: int(uniform.bits) - 1 for layer in searched.layers})
-    seen = script.measure.held_out().part(slice(0, None, 2))
-    assert script.measure.accuracy(script.measure.logits("mlp", seen, policy=fewer), seen) < fp32.searched - 0.01
+def accuracies(rows: list[Any], model: str) -> dict[str, float]:
+    return {row.widths: row.accuracy for row in rows if row.model == model}
 
 
-def test_search_prints_a_policy(script, searched, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(script.significand_search, "search", lambda *_: searched)
-    options = ["layers", "--model", "mlp"]
-    assert script.main([*options, "--plot", str(tmp_path / "layers.svg")]) == 0
-    assert "<svg" in (tmp_path / "layers.svg").read_text()
-    text = capsys.readouterr().out
-    assert text in PAGE.read_text()
-    seen = script.measure.held_out().part(slice(0, None, 2))
-    found = script.measure.logits("mlp", seen, policy=text)
-    assert script.measure.accuracy(found, seen) == searched.stages[-1].searched
-    decided = numc.explain(script.measure.DIGITS / "mlp.onnx", policy=text).layers
-    assert {row["layer"]: row["ops"] for row in decided if row["position"] is not None} == {
-        layer.name: f"e8m{layer.bits}" for layer in searched.layers
+def test_the_page_has_the_results(script, rows):
+    for name, found in rows.items():
+        assert [cells(vars(row)) for row in found] == page(name), name
+
+
+@pytest.mark.slow
+def test_the_page_has_the_standard_formats(script, capsys):
+    assert [cells(row) for row in results(script, capsys, "standard")] == page("standard")
+
+
+@pytest.mark.slow
+def test_what_the_page_says_of_other_roundings(script, monkeypatch, tmp_path):
+    """Infinite products are why the MLP fails, infinite operands why the published CNN may; biases hardly count."""
+    for model, fma, want in (
+        ("mlp", "fma(a=e5m7:rtz, b=e5m7:rtz, product=e5m7:rtz, acc=fp32)", "89.44%"),
+        ("cnn", "fma(a=e3m7, b=e3m7, product=e3m7, acc=fp32)", "9.44%"),
+    ):
+        net = script.measure.net(model)
+        program: Any = numc.compile(net.file, fma=fma)
+        assert f"{(program(net.images).argmax(1) == net.labels).mean():.2%}" == want
+        assert want in PAGE.read_text()
+    for model, lost in (("mlp", (0, 0, 0, 0)), ("cnn", (2, 1, 0, 0))):
+        net = script.measure.net(model)
+        for widths, fewer in zip(("e8m1", "e8m2", "e8m7", "e5m7"), lost, strict=True):
+            file = onnx.load(net.file)
+            for tensor in file.graph.initializer:
+                values = onnx.numpy_helper.to_array(tensor)
+                if values.ndim == 1 and values.dtype == np.float32:
+                    bias = numc.round(values, f"{widths}:rtz")
+                    tensor.CopyFrom(onnx.numpy_helper.from_array(bias, tensor.name))
+            onnx.save(file, tmp_path / "net.onnx")
+            monkeypatch.setitem(script.measure.FILES, model, tmp_path / "net.onnx")
+            found = script.measure.Net(model).wide_sums(widths).accuracy
+            assert round(360 * (net.wide_sums(widths).accuracy - found)) == fewer
+
+
+def test_what_the_page_says_of_the_results(rows):
+    """The MLP needs exponents first, and early layers need more significand bits than late ones."""
+    exponents, bits = accuracies(rows["exponent"], "mlp"), accuracies(rows["significand"], "mlp")
+    assert exponents["e8m7"] == exponents["e6m7"] > 0.9 > 0.7 > exponents["e5m7"] > 0.2 > exponents["e4m7"]
+    assert bits["e8m7"] - bits["e8m2"] < 0.05 < bits["e8m2"] - bits["e8m1"]
+    assert accuracies(rows["accumulate"], "mlp")["e5m2"] > accuracies(rows["12-bit"], "mlp")["e5m6"] > exponents["e5m7"]
+    assert {row.widths: row.nan for row in rows["exponent"] if row.model == "mlp" and row.nan > 0} == {
+        "e5m7": 8,
+        **dict.fromkeys(("e4m7", "e3m7", "e2m7"), 360),
     }
-    assert results(script, capsys, *options)["policy"] + "\n" == text[text.index('layer "') :]
+    layers, chosen = accuracies(rows["layers"], "mlp"), accuracies(rows["chosen"], "mlp")
+    assert layers["e8m7-3-1"] > layers["e8m1-3-7"]
+    assert layers["e8m3-1-1"] > layers["e8m1-1-3"] > layers["e8m1-1-1"]
+    assert layers["e8m3-3-1"] > layers["e8m3-1-3"] == layers["e8m1-3-3"]
+    assert min(chosen["e6m4-3-2"], chosen["e6m3-3-3"], chosen["e6m3-3-2"]) > chosen["e6m2-2-2"] > chosen["e6m3-2-1"]
+    cnn = [row for name in ("significand", "12-bit", "layers", "chosen") for row in rows[name] if row.model == "cnn"]
+    assert min(row.accuracy for row in cnn) == pytest.approx(350 / 360)
 
 
 def test_logits_are_those_of_the_definition(script):
-    """One image through the MLP, by the exact reference; and the program's own contractions, sampled."""
-    image, arithmetic = script.measure.held_out(1), script.sweeps.arithmetic("e8m2", "F")
-    found = script.measure.logits("mlp", image, **arithmetic)[0]
-    graph = onnx.load(script.measure.DIGITS / "mlp.onnx").graph
-    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    x = image.x[0]
-    for layer in ("0", "2", "4"):
-        weight, bias = tensors[f"{layer}.weight"], tensors[f"{layer}.bias"]
-        sums = np.float32([numc.reference.dot(x, w, np.float32(0), "fmac(e8m2)") for w in weight])
-        x = numc.round(sums + numc.round(bias, "e8m2"), "e8m2")
+    """One image through the MLP by the exact reference, with a width for each layer; and the format of table 6.1."""
+    net = script.measure.net("mlp")
+    image = net.images[:1]
+    tensors = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(net.file).graph.initializer}
+    x = image[0]
+    for layer, bits in (("0", 3), ("2", 2), ("4", 1)):
+        name = f"e6m{bits}"
+        fma = f"fma(a={name}:rtz, b={name}:rtz, product={name}, acc=fp32)"
+        sums = [numc.reference.dot(x, w, np.float32(0), fma) for w in tensors[f"{layer}.weight"]]
+        x = np.float32(sums) + tensors[f"{layer}.bias"]
         if layer != "4":
             x = np.maximum(x, np.float32(0))
-    assert x.tobytes() == found.tobytes()
-    program: Any = numc.compile(script.measure.DIGITS / "mlp.onnx", **arithmetic)
-    assert numc.verify(program, {"x": image.x}, samples=30).mismatches == 0
+    widths = dict(zip(net.layers, ((6, 3), (6, 2), (6, 1)), strict=True))
+    assert net.program(image, widths=widths)[0].tobytes() == x.tobytes()
+    result = net.narrow_sums("e5m2")
+    assert ("mlp", "e5m2", "69.46%", f"{result.accuracy:.2%}", "-") in page("standard")
 
 
 def test_published_numbers_agree_where_experiments_meet(script):
-    accuracy = script.published.accuracy
-    for model, bfloat16 in (("mlp", 0.9208), ("cnn", 0.9913)):
-        assert accuracy("exponent", model, "e8m7") == accuracy("significand", model, "e8m7") == bfloat16
-        assert abs(accuracy("standard", model, "bf16") - bfloat16) < 0.00011  # the notebook differs from the table
-        assert accuracy("12-bit", model, "e4m7") == accuracy("exponent", model, "e4m7")
-        assert accuracy("12-bit", model, "e8m3") == accuracy("significand", model, "e8m3")
-        assert accuracy("accumulate", model, "fp8_e5m2") > accuracy("standard", model, "fp8_e5m2")
-        assert accuracy("12-bit", model, "e2m9") is None
-    for name, experiment in script.sweeps.EXPERIMENTS.items():
-        of_page = page(re.split("[,:]", experiment.title)[0])
-        for (model, fmt), row in of_page.items():
-            known = accuracy(name, model, fmt)
-            assert row[-1] == ("-" if known is None else f"{known:.2%}")
-
-
-def test_truncation_does_not_explain_the_published_loss_at_one_bit(script):
-    images = script.measure.held_out()
-    for model, want in (("mlp", 342), ("cnn", 343)):
-        published = "fma(a=e8m1:rtz,product=e8m1,acc=fp32)"
-        found = script.measure.logits(model, images, fma=published, ops="e8m1:rtz")
-        assert script.measure.accuracy(found, images) == want / 360
+    for model, percent in ((m, {k: v[m] for k, v in script.published.PERCENT.items()}) for m in ("mlp", "cnn")):
+        assert percent["exponent"]["e8m7"] == percent["significand"]["e8m7"]
+        assert abs(percent["standard"]["e8m7"] - percent["exponent"]["e8m7"]) < 0.011  # the notebook differs
+        assert abs(percent["standard"]["e8m23"] - percent["chosen"]["e8m23"]) < 0.011
+        assert percent["12-bit"]["e4m7"] == percent["exponent"]["e4m7"]
+        assert percent["12-bit"]["e8m3"] == percent["significand"]["e8m3"]
+        assert percent["accumulate"]["e5m2"] > percent["standard"]["e5m2"]
+        assert model == "cnn" or percent["layers"]["e8m1-1-1"] == percent["significand"]["e8m1"]
 
 
 def test_plain_table_and_picture(script, capsys, tmp_path):
-    options = ["significand", "--model", "mlp", "--format", "e8m1", "--images", "8"]
-    assert script.main([*options, "--plot", str(tmp_path / "sweep.png")]) == 0
+    assert script.main(["accumulate", "--plot", str(tmp_path / "sweep.png")]) == 0
     said = capsys.readouterr()
     lines = [line.split("\t") for line in said.out.splitlines()]
-    assert [line[:2] for line in lines] == [["model", "format"], ["mlp", "fp32"], ["mlp", "e8m1"]]
-    assert lines[0][-1] == "published"
-    assert {len(line) for line in lines} == {9}
-    assert said.err.startswith("published: MLP2, CNN2 on MNIST, results.ipynb in github.com/")
+    assert [line[:3] for line in lines[1:]] == [["mlp", "e5m2", "88.69%"], ["cnn", "e5m2", "98.23%"]]
+    assert lines[0] == ["model", "widths", "published", "accuracy", "error", "NaN"]
+    assert said.err == "published: MLP2, CNN2 on MNIST, table 6.2\n"
     assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["exponent", "--format", "e9m7"], "run.py: format 'e9m7': 9 exponent bits, allowed are 2 to 8\n"),
-        (["exponent", "--images", "1"], "run.py: --images 1: want 2 or more\n"),
-        (["layers", "--plot", "no/where.png"], "run.py: --plot no/where.png: there is no folder no\n"),
-    ],
-)
-def test_bad_input_is_one_line(script, capsys, options, says):
-    assert script.main([*options, "--model", "mlp"]) == 2
-    assert capsys.readouterr().err == says
-
-
-def test_plot_without_matplotlib_is_one_line(script, capsys, monkeypatch):
+def test_bad_input_is_one_line(script, capsys, monkeypatch):
+    assert script.main(["exponent", "--plot", "no/where.png"]) == 2
+    assert capsys.readouterr().err == "run.py: --plot no/where.png: there is no folder no\n"
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert script.main(["exponent", "--plot", "x.png"]) == 2
     assert (
