@@ -31,7 +31,7 @@ def spreads(task: Digits, seed: int = 0) -> Mapping[str, tuple[np.ndarray, dict[
     for number, (x, y) in enumerate(islice(task.batches(seed), task.steps // 2 + 1)):
         hooks = [hook for layer in _layers(model) for hook in _watch(layer, found)] if number == task.steps // 2 else []
         optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
+        F.cross_entropy(model(x.requires_grad_()), y).backward()  # hooks want the gradient of x
         optimizer.step()
         for hook in hooks:
             hook.remove()

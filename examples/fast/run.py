@@ -39,7 +39,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", choices=STUDIES, action="append", help="instead of all; repeatable")
-    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--seeds", type=positive, default=3, metavar="N", help="0 to N - 1; default: 3")
     parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of 300")
     parser.add_argument("--target", type=float, default=80, metavar="PERCENT", help="of time to accuracy; default: 80")
     parser.add_argument("--quick", action="store_true", help="a tiny ResNet, one seed, 20 steps, three arithmetics")

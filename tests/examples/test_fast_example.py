@@ -75,5 +75,5 @@ def test_the_page_shows_the_stored_results(run: ModuleType) -> None:
     page = PAGE.read_text()
     results = run.Results(ROOT / "docs" / "fast" / "results.jsonl", run.Outcome)
     names = [run.settings.BASE, *(name for study in run.STUDIES.values() for name in study)]
-    runs = {name: results.runs(run.FULL, name, range(5)) for name in names}
+    runs = {name: results.runs(run.FULL, name, range(3)) for name in names}
     assert all(table in page for table in run.tables.all_of(runs, 80))
