@@ -97,7 +97,7 @@ class Fast(Recipe):
     def epsilon(self, layer: int, step: int, layers: int | None = None) -> float:
         """Return epsilon(l, i), equation 1. layer, step: l and i, from 1; layers: L, by default that of the model."""
         count = max(self._layers.values()) if layers is None else layers
-        return self.alpha - self.beta * step / self.total_steps - self.beta * layer / count
+        return self.alpha - self.beta * (step / self.total_steps + layer / count)  # exactly 0 at the end
 
     def widths(self, contractions: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, WidthByRatio]]:
         """Return the widths of one program of the step; see numc.widths."""

@@ -170,13 +170,17 @@ def test_threads_and_forks(server: Any) -> None:
 def test_an_interrupted_request_ends_its_worker(server: Any, tmp_path: Path) -> None:
     def interrupt() -> None:
         written(tmp_path / "pids")
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(asking, signal.SIGINT)  # a signal to the process may reach a thread of another test
 
-    thread = threading.Thread(target=interrupt)
+    asking, thread = threading.get_ident(), threading.Thread(target=interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        ask("sleep", file=str(tmp_path / "pids"))
-    thread.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ask("sleep", file=str(tmp_path / "pids"))
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
     assert gone(written(tmp_path / "pids")[:1])
     assert ask("look")[0]["request"] == {}
 
