@@ -110,7 +110,7 @@ class Fast(Recipe):
         return found
 
     def _tensor(self, row: Mapping[str, Any], operand: str) -> WidthByRatio:
-        layer, kind = layer_of(row), _KIND[row["role"], operand]
+        layer, kind = _layer_of(row), _KIND[row["role"], operand]
         if kind == "W" and _of_activations(row):
             kind = "A"
         if layer not in self._layers:
@@ -160,13 +160,13 @@ def _numbered(contractions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     found: dict[str, int] = {}
     count = 0
     for row in contractions:
-        if layer_of(row) not in found and row["role"] == "forward":
+        if _layer_of(row) not in found and row["role"] == "forward":
             count += not _of_activations(row)
-            found[layer_of(row)] = max(count, 1)
+            found[_layer_of(row)] = max(count, 1)
     return found
 
 
-def layer_of(row: Mapping[str, Any]) -> str:
+def _layer_of(row: Mapping[str, Any]) -> str:
     """Return the module that a contraction belongs to."""
     return str(row["layer"]).partition("/")[0]
 

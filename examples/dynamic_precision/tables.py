@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from cells import markdown, spread
 from copying import Copying
 from published import TABLES, TIMES
-from report import spread
 from results import Results
 from settings import BASE, BLOCKS, FACTORS, LOWS, MP, SWEPT, Dynamic
 from tasks import Digits
@@ -38,12 +38,6 @@ def measures(task: Task) -> list[Measure]:
     return [late, Measure("validation loss", lambda run: run.quality, -1, 3)]
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
-    """Return a table; the first `texts` columns are aligned to the left."""
-    rule = ["---"] * texts + ["---:"] * (len(head) - texts)
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
-
-
 def qualities(results: Results, tasks: Sequence[Task], lows: Sequence[str], seeds: Sequence[int]) -> str:
     """Return tables 6.3 and 6.4: values in fp32, differences from them, and shares of multiply-adds."""
     high = "from fp32"
@@ -59,12 +53,16 @@ def qualities(results: Results, tasks: Sequence[Task], lows: Sequence[str], seed
             low = LOWS[which]
             for measure in measures(task):
                 base = results.runs(task, BASE, seeds) or []
-                line = [f"{task.title}, {which}", measure.title, spread([measure.of(r) for r in base], measure.digits)]
+                line = [
+                    f"{task.title}, {which}",
+                    measure.title,
+                    spread([measure.of(r) for r in base], f".{measure.digits}f"),
+                ]
                 line.append(_difference(results, task, MP, seeds, measure))
                 for name in (Dynamic(low).name, Dynamic(low, BASE).name, low):
                     line += [_difference(results, task, name, seeds, measure), _share(results, task, name, seeds)]
                 rows.append(line)
-    return markdown(head, rows, 2)
+    return markdown([head, *rows], 2)
 
 
 def orders(results: Results, tasks: Sequence[Task], lows: Sequence[str], seeds: Sequence[int]) -> str:
@@ -86,7 +84,8 @@ def orders(results: Results, tasks: Sequence[Task], lows: Sequence[str], seeds: 
                 better = f"{int((values['dynamic'] > values['low']).sum())} of {len(seeds)}"
                 order = _order({short: float(found.mean()) for short, found in values.items()})
                 rows.append([f"{task.title}, {which}", measure.title, order, better])
-    return markdown(["network", "measure", "from worst to best", "seeds with dynamic better than low"], rows, 3)
+    head = ["network", "measure", "from worst to best", "seeds with dynamic better than low"]
+    return markdown([head, *rows], 3)
 
 
 def _order(values: dict[str, float]) -> str:
@@ -113,7 +112,7 @@ def speed_ups(results: Results, tasks: Sequence[Task], lows: Sequence[str], seed
             printed = [f"{published.over_fp32:.2f}", f"{published.over_mp:.2f}"] if where == "published" else ["", ""]
             rows.append([*line, *printed])
     head = ["seconds of", "share in BF16", "with fp32", "with mp", "printed: with fp32", "printed: with mp"]
-    return markdown(head, rows, 2)
+    return markdown([head, *rows], 2)
 
 
 def sweeps(results: Results, tasks: Sequence[Task], seeds: Sequence[int]) -> str:
@@ -131,13 +130,13 @@ def sweeps(results: Results, tasks: Sequence[Task], seeds: Sequence[int]) -> str
     head = ["network", "measure", "block"]
     for factor in FACTORS:
         head += [f"threshold x {factor:g}", "FMAs low"]
-    return markdown(head, rows, 3)
+    return markdown([head, *rows], 3)
 
 
 def _difference(results: Results, task: Task, name: str, seeds: Sequence[int], measure: Measure) -> str:
     runs, base = results.runs(task, name, seeds) or [], results.runs(task, BASE, seeds) or []
     differences = [measure.of(mine) - measure.of(theirs) for mine, theirs in zip(runs, base, strict=True)]
-    return spread(differences, measure.digits, "+")
+    return spread(differences, f"+.{measure.digits}f")
 
 
 def _share(results: Results, task: Task, name: str, seeds: Sequence[int]) -> str:

@@ -23,9 +23,9 @@ class Outcome:
     """The outcome of a run.
 
     quality: per cent of held-out images, at the end, in the arithmetic of the last step; FAST validates with 4 bits.
-    validations: the same after every EVERY steps. seconds: simulated,
-    of FAST's array or the one of the format that takes its place, up to each of them; empty where it was not asked for.
-    bits: by layer and kind of tensor, the magnitude bits in every step; of FAST only. passes: mean over steps.
+    validations: the same after every EVERY steps. seconds: simulated, of FAST's array or the one of the format that
+    takes its place, up to each of them; empty where it was not asked for. bits: by layer and kind of tensor, the
+    magnitude bits in every step; of FAST only. passes: mean over steps.
     """
 
     quality: float

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
+sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("formats_compared", "figures")]
 import pictures
 import settings
 import tables
-from exponents import spreads
 from measured import Outcome, Runner
 from published import COLUMNS
 from results import Results
+from spreads import spreads
 from study import carry_out, positive, require, status
 from tasks import Digits
 

@@ -7,23 +7,12 @@ from typing import Any
 
 import numpy as np
 import settings
+from cells import markdown, spread
 from measured import EVERY, Outcome
 from published import COLUMNS, TABLE_2
 
 Runs = Mapping[str, Sequence[Outcome]]
 """The outcomes of every training by its name, one of each seed."""
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose first row is its head."""
-    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], rule, *rows[1:]))
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """Return mean ± sample standard deviation, or the only value."""
-    mean = f"{np.mean(values):{form}}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):{form.removeprefix('+')}}"
 
 
 def differences(runs: Runs, name: str) -> list[float]:

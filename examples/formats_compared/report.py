@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cells import markdown, spread
 from results import Results
 from tasks import Task
 from training import Outcome
@@ -22,12 +23,6 @@ def collect(results: Results, task: Task, arithmetics: Sequence[str], seeds: Seq
     return {name: runs for name, runs in found.items() if runs}
 
 
-def spread(values: Sequence[float], digits: int, sign: str = "") -> str:
-    """Return mean ± sample standard deviation."""
-    mean = f"{np.mean(values):{sign}.{digits}f}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
-
-
 def table(tasks: Sequence[Task], runs: Sequence[Runs], arithmetics: Sequence[str]) -> str:
     """Return the Markdown table, arithmetic by network.
 
@@ -36,24 +31,24 @@ def table(tasks: Sequence[Task], runs: Sequence[Runs], arithmetics: Sequence[str
     heads = ["arithmetic"]
     for task in tasks:
         heads += [f"{task.title}: {task.quality}", "minus fp32", "abs(Δ loss)"]
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    lines = [heads]
     for name in arithmetics:
         line = [f"`{name}`"]
         for task, mine in zip(tasks, runs, strict=True):
             line += _cells(task, mine, name)
         lines.append(line)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown(lines)
 
 
 def _cells(task: Task, runs: Runs, name: str) -> list[str]:
     if name not in runs:
         return ["not run", "", ""]
     digits = 2 if task.name == "resnet" else 3
-    cells = [spread([run.quality for run in runs[name]], digits)]
+    cells = [spread([run.quality for run in runs[name]], f".{digits}f")]
     if name == BASE or BASE not in runs:
         return [*cells, "", ""]
     differences = [mine.quality - base.quality for mine, base in zip(runs[name], runs[BASE], strict=True)]
-    return [*cells, spread(differences, digits, "+"), f"{np.mean(_deviations(runs, name)):.1e}"]
+    return [*cells, spread(differences, f"+.{digits}f"), f"{np.mean(_deviations(runs, name)):.1e}"]
 
 
 def _deviations(runs: Runs, name: str) -> np.ndarray:

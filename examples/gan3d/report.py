@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from adversarial import Outcome
+from cells import markdown, spread
 from showers import ENERGIES, MEASURES, SIDE
 
 BASE, OTHER = "fp32", "mp"
@@ -50,17 +51,12 @@ def distances(runs: Runs, truth: Profiles) -> dict[str, dict[str, list[float]]]:
 
 def table(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
     """Return the means ± sample standard deviations as Markdown, and whether the expected order was found."""
-    lines = [["profile", *COLUMNS, "MP to fp32 is the smaller"], ["---", *["---:"] * (len(COLUMNS) + 1)]]
+    lines = [["profile", *COLUMNS, "MP to fp32 is the smaller"]]
     for measure, columns in found.items():
         near, far = (np.mean(columns[name]) for name in COLUMNS[2:])
-        cells = [_spread(columns[name]) for name in COLUMNS]
+        cells = [spread(columns[name], ".3f") for name in COLUMNS]
         lines.append([measure, *cells, "yes" if near <= far else "no"])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _spread(values: Sequence[float]) -> str:
-    mean = f"{np.mean(values):.3f}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.3f}"
+    return markdown(lines)
 
 
 def _drawn(runs: Runs, truth: Profiles) -> Iterator[tuple[str, list[Profiles], dict[str, Any]]]:

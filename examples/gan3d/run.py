@@ -13,10 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
 import adversarial
 import report
-
-sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
 from results import Results
 from study import carry_out, require, status
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import published
 from arithmetics import BASE, named
+from cells import markdown, spread
 from networks import Task
 from scaled import KINDS, Outcome
 
@@ -45,12 +46,6 @@ def verdict(share: float) -> str:
 def most(counts: Mapping[str, Mapping[str, float]]) -> tuple[float, str]:
     """Return the largest fraction of all tensors, and which one has it."""
     return max(((counts[layer][kind], f"{kind}, {layer}") for layer in counts for kind in KINDS), default=(0.0, ""))
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """Return mean ± sample standard deviation, or the only value."""
-    mean = f"{np.mean(values):{form}}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):{form}}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class Report:
                 for theirs, mine in zip(published.DENORMALS[operator][task.name], found, strict=True)
             ]
             lines.append([task.title, *cells, "; ".join(sorted({where for _, where in found[0]}))])
-        return _table(lines)
+        return markdown(lines)
 
     def _trained(self, operator: str, denormals: str) -> str:
         lines = [
@@ -112,7 +107,7 @@ class Report:
                 theirs = published.WITHOUT_DENORMALS[task.name]
                 cells = [f"{one} / {cell}" for one, cell in zip(theirs, cells, strict=True)]
             lines.append([task.title, *cells])
-        return _table(lines)
+        return markdown(lines)
 
     def plot(self, path: Path) -> None:
         """Draw figures 2 and 3 for the first operator: denormals in two layers of the CVAE, losses of the transformer.
@@ -156,15 +151,10 @@ def _formats() -> str:
         lines.append(
             [name, *(f"{_power(number, one)} / {_power(number, two)}" for number, (one, two) in enumerate(pairs))]
         )
-    return "Table I: published / numc\n\n" + _table(lines)
+    return "Table I: published / numc\n\n" + markdown(lines)
 
 
 def _power(column: int, number: float | None) -> str:
     if number is None:
         return "none"
     return f"2^{math.frexp(number)[1] - 1}" if column == 2 else f"{number:g}"
-
-
-def _table(lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(lines[0]) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (lines[0], rule, *lines[1:]))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
 import arithmetics
 import report
 from networks import FULL, QUICK

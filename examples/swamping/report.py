@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cells import markdown
 from networks import Task
 from observed import BITS, DENOMINATORS, ROLES, Outcome
 
@@ -24,7 +25,7 @@ def table(runs: Runs) -> str:
             for epoch, curve in enumerate(run.curves[denominator]["all"]):
                 cells = [f"{100 * curve[BITS.index(k)]:.1f}" for k in SHOWN]
                 lines.append([task.title, TITLES[denominator], str(epoch + 1), *cells])
-    return _markdown(lines)
+    return markdown(lines)
 
 
 def roles(runs: Runs) -> str:
@@ -34,7 +35,7 @@ def roles(runs: Runs) -> str:
         for denominator in DENOMINATORS:
             cells = [f"{100 * run.curves[denominator][role][-1][BITS.index(8)]:.1f}" for role in ROLES]
             lines.append([task.title, TITLES[denominator], *cells])
-    return _markdown(lines)
+    return markdown(lines)
 
 
 def order(runs: Runs) -> dict[str, list[str]]:
@@ -78,8 +79,3 @@ def plot(path: Path, runs: Runs) -> None:
     grid[0][0].legend()
     figure.savefig(path, dpi=90)
     pyplot.close(figure)
-
-
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(lines[0]) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (lines[0], rule, *lines[1:]))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cells import markdown, spread
 from tasks import Task
 from training import VARIANTS, Outcome
 
@@ -26,7 +27,7 @@ def collect(results: Any, task: Task, seeds: Sequence[int]) -> Runs:
 def table(runs: Runs) -> str:
     """Return a Markdown table of the variants of one network: means and sample standard deviations over the seeds."""
     heads = ["techniques", "accuracy (%)", "minus fp32", "error of the last layer"]
-    lines = [[*heads, "exponents used", "bits used (%)", "R", "log2 S"], ["---", *["---:"] * 7]]
+    lines = [[*heads, "exponents used", "bits used (%)", "R", "log2 S"]]
     for name, found in runs.items():
         if not found:
             lines.append([name, "not run", *[""] * 6])
@@ -40,13 +41,7 @@ def table(runs: Runs) -> str:
         cells += [spread([100 * run.utilisation for run in found], ".1f")]
         cells += [f"{np.mean([run.R for run in found]):.2f}", f"{np.mean([run.scale for run in found]):.1f}"]
         lines.append([name, *cells])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """Return mean ± sample standard deviation."""
-    mean = f"{np.mean(values):{form}}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):{form.removeprefix('+')}}"
+    return markdown(lines)
 
 
 def orders(runs: Runs) -> list[str]:

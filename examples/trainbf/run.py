@@ -15,15 +15,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import report
-import torch
-from tasks import FULL, QUICK, Task
-from training import VARIANTS, Outcome, Trainer, chosen_layers
-
 # Behind the folder of this script, whose modules `tasks` and `training` are others.
 sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
+import report
+import torch
 from results import Results
 from study import RefusedError, positive, status
+from tasks import FULL, QUICK, Task
+from training import VARIANTS, Outcome, Trainer, chosen_layers
 
 THRESHOLD = 0.01
 

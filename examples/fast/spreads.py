@@ -8,13 +8,11 @@ from itertools import islice
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from settings import GROUPS
+from exponents import FAR, GROUPS, differences
 from tasks import Digits
 from torch import Tensor, nn
 
 KINDS = ("weights", "activations", "gradients")
-FAR = 8
-"""One bar counts all distances from here on."""
 
 
 def spreads(task: Digits, seed: int = 0) -> Mapping[str, tuple[np.ndarray, dict[int, np.ndarray]]]:
@@ -37,7 +35,7 @@ def spreads(task: Digits, seed: int = 0) -> Mapping[str, tuple[np.ndarray, dict[
             hook.remove()
     return {
         kind: (
-            np.concatenate([_exponents(rows[rows != 0]) for rows in matrices]),
+            np.concatenate([np.frexp(rows[rows != 0])[1] - 1 for rows in matrices]),
             {g: _distances(matrices, g) for g in GROUPS},
         )
         for kind, matrices in found.items()
@@ -69,15 +67,6 @@ def _windows(layer: nn.Module, x: Tensor) -> np.ndarray:
     return columns.transpose(1, 2).flatten(0, 1).numpy()
 
 
-def _exponents(values: np.ndarray) -> np.ndarray:
-    return np.frexp(values)[1] - 1
-
-
 def _distances(matrices: list[np.ndarray], group: int) -> np.ndarray:
-    counts = np.zeros(FAR + 1)
-    for rows in matrices:
-        groups = np.pad(rows, ((0, 0), (0, -rows.shape[1] % group))).reshape(-1, group)
-        exponents = np.where(groups == 0, -(1 << 20), _exponents(groups))
-        below = (exponents.max(1, keepdims=True) - exponents)[groups != 0]
-        counts += np.bincount(np.minimum(below, FAR), minlength=FAR + 1)
-    return counts / counts.sum()
+    below = np.concatenate([differences(rows, group) for rows in matrices])
+    return np.bincount(np.minimum(below, FAR), minlength=FAR + 1) / below.size
