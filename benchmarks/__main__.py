@@ -28,7 +28,7 @@ Section = Callable[[float, bool], list[dict[str, Any]]]
 
 def _sections() -> dict[str, tuple[Section, float]]:
     """The function of every section, and how many seconds it measures each group of calls that take turns."""
-    from benchmarks import emulators, gemm, instructions, networks, processes, training, widths
+    from benchmarks import emulators, gemm, instructions, networks, processes, search, training, widths
 
     return {
         "gemm": (gemm.operators, 0.8),
@@ -36,6 +36,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "threads": (gemm.threads, 20),
         "skinny": (gemm.skinny, 0.5),
         "widths": (widths.widths, 0.5),
+        "search": (search.search, 20),
         "models": (networks.models, 0.4),
         "convs": (networks.convs, 0.15),
         "emulators": (emulators.emulators, 0.5),
@@ -66,11 +67,9 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
     if unknown := set(sections) - set(known):
         raise click.UsageError(f"no section {', '.join(sorted(unknown))}: choose from {', '.join(known)}")
     here = provenance.describe()
-    results: dict[str, Any] = {"machine": here, "sections": {}}
+    results: dict[str, Any] = {"sections": {}}
     if sections and output.exists():
         results = json.loads(output.read_text())
-        if results["machine"] != here:
-            raise click.UsageError(f"{output}: comes from another machine or other versions: name another file with -o")
     console = Console(width=None if Console().is_terminal else 160)
     for name in sections or known:
         function, seconds = known[name]
@@ -78,7 +77,7 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
         rows = function(seconds / 4 if quick else seconds, quick)
         took = time.perf_counter() - start
         record: dict[str, Any] = {"date": str(date.today()), "commit": provenance.commit(), "quick": quick}
-        record |= {"load": load, "took": round(took), "rows": rows}
+        record |= {"machine": here, "load": load, "took": round(took), "rows": rows}
         results["sections"][name] = record
         for section, table, title in TABLES.values():
             if section == name:

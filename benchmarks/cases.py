@@ -131,6 +131,8 @@ OPEN_WIDTHS: Mapping[str, tuple[str, object, object]] = {
     "macs(e8m1..23)": ("macs(e8m3)", 3, 7),
 }
 OPEN_WIDTHS_SLOWDOWN = 1.15
+#: An evaluation of a search with open widths is to be so many times faster than one that compiles its candidate.
+SEARCH_SPEEDUP = 10
 #: Small shapes may take this many times the bar.
 SKINNY_FACTOR = 2.0
 THREADS_SPEEDUP = 1.85

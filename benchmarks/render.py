@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -39,19 +40,30 @@ def block(name: str, results: Results) -> str:
 
 
 def machine(results: Results) -> str:
-    """Return a paragraph on the machine and the versions that the results depend on."""
-    m = results["machine"]
+    """Return a paragraph for each machine that sections were measured on, that of the most sections first."""
+    measured: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name, section in results["sections"].items():
+        measured.setdefault(json.dumps(section["machine"], sort_keys=True), {})[name] = section
+    groups = sorted(measured.values(), key=len, reverse=True)
+    return "\n\n".join(
+        _paragraph(group, "" if number == 0 else ", ".join(group)) for number, group in enumerate(groups)
+    )
+
+
+def _paragraph(sections: Mapping[str, Mapping[str, Any]], only: str) -> str:
+    """Return what sections of one machine depend on. only: their names, if another machine has measured others."""
+    measured = list(sections.values())
+    m = measured[0]["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     features = [name for name in m["features"] if name in FEATURES or name.startswith("amx")]
     kind = "virtual machine" if m["virtual"] else "machine"
-    measured = list(results["sections"].values())
     dates = sorted({section["date"] for section in measured})
     commits = sorted({section["commit"] for section in measured})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     load = max(section["load"] for section in measured)
     quick = " Quick run: few repetitions." if any(section["quick"] for section in measured) else ""
     return (
-        f"{m['processor']}, {m['cpus']} CPUs of a shared {kind}, with {', '.join(features)}. {versions}. "
-        f"Measured {when} at {', '.join(commits)}; the load average was up to {load:.1f} when a section began, the "
-        f"benchmark itself included.{quick}"
+        f"{f'Only for {only}: ' if only else ''}{m['processor']}, {m['cpus']} CPUs of a shared {kind}, with "
+        f"{', '.join(features)}. {versions}. Measured {when} at {', '.join(commits)}; the load average was up to "
+        f"{load:.1f} when a section began, the benchmark itself included.{quick}"
     )

@@ -92,6 +92,25 @@ def widths(rows: Rows) -> Table:
     return Table(columns, tuple(body))
 
 
+def search(rows: Rows) -> Table:
+    """Evaluations of a search that share a program against those that compile their own, and the rates of workers."""
+    body = [
+        (
+            r["model"],
+            str(r["samples"]),
+            duration(r["compiling_seconds"]),
+            duration(r["seconds"]),
+            number(r["speedup"]) + " ✗" * (r["speedup"] < r["must"]),
+            number(r["must"]),
+            *(number(rate) for rate in r["rates"].values()),
+        )
+        for r in rows
+    ]
+    workers = [f"evaluations/s, {n} worker{'s' * (int(n) > 1)}" for n in rows[0]["rates"]]
+    columns = ("model", "samples", "compiling each", "one program", "speed-up", "at least", *workers)
+    return Table(columns, tuple(body))
+
+
 def overhead(rows: Rows) -> Table:
     """The cost of a call from Python."""
     (row,) = [r for r in rows if r["shape"] == "call overhead"]
@@ -364,6 +383,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "skinny": ("skinny", skinny, "Small products: slowdown against torch, one thread"),
     "overhead": ("skinny", overhead, "A call from Python"),
     "widths": ("widths", widths, "Open widths: time / the fixed operator, one thread"),
+    "search": ("search", search, "An evaluation of a search, two threads"),
     "models": ("models", models, "Whole models: time / onnxruntime fp32"),
     "convs": ("convs", convs, "Convolution layers: time / onnxruntime fp32, one thread"),
     "emulators": ("emulators", emulators, "Other emulators, one thread"),
