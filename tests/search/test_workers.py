@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +14,7 @@ import pytest
 import numc
 from numc.compiler.search import cluster as module
 from numc.compiler.search.evaluation import identity
+from numc.compiler.search.journal import NAME
 from numc.frontends.imported import Imported
 from search_evaluations import KILL_AT, PLACE, missing_in_workers, other_in_workers
 from small_models import THREE, data
@@ -56,6 +62,36 @@ def test_any_number_of_workers_and_a_killed_one_give_the_same(
         monkeypatch.setenv(KILL_AT, str(kill_at))
         assert searched(sampler=sampler, trials=24, workers=workers) == alone
         assert (place / "killed").exists() == (kill_at < 10**6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_killed_client_goes_on_where_it_was(workers: int, tmp_path: Path) -> None:
+    """SIGKILL in the middle of an evaluation, or between two of them, ends nothing but the process."""
+    (tmp_path / "three.mlir").write_text(THREE)
+    place, folder = tmp_path / "evaluations", tmp_path / "found"
+    place.mkdir()
+    command = [sys.executable, "-m", "numc", "search", "three.mlir", "--evaluate", FUNCTION, "--space", "e=3..5 m=1..7"]
+    command += ["--tolerance", "0.01", "-o", str(folder), *(["--workers", str(workers)] if workers else [])]
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1] / "shared"), os.environ.get("PYTHONPATH")]))
+    begun = {**os.environ, "PYTHONPATH": path, PLACE: str(place)}
+    if workers:
+        client = subprocess.Popen(command, cwd=tmp_path, env=begun, stderr=subprocess.DEVNULL)
+        while len(list(place.iterdir())) < 5 and client.poll() is None:
+            time.sleep(0.01)
+        client.kill()
+        assert client.wait() == -signal.SIGKILL
+    else:
+        killed = subprocess.run(command, cwd=tmp_path, env={**begun, KILL_AT: "5"}, capture_output=True, check=False)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = (folder / NAME).read_bytes().count(b"\n") - 1
+    found = numc.search(
+        tmp_path / "three.mlir", tolerance=0.01, evaluate=FUNCTION, space="e=3..5 m=1..7", folder=folder, resume=True
+    )
+    assert (folder / NAME).read_bytes().count(b"\n") - 1 > done
+    alone = numc.search(tmp_path / "three.mlir", tolerance=0.01, evaluate=FUNCTION, space="e=3..5 m=1..7")
+    assert found.as_json() == alone.as_json()
+    assert (folder / "best.policy").read_text() == alone.policy
 
 
 @pytest.mark.slow
