@@ -30,9 +30,10 @@ class Journal:
         if self.path is None:
             return
         header = {"kind": _KIND, "digest": digest, **about}
-        if resume:
+        begun = self.path.exists() and self.path.stat().st_size > 0  # a kill may have come before the first line
+        if begun and resume:
             self._read(digest)
-        elif self.path.exists():
+        elif begun:
             raise NumcError(f"{self.path}: a search is here already: go on with --resume, or name another folder")
         else:
             self._append(header)

@@ -124,7 +124,9 @@ def test_a_failed_evaluation_ends_no_search_and_nothing_found_is_no_policy() -> 
 
 def test_what_is_interrupted_goes_on_to_the_same_result(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
-    whole = by_function(folder=tmp_path / "whole")
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / NAME).touch()  # what a process leaves that is killed at once
+    whole = by_function(folder=tmp_path / "whole", resume=True)
     asked: list[str] = []
 
     def evaluate(policy: str, split: str) -> float:
