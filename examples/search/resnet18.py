@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
 from tasks import Digits
 
 TASK = Digits(depths=(2, 2, 2, 2), batch=64, steps=160)
-SPACE = "e=4,5,6,8 m=1,2,3,5,7"
+SPACE = "e=4,5,8 m=1,2,3,5,7"
 OPEN = "fmacs(e2..8m1..23)"
 CHOICE = re.compile(r"^role (\w+) +fma = fmacs\(e(\d)m(\d+)\)$", re.MULTILINE)
 
