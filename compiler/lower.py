@@ -9,6 +9,7 @@ from pathlib import Path
 from torch_mlir import ir
 
 from numc.compiler import pipeline
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
@@ -28,6 +29,7 @@ DTYPES = {
     "i16": "int16",
     "i32": "int32",
     "i64": "int64",
+    **{element: narrow.name for element, narrow in NARROW_ELEMENTS.items()},
 }
 
 

@@ -21,6 +21,7 @@ class Options:
     pack_weights: the program holds weights in the bytes of their format, and expands them when it is loaded.
     statistics: kernels that can count their additions, for statistics of swamping; no bit of a result depends on it.
     calibration: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
+    respect_dtypes: what tensors of narrow dtypes store is rounded to these; False computes on them as on float32.
     Raises NumcError for values of other types.
     """
 
@@ -32,11 +33,12 @@ class Options:
     pack_weights: bool = False
     statistics: bool = False
     calibration: tuple[tuple[int, int, int], ...] = ()
+    respect_dtypes: bool = True
 
     def __post_init__(self) -> None:
         for name in ("fma", "ops", "target"):
             checked(getattr(self, name), name, str, "a text")
-        for name in ("fast", "pack_weights", "statistics"):
+        for name in ("fast", "pack_weights", "statistics", "respect_dtypes"):
             checked(getattr(self, name), name, bool, "True or False")
 
     def resolved(self) -> tuple[Policy, Target]:

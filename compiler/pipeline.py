@@ -24,6 +24,7 @@ from numc.passes.buffers.lower_numc import lower_numc
 from numc.passes.buffers.outline import outline
 from numc.passes.buffers.parallel_loops import parallel_loops
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
+from numc.passes.explicit.narrow_tensors import narrow_tensors
 from numc.passes.explicit.run_time_checks import run_time_checks
 from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.kernels.backend import Target
@@ -51,12 +52,13 @@ class State:
     target: Target
     fast: bool = True
     statistics: bool = False
+    respect_dtypes: bool = True
 
     @staticmethod
     def of(options: Options) -> State:
         """What `options` ask for on this machine. Raises NumcError for unknown names."""
         policy, target = options.resolved()
-        return State(policy, target, options.fast, options.statistics)
+        return State(policy, target, options.fast, options.statistics, options.respect_dtypes)
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             "func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops)",
             "canonicalize",
         ),
+        "narrow-tensors": ours(narrow_tensors, "respect_dtypes"),
         "run-time-checks": ours(run_time_checks),  # while padding and concatenation are operations with sizes to check
         "pad-and-concat": upstream(
             "Write padding and concatenation as insertions of slices.",
@@ -284,6 +287,7 @@ def _asked(state: State, folder: Path) -> list[str]:
     else:
         options = ["--policy", f"{folder}/policy"]
     options += ["--target", state.target.name]
+    options += ["--no-respect-dtypes"] * (not state.respect_dtypes)
     return options + ["--statistics"] * state.statistics + ["--no-fast"] * (not state.fast)
 
 

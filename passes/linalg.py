@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
 
 from numc.compiler.support.errors import NumcError
 
@@ -51,6 +52,22 @@ def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
 def reduces(generic: ir.Operation) -> bool:
     """Whether a linalg.generic has a reduction among its loops."""
     return "reduction" in iterator_types(generic)
+
+
+def accumulated(generic: ir.Operation, value: ir.Value) -> int | None:
+    """The number of the result of a reduction whose running value `value` is; None for any other value."""
+    if generic.name != "linalg.generic" or not isinstance(value.owner, ir.Block) or not reduces(generic):
+        return None
+    number = int(ir.BlockArgument(value).arg_number) - input_count(generic)
+    return number if number >= 0 else None
+
+
+def computes(op: ir.Operation) -> bool:
+    """Whether an operation of a body computes an f32: `ops` rounds its operands and its result."""
+    if op.name.split(".")[0] not in ("arith", "math") or len(op.results) != 1 or not is_f32(op.results[0]):
+        return False
+    # What is widened is the value that it was.
+    return op.name not in ("arith.constant", "arith.select", "arith.extf")
 
 
 def contracts(generic: ir.Operation) -> bool:
@@ -220,6 +237,15 @@ def main(module: ir.Operation) -> ir.Operation:
         if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
             return op.operation
     raise NumcError("the module has no function @main: want one, which takes the inputs and returns the results")
+
+
+def room(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
+    """An empty tensor of the sizes of `value` and of a type."""
+    sizes = []
+    for d in range(kind.rank):
+        if kind.is_dynamic_dim(d):
+            sizes.append(tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), d).result).result)
+    return ir.Operation.create("tensor.empty", results=[kind], operands=sizes).results[0]
 
 
 def retype(function: ir.Operation) -> None:

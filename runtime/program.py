@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from numc.compiler.arithmetic.dtypes import NARROW
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
@@ -20,7 +21,7 @@ from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encod
 from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.library import ErrorText, Observer, RunOptions, Tensor, library
 from numc.runtime.signature import signer
-from numc.runtime.tensors import any_tensor, as_array, dense, to_tensor
+from numc.runtime.tensors import any_tensor, array_dtype, as_array, bits_dtype, dense, to_tensor
 from numc.runtime.widths import Options
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
@@ -107,9 +108,10 @@ class Program:
         self._inputs = self._contents.abi.inputs
         # Computed once, because a call of a small program takes only microseconds.
         self._dtypes = [DTYPES.index(spec.dtype) for spec in self._inputs]
-        self._plain = [(np.dtype(spec.dtype), spec.shape) for spec in self._inputs]
+        self._plain = [(bits_dtype(spec.dtype), spec.shape) for spec in self._inputs]
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
-        self._outputs = [(spec.name, np.dtype(spec.dtype).str) for spec in self.outputs]
+        self._outputs = [(spec.name, bits_dtype(spec.dtype).str) for spec in self.outputs]
+        self._narrow = {n: array_dtype(spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype in NARROW}
         self._updates = dict(self._contents.abi.updates)
         self._widths: tuple[Any, Options | None] = None, None
         self._given, self._taken = Tensor * max(len(self._inputs), 1), Tensor * max(len(self._outputs), 1)
@@ -197,8 +199,10 @@ class Program:
         for result, number in self._updates.items():
             if taken[result].data == given[number].data:
                 results[result] = arrays[number]
+        for result, dtype in self._narrow.items():
+            results[result] = results[result].view(dtype)
         if tensors:
-            results = [to_tensor(array) for array in results]
+            results = [to_tensor(array, spec.dtype) for array, spec in zip(results, self.outputs, strict=True)]
         if len(results) == 1:
             return results[0]
         return {name: array for (name, _), array in zip(self._outputs, results, strict=True)}
@@ -325,21 +329,26 @@ def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
     what = f"input {quoted(spec.name)}"
     array = as_array(what, value, str(spec))
+    wanted = array_dtype(spec.dtype)
+    # Files of numpy hold the types of ml_dtypes as bytes.
+    if spec.dtype in NARROW and array.dtype in (bits_dtype(spec.dtype), f"V{wanted.itemsize}"):
+        array = array.view(wanted)
     dtype = array.dtype.newbyteorder("=")
-    if isinstance(value, int | float | list | tuple) and dtype != spec.dtype:
+    if isinstance(value, int | float | list | tuple) and dtype != wanted:
         # Python numbers have no dtype: they are converted to the wanted one if no more than precision is lost.
         with contextlib.suppress(TypeError):
-            converted = array.astype(spec.dtype, casting="same_kind")
+            kind = array.astype(np.float32, casting="same_kind") if spec.dtype in NARROW else array
+            converted = kind.astype(wanted, casting="same_kind")
             array = converted if converted.dtype.kind == "f" or np.array_equal(converted, array) else array
             dtype = array.dtype
     fits = array.ndim == len(spec.shape) and all(
         want is None or got == want for got, want in zip(array.shape, spec.shape, strict=True)
     )
-    if dtype != np.dtype(spec.dtype) or not fits:
+    if dtype != wanted or not fits:
         got = TensorSpec(spec.name, array.dtype.name, array.shape)
         hint = f": convert it with .astype('{spec.dtype}')" if fits else ""
         raise NumcError(f"{what}: got {got}, want {spec}{hint}")
-    return dense(what, array)
+    return dense(what, array).view(bits_dtype(spec.dtype))
 
 
 def load(

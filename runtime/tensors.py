@@ -13,7 +13,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.dtypes import NARROW
 from numc.compiler.support.errors import NumcError, shortened
+
+
+def array_dtype(name: str) -> np.dtype[Any]:
+    """Return the numpy dtype of arrays of a dtype.
+
+    numpy itself has no bfloat16 and no float8: it is that of ml_dtypes, or unsigned integers with the bits of the
+    values where ml_dtypes is not installed.
+    """
+    if hasattr(np, name) or name not in NARROW:
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        return bits_dtype(name)
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def bits_dtype(name: str) -> np.dtype[Any]:
+    """Return a dtype of numpy itself for the memory of arrays of a dtype: those of ml_dtypes have no buffers."""
+    return np.dtype(name if hasattr(np, name) or name not in NARROW else NARROW[name].bits_dtype)
 
 
 def as_array(what: str, value: Any, want: str = "numbers of one type") -> npt.NDArray[Any]:
@@ -81,15 +102,26 @@ def to_array(what: str, tensor: Any) -> npt.NDArray[Any]:
     ):
         if is_kind:
             raise NumcError(f"{what}: got {kind}, which no array can hold: use {use}")
+    name = dtype_of(tensor)
     try:
-        array: npt.NDArray[Any] = tensor.detach().resolve_conj().resolve_neg().numpy()
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        if name in NARROW:
+            plain = plain.view(getattr(sys.modules["torch"], f"int{NARROW[name].bits}"))
+        array: npt.NDArray[Any] = plain.numpy()
     except (TypeError, RuntimeError):
-        kind = str(tensor.dtype).removeprefix("torch.")
         shape = ",".join(map(str, tensor.shape))
-        raise NumcError(f"{what}: got {kind}[{shape}], which no array can hold: use .float()") from None
-    return array
+        raise NumcError(f"{what}: got {name}[{shape}], which no array can hold: use .float()") from None
+    return array.view(array_dtype(name)) if name in NARROW else array
 
 
-def to_tensor(array: npt.NDArray[Any]) -> Any:
-    """Return a tensor of an array's memory."""
-    return sys.modules["torch"].from_numpy(np.asarray(array))
+def dtype_of(tensor: Any) -> str:
+    """Return the name of the dtype of a tensor."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def to_tensor(array: npt.NDArray[Any], name: str) -> Any:
+    """Return a tensor of an array's memory; name: its dtype."""
+    torch, array = sys.modules["torch"], np.asarray(array)
+    if name not in NARROW:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"int{NARROW[name].bits}")).view(getattr(torch, name))

@@ -13,12 +13,15 @@ from typing import Literal, NamedTuple
 
 from torch_mlir import ir
 
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
 
 _CHEAP = 1
 _COSTLY = 8
 
-WIDTHS = {"f32": 4, "f64": 8, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1}
+WIDTHS = {"f32": 4, "f64": 8, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1} | {
+    element: narrow.bits // 8 for element, narrow in NARROW_ELEMENTS.items()
+}
 """Bytes of an element in memory, of the types that loops are made for."""
 
 

@@ -1,5 +1,8 @@
 """lower-numc: the numc operations left in linalg bodies become calls of small private functions, to be inlined.
 
+So do conversions to and from narrow dtypes, which change no number: instructions for them flush subnormals, or are
+missing on some processors.
+
 A stochastic rounding takes more than its operand: the stream of its operation, for which the runtime is asked each time
 that the linalg operation runs, and the index of its element. An accumulator draws by the element of the output and by
 the step k of the reduction; a conversion draws by the position in all loops, of which those of the output come first.
@@ -13,6 +16,7 @@ from functools import partial
 
 from torch_mlir import ir
 
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS, Narrow
 from numc.compiler.arithmetic.formats import Conversion, Noise
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
@@ -22,6 +26,7 @@ from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, product_numbers
 from numc.passes.kernels.datapaths.table import emit_fma
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.codes import emit_narrowed, emit_widened
 from numc.passes.kernels.values.random_bits import (
     emit_conversion_noise,
     emit_draw,
@@ -59,16 +64,24 @@ def lower_numc(module: ir.Operation) -> None:
                 if fma.product is not None and fma.product.open is not None:
                     told.append(width(module, _loops(op), slots_of(op)["product"]))
                 name = _define(module, symbols, f"fma {fma}", partial(_fma_function, fma=fma))
+            elif op.name in ("arith.extf", "arith.truncf") and (narrow := _narrow_of(op)):
+                name = _define(module, symbols, f"{op.name} {narrow.name}", partial(_narrow_function, op.name, narrow))
             else:
                 continue
             with ir.InsertionPoint(op), op.location:
                 call = ir.Operation.create(
                     "func.call",
-                    results=[ir.F32Type.get()],
+                    results=[op.results[0].type],
                     operands=[*op.operands, *told],
                     attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
                 )
             linalg.replace(op, call.results)
+
+
+def _narrow_of(op: ir.Operation) -> Narrow | None:
+    """The narrow dtype that a conversion is from or to; None for other conversions."""
+    kinds = (op.operands[0].type, op.results[0].type)
+    return next((NARROW_ELEMENTS[str(kind)] for kind in kinds if str(kind) in NARROW_ELEMENTS), None)
 
 
 def _loops(op: ir.Operation) -> ir.Operation:
@@ -204,6 +217,18 @@ def _round_function(name: str, to: Conversion) -> str:
     if to.open is not None:
         widths = run_time(code, code["width"], to)
     return code.function(emit_round(code, code["x"], to, noise=noise, widths=widths))
+
+
+def _narrow_function(operation: str, narrow: Narrow, name: str) -> str:
+    """A function that widens a number of a narrow dtype, or narrows a float32 that is one."""
+    bits = f"i{narrow.bits}"
+    if operation == "arith.extf":
+        code = Function(name, {"x": narrow.element}, "f32", attributes="")
+        x = code.cast("extui", code.cast("bitcast", code["x"], bits), "i32")
+        return code.function(emit_widened(code, x, narrow.stored.format))
+    code = Function(name, {"x": "f32"}, narrow.element, attributes="")
+    x = code.cast("trunci", emit_narrowed(code, code["x"], narrow.stored.format), bits)
+    return code.function(code.cast("bitcast", x, narrow.element))
 
 
 def _fma_function(name: str, fma: Fma) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
+from torch_mlir.dialects import arith
 
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
@@ -80,7 +80,7 @@ def _contract(
     """Make an addition of a product a numc.fma."""
     fma = decision.fma
     multiply, addend = linalg.multiply_adds(add)[0]
-    accumulates = _is_accumulator(generic, addend)
+    accumulates = linalg.accumulated(generic, addend) is not None
     number = [next(numbers) for _ in range(4)]
     operator = fma if accumulates else fma.step
     widths = slots.of(decision.layer, operator)
@@ -118,12 +118,12 @@ def _add_bias(contraction: ir.Operation, ops: Conversion, numbers: Iterator[int]
         with ir.InsertionPoint(contraction):
             zero = arith.ConstantOp(kind.element_type, 0.0).result
             contraction.operands[linalg.input_count(contraction)] = linalg.generic(
-                [], _room(init, kind), maps, parallel, lambda _: zero
+                [], linalg.room(init, kind), maps, parallel, lambda _: zero
             )
         result = contraction.results[0]
         with ir.InsertionPoint.after(contraction):
             total = linalg.generic(
-                [result, init], _room(init, kind), maps * 3, parallel, lambda x, y, _: arith.AddFOp(x, y).result
+                [result, init], linalg.room(init, kind), maps * 3, parallel, lambda x, y, _: arith.AddFOp(x, y).result
             )
         made = total.owner.operation
         result.replace_all_uses_except(total, made)
@@ -150,13 +150,6 @@ def _made(value: ir.Value, to: Conversion, number: int, slot: int | None) -> ir.
     if slot is not None:
         facts.put(rounded.operation, "width", slot)
     return rounded.result
-
-
-def _is_accumulator(generic: ir.Operation, value: ir.Value) -> bool:
-    """Whether `value` is the running value of a reduction: an outs argument of a body that reduces."""
-    if not isinstance(value.owner, ir.Block) or not linalg.reduces(generic):
-        return False
-    return bool(ir.BlockArgument(value).arg_number >= linalg.input_count(generic))
 
 
 def _rounded_before(
@@ -197,25 +190,14 @@ def _rounded(
         return _made(x, to, number, slot)
 
     with ir.InsertionPoint(before), before.location:
-        inputs, output = ([], value) if in_place else ([value], _room(value, kind))
+        inputs, output = ([], value) if in_place else ([value], linalg.room(value, kind))
         maps = [ir.AffineMap.get_identity(kind.rank)] * (len(inputs) + 1)
         return linalg.generic(inputs, output, maps, ["parallel"] * kind.rank, rounded)
 
 
-def _room(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
-    """An empty tensor of the sizes of `value`."""
-    sizes = []
-    for d in range(kind.rank):
-        if kind.is_dynamic_dim(d):
-            sizes.append(tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), d).result).result)
-    return ir.Operation.create("tensor.empty", results=[kind], operands=sizes).results[0]
-
-
 def _round_around(op: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> None:
     """Round the operands and the result of one float operation to `ops`."""
-    if op.name.split(".")[0] not in ("arith", "math") or op.name in ("arith.constant", "arith.select"):
-        return
-    if len(op.results) != 1 or not linalg.is_f32(op.results[0]):
+    if not linalg.computes(op):
         return
     with op.location:
         with ir.InsertionPoint(op):

@@ -109,10 +109,4 @@ def _multiplies(generic: ir.Operation) -> bool:
 
 def _computes(generic: ir.Operation) -> bool:
     """Whether a body has a float operation that `ops` rounds, or a multiply-add."""
-    return any(
-        op.operation.name.split(".")[0] in ("arith", "math")
-        and op.operation.name not in ("arith.constant", "arith.select")
-        and len(op.operation.results) == 1
-        and linalg.is_f32(op.operation.results[0])
-        for op in linalg.body(generic).operations
-    )
+    return any(linalg.computes(op.operation) for op in linalg.body(generic).operations)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import facts, linalg
 from numc.passes.dialect import fma_of, slot_of, varies
 
@@ -51,6 +52,9 @@ def _is_in(value: ir.Value, to: str, depth: int) -> bool:
         return str(fma_of(owner).acc) == to
     if owner.name == "arith.constant":
         return linalg.is_zero(value)
+    if owner.name == "arith.extf":
+        narrow = NARROW_ELEMENTS.get(str(owner.operands[0].type))
+        return narrow is not None and str(narrow.stored) == to
     if owner.name in _KEEPING:
         return all(_is_in(v, to, depth + 1) for v in owner.operands if linalg.is_f32(v))
     return False

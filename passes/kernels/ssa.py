@@ -45,7 +45,7 @@ class Type:
     @property
     def bits(self) -> int:
         """Bits of an element; of a pointer and an index 64."""
-        digits = self.element.lstrip("bfi")
+        digits = self.element.lstrip("bfi").partition("E")[0]  # f8E4M3FN has 8
         return int(digits) if digits.isdigit() else 64
 
 

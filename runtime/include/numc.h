@@ -31,7 +31,11 @@ typedef enum numc_dtype {
   NUMC_I16 = 4,
   NUMC_I32 = 5,
   NUMC_I64 = 6,
-  NUMC_U8 = 7
+  NUMC_U8 = 7,
+  NUMC_BF16 = 8, /* the upper half of a float32 */
+  NUMC_F16 = 9,
+  NUMC_F8E4M3FN = 10,
+  NUMC_F8E5M2 = 11
 } numc_dtype;
 
 /* What numc_run and numc_object_call return. A positive value is the code that the program gave to numc_fail(). */
