@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from numc.passes.buffers.loop_nest import ONE, WIDTHS, ZERO, Loop, Nest, Size, Symbol, element
+from numc.passes.buffers.loop_nest import ONE, WIDTHS, ZERO, Loop, Nest, Size, Symbol, element, in_memory
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import PTR, Value
 
@@ -218,16 +218,20 @@ class _Task:
         return results
 
     def _address(self, k: int, place: _Place) -> Value:
-        return self.code.at(self.operands[k], self.code.number(place.offsets[k]), element(self.nest.types[k]))
+        kind = in_memory(element(self.nest.types[k]))
+        return self.code.at(self.operands[k], self.code.number(place.offsets[k]), kind)
 
     def _load(self, k: int, place: _Place) -> Value:
         kind = element(self.nest.types[k])
         if not isinstance(self.nest.types[k], ir.MemRefType):
             return self.operands[k]
-        return self.code.load(self._address(k, place), element=kind, alignment=WIDTHS[kind])
+        value = self.code.load(self._address(k, place), element=in_memory(kind), alignment=WIDTHS[kind])
+        return value if value.type.element == kind else self.code.cast("bitcast", value, kind)
 
     def _store(self, k: int, place: _Place, value: Value) -> None:
-        self.code.store(value, self._address(k, place), alignment=WIDTHS[element(self.nest.types[k])])
+        kind = in_memory(value.type.element)
+        stored = value if value.type.element == kind else self.code.cast("bitcast", value, kind)
+        self.code.store(stored, self._address(k, place), alignment=WIDTHS[element(self.nest.types[k])])
 
     def _call(self, values: Sequence[Value], place: _Place) -> list[Value]:
         """The body on `values`, the operands' elements."""

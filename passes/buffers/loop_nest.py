@@ -109,6 +109,11 @@ def element(kind: ir.Type) -> str:
     return str(kind.element_type) if isinstance(kind, ir.MemRefType) else str(kind)
 
 
+def in_memory(kind: str) -> str:
+    """The type that an element is loaded as and stored as: LLVM has no floating-point types of 8 bits."""
+    return "i8" if kind.startswith("f8") else kind
+
+
 def nest_of(generic: ir.Operation) -> Nest | None:
     """Return the loops of `generic`, or None if its maps or types are of a kind that parallel-loops leaves alone."""
     types = [v.type for v in generic.operands]
