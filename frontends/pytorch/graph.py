@@ -28,6 +28,7 @@ from numc.frontends.lowering import (
     lower_apart,
     operations,
 )
+from numc.frontends.pytorch.narrow import NARROW_DTYPES, in_float32
 from numc.frontends.pytorch.scatters import to_loops
 
 aten = torch.ops.aten
@@ -41,6 +42,7 @@ DTYPES: Mapping[torch.dtype, str] = {
     torch.int16: "int16",
     torch.int32: "int32",
     torch.int64: "int64",
+    **NARROW_DTYPES,
 }
 CONTRACTIONS = frozenset(
     {
@@ -158,6 +160,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
 
     Raises ConversionError when torch-mlir fails.
     """
+    graph, names = in_float32(graph, names)
     context = ir.Context()
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
@@ -245,10 +248,10 @@ def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
         return f"is {str(tensor.layout).removeprefix('torch.')}", "only dense tensors are available: use .to_dense()"
     if tensor.dtype not in DTYPES:
         kind = str(tensor.dtype).removeprefix("torch.")
-        what = "numc rounds to other formats itself: use .float()" if tensor.dtype.is_floating_point else (
+        what = "use .float()" if tensor.dtype.is_floating_point else (
             "complex numbers are not available" if tensor.dtype.is_complex else "use .to(torch.int64)"
         )  # fmt: skip
-        return f"is {kind}, not float32, bool or a signed integer", what
+        return f"is {kind}, not {', '.join(DTYPES.values())}", what
     return None
 
 

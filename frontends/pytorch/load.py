@@ -38,6 +38,7 @@ from numc.frontends.pytorch.graph import (
     to_linalg,
     values_of,
 )
+from numc.frontends.pytorch.narrow import widened
 from numc.frontends.worker import Answer, Parts, Stage
 
 MAX_SIZE = 2**31 - 1
@@ -245,7 +246,9 @@ def _order_arguments(
             tensor = stored[spec.target]
             if not isinstance(tensor, torch.Tensor):
                 raise NumcError(f"{name}: constant '{spec.target}' is no tensor; only tensors are available")
-            weights.append((str(spec.target), tensor.detach().contiguous().numpy()))
+            # A program holds every weight as its code reads it: a narrow one widened, to the same values.
+            node.meta = {"val": widened(node.meta["val"])}
+            weights.append((str(spec.target), widened(tensor.detach()).contiguous().numpy()))
     if not inputs:
         raise NumcError(f"{name}: it has no tensor inputs; nothing to compute")
     for argument in reversed(inputs):

@@ -23,6 +23,7 @@ from numc.compiler.statistics import counting
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
 from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
+from numc.frontends.pytorch.narrow import widened
 from numc.frontends.pytorch.scatters import is_rows
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
@@ -286,6 +287,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         value = getattr(part, str(node.target)).detach()
         with graph.inserting_after(placeholders[-1] if placeholders else None):
             constant = graph.placeholder(node.name + "_constant")
+        value = widened(value)  # which changes no number
         constant.meta = {"val": value}
         node.replace_all_uses_with(constant)
         graph.erase_node(node)

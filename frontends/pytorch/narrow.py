@@ -1,0 +1,123 @@
+"""Graphs on narrow tensors (bfloat16, float16, float8) as graphs that compute in float32.
+
+An operation reads its operands widened, computes in float32, and its result is rounded to its dtype once: so eager
+torch computes on the CPU. torch-mlir would lower an operation on narrow tensors to several, each of which rounds, or not
+at all. A rounding is a conversion to the dtype and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.node import map_aggregate
+from torch.utils import _pytree as pytree
+
+from numc.compiler.arithmetic.dtypes import NARROW
+
+aten, prims = torch.ops.aten, torch.ops.prims
+NARROW_DTYPES: Mapping[torch.dtype, str] = {getattr(torch, name): name for name in NARROW}
+# Operations beside views whose results are values that their operands have.
+_EXACT = frozenset(
+    {
+        *(aten.cat, aten.stack, aten.clone, aten.embedding, aten.index, aten.index_select, aten.gather, aten.flip),
+        *(aten.repeat, aten.relu, aten.neg, aten.abs, aten.amax, aten.amin, aten.maximum, aten.minimum),
+        *(aten._unsafe_view, aten.max_pool2d_with_indices, aten.max_pool3d_with_indices),
+    }
+)
+
+
+def is_narrow(value: Any) -> bool:
+    """Whether a value is a tensor of a narrow dtype."""
+    return isinstance(value, torch.Tensor) and value.dtype in NARROW_DTYPES
+
+
+def widened(value: Any) -> Any:
+    """Return what a node yields with float32 tensors for narrow ones."""
+    return pytree.tree_map(lambda v: v.float() if is_narrow(v) else v, value)
+
+
+def in_float32(graph: fx.Graph, names: Mapping[fx.Node, str]) -> tuple[fx.Graph, Mapping[fx.Node, str]]:
+    """Return a graph that computes in float32 and rounds what is narrow, and the names of its nodes.
+
+    Placeholders and results keep their dtypes. A graph without narrow tensors is returned as it is.
+    """
+    if not any(is_narrow(v) for node in graph.nodes for v in pytree.tree_leaves(node.meta.get("val"))):
+        return graph, names
+    found = _Widened(names)
+    for node in graph.nodes:
+        found.add(node)
+    return found.graph, found.names
+
+
+class _Widened:
+    """The graph that computes in float32, as far as it is made; values: its nodes by those of the other graph."""
+
+    def __init__(self, names: Mapping[fx.Node, str]) -> None:
+        self.graph, self.names = fx.Graph(), dict[fx.Node, str]()
+        self.values: dict[fx.Node, fx.Node] = {}
+        self._given = names
+
+    def add(self, node: fx.Node) -> None:
+        """Append what a node of the other graph becomes."""
+        if node.op == "output":
+            self.graph.output(tuple(self._as_given(result) for result in node.args[0]))
+            return
+        value = node.meta.get("val")
+        if node.op == "placeholder":
+            made = self.graph.node_copy(node)
+            self.values[node] = self._converted(node, made, torch.float32) if is_narrow(value) else made
+            return
+        if node.target is prims.convert_element_type.default and is_narrow(value) and _is_float32(node.args[0]):
+            made = self.values[node.args[0]]
+        else:
+            made = self._computed(node)
+        self.values[node] = self._rounded(node, made) if is_narrow(value) and not _keeps(node) else made
+
+    def _as_given(self, node: Any) -> Any:
+        if not isinstance(node, fx.Node):
+            return node
+        value = node.meta.get("val")
+        return self._converted(node, self.values[node], value.dtype) if is_narrow(value) else self.values[node]
+
+    def _computed(self, node: fx.Node) -> fx.Node:
+        made = self.graph.node_copy(node, self.values.__getitem__)
+        made.args, made.kwargs = map_aggregate(made.args, _wide_dtype), map_aggregate(made.kwargs, _wide_dtype)
+        made.meta = {"val": widened(node.meta.get("val"))}
+        self._name(node, made)
+        return made
+
+    def _rounded(self, node: fx.Node, value: fx.Node) -> fx.Node:
+        narrow = self._converted(node, value, node.meta["val"].dtype)
+        return self._converted(node, narrow, torch.float32)
+
+    def _converted(self, node: fx.Node, value: fx.Node, dtype: torch.dtype) -> fx.Node:
+        made = self.graph.call_function(prims.convert_element_type.default, (value, dtype))
+        made.meta = {"val": value.meta["val"].to(dtype)}
+        self._name(node, made)
+        return made
+
+    def _name(self, node: fx.Node, made: fx.Node) -> None:
+        if node in self._given:
+            self.names[made] = self._given[node]
+
+
+def _is_float32(node: Any) -> bool:
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return is_narrow(value) or (isinstance(value, torch.Tensor) and value.dtype == torch.float32)
+
+
+def _wide_dtype(argument: Any) -> Any:
+    return torch.float32 if isinstance(argument, torch.dtype) and argument in NARROW_DTYPES else argument
+
+
+def _keeps(node: fx.Node) -> bool:
+    """Whether an operation returns values that its operands have, all of its dtype."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or not (target.is_view or target.overloadpacket in _EXACT):
+        return False
+    dtype = node.meta["val"].dtype
+    given = [v for n in node.all_input_nodes for v in pytree.tree_leaves(n.meta.get("val"))]
+    return all(v.dtype == dtype for v in given if isinstance(v, torch.Tensor) and v.dtype.is_floating_point)
