@@ -202,7 +202,7 @@ def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[t
     order = sorted(range(value.dim()), key=lambda d: (-strides[d], d))
     place = aten.empty.memory_format([value.shape[d] for d in order], dtype=torch.float32)
     mask = aten.bernoulli.p(place, 1.0 - p).permute([order.index(d) for d in range(value.dim())])
-    return value * (mask * (1.0 / (1.0 - p))), mask != 0
+    return value * (mask * (1.0 / (1.0 - p))).to(value.dtype), mask != 0
 
 
 def nll_loss_backward(

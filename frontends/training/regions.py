@@ -28,6 +28,7 @@ from numc.frontends.pytorch.scatters import is_rows
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
 from numc.runtime.program import Program
+from numc.runtime.tensors import to_tensor
 
 aten = torch.ops.aten
 RUNS_IT = "torch runs it"
@@ -132,7 +133,7 @@ class Region:
                 counts[row["role"], row["fma"]] += row["count"]
         results = list(found.values()) if isinstance(found, dict) else [found]
         if not tensors:  # a program without inputs returns arrays
-            results = [torch.from_numpy(result) for result in results]
+            results = [to_tensor(array, spec.dtype) for array, spec in zip(results, program.outputs, strict=True)]
         for number, layout in self.layouts.items():
             # torch makes views of results by the strides that it traced. Results must not be views themselves:
             # autograd refuses to change a view that was made while it did not record.
