@@ -72,6 +72,7 @@ def assemble(
         "target": state.target.name,
         "statistics": options.statistics,
         "calibrated": bool(options.calibration),
+        "respect_dtypes": options.respect_dtypes,
         "sources": list(imported.sources),
         "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
         "contractions": contractions,

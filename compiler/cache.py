@@ -136,7 +136,8 @@ def entry(
     made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("onnx")]
     # Lines too: the table of layers in a program names the line of each rule.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
-    how = [options.fast, options.pack_weights, options.statistics, options.calibration, sorted(switched_off())]
+    how = [options.fast, options.pack_weights, options.statistics, options.calibration]
+    how += [options.respect_dtypes, sorted(switched_off())]
     chosen = [arithmetic, target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")

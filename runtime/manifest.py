@@ -61,6 +61,7 @@ SCHEMA = {
     "target": str,
     "statistics": bool,
     "calibrated": bool,
+    "respect_dtypes": bool,
     "sources": [str],
     "versions": {str: str},
     "contractions": [_CONTRACTION],

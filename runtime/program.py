@@ -21,7 +21,7 @@ from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encod
 from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.library import ErrorText, Observer, RunOptions, Tensor, library
 from numc.runtime.signature import signer
-from numc.runtime.tensors import any_tensor, array_dtype, as_array, bits_dtype, dense, to_tensor
+from numc.runtime.tensors import any_tensor, array_dtype, as_array, bits_dtype, dense, is_tensor, to_tensor
 from numc.runtime.widths import Options
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
@@ -199,8 +199,8 @@ class Program:
         for result, number in self._updates.items():
             if taken[result].data == given[number].data:
                 results[result] = arrays[number]
-        for result, dtype in self._narrow.items():
-            results[result] = results[result].view(dtype)
+        for result, narrow in self._narrow.items():
+            results[result] = results[result].view(narrow)
         if tensors:
             results = [to_tensor(array, spec.dtype) for array, spec in zip(results, self.outputs, strict=True)]
         if len(results) == 1:
@@ -346,7 +346,8 @@ def _checked(spec: Input, value: Any) -> Array:
     )
     if dtype != wanted or not fits:
         got = TensorSpec(spec.name, array.dtype.name, array.shape)
-        hint = f": convert it with .astype('{spec.dtype}')" if fits else ""
+        how = f".to(torch.{spec.dtype})" if is_tensor(value) else f".astype('{spec.dtype}')"
+        hint = f": convert it with {how}" if fits else ""
         raise NumcError(f"{what}: got {got}, want {spec}{hint}")
     return dense(what, array).view(bits_dtype(spec.dtype))
 

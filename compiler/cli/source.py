@@ -34,10 +34,11 @@ class Arithmetic:
     policy: str | None = None
     target: str | None = None
     shapes: tuple[str, ...] = ()
+    respect_dtypes: bool = True
 
     @property
     def is_given(self) -> bool:
-        return any((self.fma, self.ops, self.policy, self.target, self.shapes))
+        return any((self.fma, self.ops, self.policy, self.target, self.shapes, not self.respect_dtypes))
 
     def options(self) -> Options:
         """Return the options of the compiler.
@@ -51,13 +52,19 @@ class Arithmetic:
             given = "--fma" if self.fma else "--ops"
             raise NumcError(f"--policy says what every operation computes in: leave {given} out, or write a `default`")
         policy = load_policy(self.policy) if self.policy is not None else None
-        options = Options(self.fma or "fp32", self.ops or "fp32", self.target or "host", policy=policy)
+        options = Options(
+            self.fma or "fp32",
+            self.ops or "fp32",
+            self.target or "host",
+            policy=policy,
+            respect_dtypes=self.respect_dtypes,
+        )
         options.resolved()
         return options
 
 
 def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --fma, --ops, --policy and --target to a command.
+    """Add --fma, --ops, --policy, --target and --no-respect-dtypes to a command.
 
     The command gets them as `arithmetic`, together with --shape if it has that option.
     """
@@ -69,12 +76,18 @@ def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ops: str | None,
         policy: str | None,
         target: str | None,
+        respect_dtypes: bool,
         shapes: tuple[str, ...] = (),
         **others: Any,
     ) -> Any:
-        return function(*args, arithmetic=Arithmetic(fma, ops, policy, target, shapes), **others)
+        return function(*args, arithmetic=Arithmetic(fma, ops, policy, target, shapes, respect_dtypes), **others)
 
     for option in (
+        click.option(
+            "--respect-dtypes/--no-respect-dtypes",
+            default=True,
+            help="Round what tensors of bfloat16, float16 and float8 store to these (default), or compute in float32.",
+        ),
         click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),
         click.option("--policy", metavar="FILE", help="Arithmetic by layer: a file, its text, or a preset."),
         click.option("--ops", metavar="FORMAT", help="Format of every other float operation: `numc list formats`."),
@@ -142,5 +155,6 @@ def program_from(
         with busy(f"compiling {path}"):
             return Program(contents(path, options, shapes)[0])
     if arithmetic.is_given:
-        raise NumcError(f"{path}: a program is compiled already: leave --fma, --ops, --policy, --target, --shape out")
+        raise NumcError(f"{path}: a program is compiled already: leave --fma, --ops, --policy, --target, "
+                        "--no-respect-dtypes, --shape out")  # fmt: skip
     return load(path, verify_with=verify_with)

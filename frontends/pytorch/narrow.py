@@ -1,8 +1,8 @@
 """Graphs on narrow tensors (bfloat16, float16, float8) as graphs that compute in float32.
 
 An operation reads its operands widened, computes in float32, and its result is rounded to its dtype once: so eager
-torch computes on the CPU. torch-mlir would lower an operation on narrow tensors to several, each of which rounds, or not
-at all. A rounding is a conversion to the dtype and back.
+torch computes on the CPU. torch-mlir would lower an operation on narrow tensors to several, each of which rounds. A
+rounding is a conversion to the dtype and back.
 """
 
 from __future__ import annotations

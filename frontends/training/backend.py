@@ -144,13 +144,14 @@ def _traceable() -> Iterator[None]:
         torch_rnn._rnn_helper = theirs
 
 
-def backend(name: str | Arithmetic = "fp32", /, **given: Given) -> Backend:
+def backend(name: str | Arithmetic = "fp32", /, *, respect_dtypes: bool | None = None, **given: Given) -> Backend:
     """Return a backend for ``torch.compile(module, backend=...)`` that computes in the given arithmetic.
 
     name: a preset (`numc list presets`) or an FMA operator. given: ``fma``, ``ops``, roles, or ``policy`` alone, as in
-    docs/pytorch.md. Raises NumcError for unknown names.
+    docs/pytorch.md. respect_dtypes: False computes on tensors of bfloat16, float16 and float8 as on float32, instead of
+    rounding what they store. Raises NumcError for unknown names.
     """
-    return Backend(choose(name, **given))
+    return Backend(choose(name, respect_dtypes=respect_dtypes, **given))
 
 
 def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None) -> Callable[..., Any]:
@@ -170,13 +171,15 @@ if "numc" not in registry._COMPILER_FNS:
 torch._dynamo.config.allow_rnn = True
 
 
-def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> contextlib.AbstractContextManager[None]:
+def arithmetic(
+    name: str | Arithmetic = "fp32", /, *, respect_dtypes: bool | None = None, **given: Given
+) -> contextlib.AbstractContextManager[None]:
     """Run what torch.compile compiled with numc in another arithmetic while a ``with`` block lasts, in all threads.
 
-    name, given: as for `backend`. Nothing is traced again; a program is compiled when it first runs in an arithmetic.
-    Raises NumcError for unknown names.
+    name, respect_dtypes, given: as for `backend`. Nothing is traced again; a program is compiled when it first runs in
+    an arithmetic. Raises NumcError for unknown names.
     """
-    return regions.arithmetic(choose(name, **given))
+    return regions.arithmetic(choose(name, respect_dtypes=respect_dtypes, **given))
 
 
 def counters() -> Counters:

@@ -116,7 +116,8 @@ class Region:
             found, counts = self.programs.get((chosen, True)), True
         if found is None:
             COUNTERS.programs += 1
-            contents, cached = compiling.contents(self.imported, Options(policy=chosen.policy(), statistics=counts))
+            options = Options(policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes)
+            contents, cached = compiling.contents(self.imported, options)
             COUNTERS.compilations += not cached
             if not cached:
                 _give_back()

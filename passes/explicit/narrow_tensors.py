@@ -9,6 +9,7 @@ they are widened where they are read, and what is returned is narrowed, without 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
@@ -61,7 +62,7 @@ def narrow_tensors(module: ir.Operation, respect: bool) -> None:
             elif respect and op.results[0] not in exact:
                 _round_behind(op.results[0], narrow)
         for result, narrow in totals if respect else ():
-            _replace_by(result, lambda x, narrow=narrow: _rounded(x, narrow), result.type)
+            _replace_by(result, partial(_rounded, narrow), result.type)
         _narrow_results(main)
 
 
@@ -143,8 +144,12 @@ def _elementwise(value: ir.Value, body: Callable[[ir.Value], ir.Value], kind: ir
     return linalg.generic([value], linalg.room(value, made), maps, ["parallel"] * made.rank, lambda x, _: body(x))
 
 
-def _rounded(value: ir.Value, narrow: Narrow) -> ir.Value:
+def _rounded(narrow: Narrow, value: ir.Value) -> ir.Value:
     return RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(narrow.stored))).result
+
+
+def _narrowed(narrow: Narrow, value: ir.Value) -> ir.Value:
+    return arith.TruncFOp(ir.Type.parse(narrow.element), _rounded(narrow, value)).result
 
 
 def _round_cast(op: ir.Operation, narrow: Narrow, respect: bool) -> None:
@@ -153,12 +158,12 @@ def _round_cast(op: ir.Operation, narrow: Narrow, respect: bool) -> None:
         value = op.operands[0]
         if not linalg.is_f32(value):
             value = arith.TruncFOp(ir.F32Type.get(), value).result
-        linalg.replace(op, [_rounded(value, narrow) if respect else value])
+        linalg.replace(op, [_rounded(narrow, value) if respect else value])
 
 
 def _round_behind(value: ir.Value, narrow: Narrow) -> None:
     with ir.InsertionPoint.after(value.owner), value.owner.location:
-        rounded = _rounded(value, narrow)
+        rounded = _rounded(narrow, value)
     value.replace_all_uses_except(rounded, rounded.owner)
 
 
@@ -186,9 +191,4 @@ def _narrow_results(main: ir.Operation) -> None:
         for number, kind in enumerate(results):
             narrow = _narrow(kind)
             if narrow is not None:
-
-                def body(x: ir.Value, narrow: Narrow = narrow) -> ir.Value:
-                    element = ir.Type.parse(narrow.element)
-                    return arith.TruncFOp(element, _rounded(x, narrow)).result
-
-                end.operands[number] = _elementwise(end.operands[number], body, kind)
+                end.operands[number] = _elementwise(end.operands[number], partial(_narrowed, narrow), kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
@@ -12,7 +13,7 @@ from numc.compiler.arithmetic.policy.layer import ROLES
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.presets import PRESETS, Arithmetic, Given
 from numc.compiler.arithmetic.policy.text import MAX_LENGTH, parse_policy
-from numc.compiler.support.arguments import checked_text
+from numc.compiler.support.arguments import checked, checked_text
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
 
@@ -69,14 +70,25 @@ def _is_text(given: str) -> bool:
     return any(c in given.strip() for c in " \t=") and not os.path.isfile(given)
 
 
-def arithmetic(name: str | Arithmetic = "fp32", /, **given: Given) -> Arithmetic:
+def arithmetic(name: str | Arithmetic = "fp32", /, *, respect_dtypes: object = None, **given: Given) -> Arithmetic:
     """Return the arithmetic of a preset or of an FMA operator for everything, changed by what is `given`.
+
+    respect_dtypes: whether what tensors of narrow dtypes store is rounded to these; None: as `name` has it.
 
     given: ``fma``, ``ops`` and roles. The value of a role is an operator, or a pair of an operator and the format of
     other operations; with an operator alone, that format is `ops`, or fp32 if the operator is fp32. Or ``policy``
     alone: see `load_policy`.
     Raises NumcError for an unknown name or role, or for a policy beside other arguments.
     """
+    if respect_dtypes is None:
+        respect_dtypes = name.respect_dtypes if isinstance(name, Arithmetic) else True
+    plain = replace(name, respect_dtypes=True) if isinstance(name, Arithmetic) else name
+    respected = bool(checked(respect_dtypes, "respect_dtypes", bool, "True or False"))
+    return replace(_operators(plain, given), respect_dtypes=respected)
+
+
+def _operators(name: str | Arithmetic, given: dict[str, Given]) -> Arithmetic:
+    """Return the arithmetic of `arithmetic` with the dtypes respected."""
     if (policy := given.pop("policy", None)) is not None:
         if given or name not in ("fp32", Arithmetic()):
             raise NumcError("a policy says what every operation computes in: leave operators, formats and roles out")

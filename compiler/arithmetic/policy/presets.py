@@ -17,13 +17,15 @@ Given = str | tuple[str, str] | PathLike[str] | Policy | None
 class Arithmetic:
     """The FMA operator, the format of other float operations, and (role, fma, ops) for the roles that differ.
 
-    given: a policy, which replaces all the others.
+    given: a policy, which replaces all the others. respect_dtypes: what tensors of narrow dtypes store is rounded to
+    these (docs/arithmetic.md).
     """
 
     fma: str = "fp32"
     ops: str = "fp32"
     roles: tuple[tuple[str, str, str], ...] = ()
     given: Policy | None = None
+    respect_dtypes: bool = True
 
     def policy(self) -> Policy:
         """Return this arithmetic as a policy.
