@@ -7,11 +7,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
-from numc.frontends.lowering import conversion_errors, erase_checks, lower
+from numc.frontends.lowering import conversion_errors, erase_checks, lower, operations
 from numc.frontends.onnx.prepare import DATA_SHAPES
 
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
+# torch's numbers of dtypes, by their elements in MLIR.
+_TORCH_DTYPES = {"f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
 # These checks hold because no dynamic size is zero.
 _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
 
@@ -37,6 +39,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         module = info.create_module(context=context)
         importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
         importer.import_all()
+        _cast_float8(module)
         if no_broadcast:
             main = module.body.operations[0]
             main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
@@ -44,6 +47,32 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
     _name_locations(module)
     erase_checks(module, () if data_shapes else _SIZES_START_AT_ONE)
     return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _cast_float8(module: ir.Module) -> None:
+    """Make casts to and from float8 those of torch: torch-mlir does not lower those of ONNX."""
+    with module.context:
+        for op in operations(module):
+            if op.name != "torch.operator" or ir.StringAttr(op.attributes["name"]).value != "onnx.Cast":
+                continue
+            kinds = [str(value.type) for value in (op.operands[0], op.results[0])]
+            dtype = next(
+                (number for element, number in _TORCH_DTYPES.items() if kinds[1].endswith(f",{element}>")), None
+            )
+            if dtype is None or not any(",f8" in kind for kind in kinds):
+                continue
+            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dtype)
+            with ir.InsertionPoint(op), op.location:
+                to = ir.Operation.create(
+                    "torch.constant.int", results=[ir.Type.parse("!torch.int")], attributes={"value": number}
+                )
+                made = ir.Operation.create(
+                    "torch.prims.convert_element_type",
+                    results=[op.results[0].type],
+                    operands=[op.operands[0], to.results[0]],
+                )
+            op.results[0].replace_all_uses_with(made.results[0])
+            op.erase()
 
 
 def _name_locations(module: ir.Module) -> None:

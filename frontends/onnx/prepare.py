@@ -20,6 +20,7 @@ from numc.frontends.imported import Argument
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.fold import fold
 from numc.frontends.onnx.functions import expand
+from numc.frontends.onnx.narrow import in_float32
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
 from numc.frontends.onnx.rewrite import rewrite
 
@@ -63,6 +64,7 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     constants = _take_constants(graph)
     _fix_shapes(graph, shapes)
     _forget_shapes(graph)
+    in_float32(graph, constants, lambda: _infer_shapes(_with_constants(model, constants), values=False).graph)
     users = list(graph.input)
     budget = Budget()
     # The sizes alone first: what shape inference computes of values can take memory itself.

@@ -18,7 +18,9 @@ MAX_ELEMENTS = 2**31 - 1
 _NO_TENSORS = ("ConcatFromSequence", "Optional", "Regex", "Sequence", "String")
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-_FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {"float"}
+_FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {
+    *("float", "float16", "bfloat16", "float8e4m3fn", "float8e5m2")
+}
 _OTHERS = {"string", "complex64", "complex128", "undefined"}
 
 
@@ -173,7 +175,10 @@ def _elements(dims: list[int], what: str) -> int:
 def _check_dtype(data_type: int, what: str) -> None:
     name = _NAMES.get(data_type, f"number {data_type}")
     if name in _FLOATS:
-        raise NumcError(f"{what} is {name}; float tensors must be float32; convert the model to float32")
+        raise NumcError(
+            f"{what} is {name}; float tensors must be float32, float16, bfloat16, float8e4m3fn or float8e5m2; "
+            "convert the model to float32"
+        )
     if name in _OTHERS or data_type not in _NAMES:
         raise NumcError(f"{what} is of type {name}; only float32, integer and bool tensors are allowed")
 
