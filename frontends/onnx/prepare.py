@@ -229,8 +229,9 @@ def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> o
     for name, value in constants.items():
         if name not in used:
             continue
-        if value.dtype == np.float32 and value.size >= HOISTED_ELEMENTS:
-            hoisted.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape))
+        if value.dtype in (np.float32, np.float64) and value.size >= HOISTED_ELEMENTS:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            hoisted.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
         else:
             kept.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
     del graph.input[:], graph.initializer[:]

@@ -19,7 +19,7 @@ _NO_TENSORS = ("ConcatFromSequence", "Optional", "Regex", "Sequence", "String")
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 _FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {
-    *("float", "float16", "bfloat16", "float8e4m3fn", "float8e5m2")
+    *("float", "double", "float16", "bfloat16", "float8e4m3fn", "float8e5m2")
 }
 _OTHERS = {"string", "complex64", "complex128", "undefined"}
 
@@ -176,7 +176,7 @@ def _check_dtype(data_type: int, what: str) -> None:
     name = _NAMES.get(data_type, f"number {data_type}")
     if name in _FLOATS:
         raise NumcError(
-            f"{what} is {name}; float tensors must be float32, float16, bfloat16, float8e4m3fn or float8e5m2; "
+            f"{what} is {name}; float tensors must be double, float32, float16, bfloat16, float8e4m3fn or float8e5m2; "
             "convert the model to float32"
         )
     if name in _OTHERS or data_type not in _NAMES:

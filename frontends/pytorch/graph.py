@@ -37,6 +37,7 @@ TO_BACKEND_CONTRACT = (
 )
 DTYPES: Mapping[torch.dtype, str] = {
     torch.float32: "float32",
+    torch.float64: "float64",
     torch.bool: "bool",
     torch.int8: "int8",
     torch.int16: "int16",

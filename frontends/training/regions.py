@@ -192,6 +192,9 @@ def _against(node: fx.Node) -> Refusal | None:
     if packet in _SCATTERS or (packet is aten.index_put and not is_rows(*(_values(a) for a in node.args[:3]))):
         return _refused(node, "writes to places that depend on data")
     given = [v for n in node.all_input_nodes for v in values_of(n)]
+    if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in (*given, *values_of(node))):
+        # No operator would apply to it, and it keeps its width.
+        return _refused(node, "is float64")
     if any(isinstance(v, _SYMBOLS) or free_unbacked_symbols(v) for v in given):
         return _refused(node, "a size or number depends on data")
     if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):

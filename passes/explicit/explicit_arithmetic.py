@@ -22,6 +22,7 @@ from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.arithmetic.policy.table import rows
+from numc.compiler.support.errors import NumcError, quoted
 from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp, RoundOp, draws
 from numc.passes.explicit.layers_of import decide
@@ -52,8 +53,12 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
             if decision.bias == "last" and decision.layer.position is not None:
                 _add_bias(generic, ops, numbers)
             for add in list(linalg.body(generic).operations):
-                if linalg.multiply_adds(add.operation) and linalg.is_f32(add.operation.results[0]):
+                if not linalg.multiply_adds(add.operation):
+                    continue
+                if linalg.is_f32(add.operation.results[0]):
                     _contract(generic, add.operation, decision, numbers, slots)
+                else:
+                    _check_float64(generic, decision)
             if not _is_identity(ops):
                 for op in list(linalg.body(generic).operations):
                     _round_around(op.operation, ops, numbers)
@@ -72,6 +77,15 @@ def _number(op: ir.Operation, number: int) -> None:
     """Give an operation that draws its number; the others need none."""
     if draws(op) and "number" not in op.attributes:
         op.attributes["number"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+
+
+def _check_float64(generic: ir.Operation, decision: Decision) -> None:
+    """Refuse an operator for a contraction of float64, which is computed in float64."""
+    if linalg.reduces(generic) and str(decision.fma) != FP32:
+        raise NumcError(
+            f"contraction {quoted(decision.layer.name)} multiplies float64, and '{decision.fma}' is an operator of "
+            "float32: convert its operands to float32, or let a policy give it fp32, which computes it in float64"
+        )
 
 
 def _contract(
@@ -230,4 +244,5 @@ def check_arithmetic(module: ir.Operation) -> None:
 
 def escaped(module: ir.Operation) -> list[str]:
     """Return the locations of float multiply-adds that have no operator; empty after this pass (the legality check)."""
-    return [str(add.location) for add in linalg.operations(module, "arith.addf") for _ in linalg.multiply_adds(add)]
+    adds = [op for op in linalg.operations(module, "arith.addf") if linalg.is_f32(op.results[0])]
+    return [str(add.location) for add in adds for _ in linalg.multiply_adds(add)]
