@@ -19,6 +19,8 @@ def load(path: str | os.PathLike[str]) -> Imported:
     Raises NumcError if there is no such file, or it is not UTF-8 text that MLIR can parse.
     """
     file = Path(path)
+    if file.is_char_device():  # some have no end
+        raise NumcError(f"{file}: cannot read: a device; expected a file of MLIR text")
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encod
 from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.library import ErrorText, Observer, RunOptions, Tensor, library
 from numc.runtime.signature import signer
-from numc.runtime.tensors import any_tensor, array_dtype, as_array, bits_dtype, dense, is_tensor, to_tensor
+from numc.runtime.tensors import any_tensor, array_dtype, as_array, bits_dtype, dense, in_dtype, is_tensor, to_tensor
 from numc.runtime.widths import Options
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
@@ -329,10 +329,7 @@ def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
     what = f"input {quoted(spec.name)}"
     array = as_array(what, value, str(spec))
-    wanted = array_dtype(spec.dtype)
-    # Files of numpy hold the types of ml_dtypes as bytes.
-    if spec.dtype in NARROW and array.dtype in (bits_dtype(spec.dtype), f"V{wanted.itemsize}"):
-        array = array.view(wanted)
+    array, wanted = in_dtype(array, spec.dtype), array_dtype(spec.dtype)
     dtype = array.dtype.newbyteorder("=")
     if isinstance(value, int | float | list | tuple) and dtype != wanted:
         # Python numbers have no dtype: they are converted to the wanted one if no more than precision is lost.

@@ -57,6 +57,22 @@ def as_array(what: str, value: Any, want: str = "numbers of one type") -> npt.ND
     return array
 
 
+def in_dtype(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Return an array of a narrow dtype that came as its bits, or as the bytes that files of numpy hold of it.
+
+    Any other array is returned as it is.
+    """
+    wanted = array_dtype(name)
+    if name in NARROW and array.dtype in (bits_dtype(name), f"V{wanted.itemsize}"):
+        return array.view(wanted)
+    return array
+
+
+def as_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array of a narrow dtype that numpy has no statistics of as float32; any other as it is."""
+    return array.astype(np.float32) if array.dtype.name in NARROW else array
+
+
 def dense(what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array whose elements lie one after the other, aligned, in the byte order of this machine.
 

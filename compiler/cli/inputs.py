@@ -171,15 +171,23 @@ def read_file(file: str) -> Array | dict[str, Array]:
     except Exception:  # numpy and zipfile have no list of what a damaged file may raise
         arrays = None
     values = arrays.values() if isinstance(arrays, dict) else [arrays]
-    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biufc" for value in values):
+    if not all(isinstance(value, np.ndarray) and _is_of_numbers(value.dtype) for value in values):
         raise NumcError(f"{path}: not a numpy file of plain numbers: want a .npy or .npz file")
     return arrays  # type: ignore[return-value]
+
+
+def _is_of_numbers(dtype: np.dtype[Any]) -> bool:
+    """Whether a file has numbers; numbers of bfloat16 and float8 are in files of numpy as bytes."""
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.names is None and dtype.itemsize <= 2)
 
 
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:
     import numpy as np
 
-    kind = np.dtype(dtype).kind
+    from numc.compiler.arithmetic.dtypes import NARROW
+    from numc.runtime.tensors import array_dtype
+
+    kind = np.dtype(dtype).kind if dtype not in NARROW else "f"
     if kind == "f":
-        return np.asarray(rng.standard_normal(shape)).astype(dtype)
+        return np.asarray(rng.standard_normal(shape)).astype(array_dtype(dtype))
     return np.asarray(rng.integers(2 if kind == "b" else 10, size=shape)).astype(dtype)

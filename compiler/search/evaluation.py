@@ -33,6 +33,7 @@ from numc.compiler.support.errors import CompilerBug, NumcError, did_you_mean, q
 from numc.compiler.support.versions import own_version
 from numc.frontends.imported import Imported, from_message, to_message
 from numc.runtime.program import Program
+from numc.runtime.tensors import as_numbers
 
 Array = npt.NDArray[Any]
 Message = Mapping[str, Any]
@@ -156,7 +157,7 @@ class Evaluator:
 
         def run(inputs: Mapping[str, Array], step: int) -> Array:
             outputs = program.by_name(inputs, threads=self._given["threads"], seed=step, widths=widths)
-            return np.asarray(outputs[self._given["output"]])
+            return as_numbers(np.asarray(outputs[self._given["output"]]))
 
         return run
 

@@ -25,6 +25,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean, escaped, quote
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.runtime.program import Program, seed_number
+from numc.runtime.tensors import as_numbers
 
 Array = npt.NDArray[Any]
 
@@ -145,7 +146,8 @@ def bisect(
     def outputs(how: Options) -> Iterator[list[Array]]:
         program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
         for step, (arrays, _) in enumerate(checked):
-            yield list(program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64)).values())
+            found = program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64))
+            yield [as_numbers(value) for value in found.values()]
 
     reference = list(outputs(Options(target=target)))
     measure = _measure(metric, reference, [of_batch for _, of_batch in checked])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.dtypes import NARROW
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.arithmetic.policy.table import decided
@@ -345,7 +346,7 @@ def named_output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
         known = ", ".join(map(quoted, names))
         raise NumcError(f"output {quoted(name)}: no such output{did_you_mean(name, names)}: the model has {known}")
     found = outputs[names.index(name) if name is not None else 0]
-    if not found.dtype.startswith("float"):
+    if not found.dtype.startswith("float") and found.dtype not in NARROW:
         raise NumcError(f"output {quoted(found.name)}: is {found.dtype}: want an output of floats to compare")
     return found
 

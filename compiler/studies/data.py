@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 from numc.runtime.abi import Input, TensorSpec
-from numc.runtime.tensors import as_array
+from numc.runtime.tensors import as_array, as_numbers, in_dtype
 
 Array = npt.NDArray[Any]
 
@@ -142,7 +142,7 @@ def named(given: Any, inputs: Sequence[Input]) -> dict[str, Array]:
         has = ", ".join(map(quoted, given)) or "nothing"
         near = did_you_mean(missing[0], [name for name in given if isinstance(name, str) and name not in names])
         raise NumcError(f"data: no array {quoted(missing[0])}{near}: it has {has}, the model takes {wanted}")
-    return {name: as_array(f"data {quoted(name)}", given[name]) for name in names}
+    return {spec.name: in_dtype(as_array(f"data {quoted(spec.name)}", given[spec.name]), spec.dtype) for spec in inputs}
 
 
 def _axes(inputs: Sequence[Input], symbols: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
@@ -180,6 +180,7 @@ def check_values(name: str, array: Array) -> None:
     if array.size == 0:
         got = TensorSpec(name, array.dtype.name, array.shape)
         raise NumcError(f"data {quoted(name)}: is empty ({got}): want at least one sample")
+    array = as_numbers(array)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = ~np.isfinite(array)
         place = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])

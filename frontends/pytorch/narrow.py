@@ -27,6 +27,8 @@ _EXACT = frozenset(
         *(aten._unsafe_view, aten.max_pool2d_with_indices, aten.max_pool3d_with_indices),
     }
 )
+# Numbers beside tensors are float32, but torch rounds these to the dtype first.
+_ROUNDED_NUMBERS = {aten.add.Tensor: "alpha", aten.sub.Tensor: "alpha", aten.pow.Tensor_Scalar: 1}
 
 
 def is_narrow(value: Any) -> bool:
@@ -85,6 +87,11 @@ class _Widened:
     def _computed(self, node: fx.Node) -> fx.Node:
         made = self.graph.node_copy(node, self.values.__getitem__)
         made.args, made.kwargs = map_aggregate(made.args, _wide_dtype), map_aggregate(made.kwargs, _wide_dtype)
+        place = _ROUNDED_NUMBERS.get(node.target)
+        if isinstance(place, int):
+            made.update_arg(place, _in_dtype(made.args[place], node))
+        elif place in made.kwargs:
+            made.update_kwarg(place, _in_dtype(made.kwargs[place], node))
         made.meta = {"val": widened(node.meta.get("val"))}
         self._name(node, made)
         return made
@@ -107,6 +114,12 @@ class _Widened:
 def _is_float32(node: Any) -> bool:
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     return is_narrow(value) or (isinstance(value, torch.Tensor) and value.dtype == torch.float32)
+
+
+def _in_dtype(number: Any, node: fx.Node) -> Any:
+    """Return a number as the narrow dtype of what an operation yields has it."""
+    value = node.meta["val"]
+    return torch.tensor(number, dtype=value.dtype).item() if is_narrow(value) and isinstance(number, float) else number
 
 
 def _wide_dtype(argument: Any) -> Any:

@@ -164,7 +164,7 @@ def _round_cast(op: ir.Operation, narrow: Narrow, respect: bool) -> None:
 def _round_behind(value: ir.Value, narrow: Narrow) -> None:
     with ir.InsertionPoint.after(value.owner), value.owner.location:
         rounded = _rounded(narrow, value)
-    value.replace_all_uses_except(rounded, rounded.owner)
+    value.replace_all_uses_except(rounded, rounded.owner.operation)
 
 
 def _multiply_adds(

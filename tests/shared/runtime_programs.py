@@ -126,7 +126,8 @@ class Quiet(bytes):
 
 def manifest(code: bytes, **entries: object) -> dict[str, object]:
     """A manifest with the entries given; the others say nothing."""
-    empty: dict[str, object] = {"statistics": False, "calibrated": False, "code": hashlib.sha256(code).hexdigest()}
+    empty: dict[str, object] = {"statistics": False, "calibrated": False, "respect_dtypes": True}
+    empty |= {"code": hashlib.sha256(code).hexdigest()}
     empty |= dict.fromkeys(("fma", "ops", "policy", "target"), "")
     empty |= {key: [] for key in ("layers", "sources", "contractions", "fmas")}
     empty |= {key: {} for key in ("versions", "converted_weights", "failures")}

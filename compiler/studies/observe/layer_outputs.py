@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from numc.compiler.studies.observe.operands import Operands
 from numc.runtime.program import Program
+from numc.runtime.tensors import as_numbers
 
 Array = npt.NDArray[Any]
 
@@ -74,8 +75,8 @@ def layer_outputs(
     """Run `program` on `inputs` and yield the result of every contraction, in the order in which they are computed.
 
     The program waits until each result has been taken, so that at most two results are in memory, and two programs can
-    be compared step by step. The return value of the generator is the outputs by name. Raises NumcError for inputs that
-    do not fit.
+    be compared step by step. The return value of the generator is the outputs by name, narrow ones as float32. Raises
+    NumcError for inputs that do not fit.
     """
     taken: queue.Queue[LayerOutput | None] = queue.Queue(maxsize=1)
     outputs: dict[str, Array] = {}
@@ -107,4 +108,4 @@ def layer_outputs(
                 continue
     if failures:
         raise failures[0]
-    return outputs
+    return {name: as_numbers(value) for name, value in outputs.items()}
