@@ -37,7 +37,7 @@ NARROW: Mapping[str, Narrow] = MappingProxyType(
         for narrow in (
             Narrow("bfloat16", "bf16", Conversion(FORMATS["bf16"])),
             Narrow("float16", "f16", Conversion(FORMATS["fp16"])),
-            Narrow("float8_e4m3fn", "f8E4M3FN", Conversion(FORMATS["fp8_e4m3"], overflow="nan")),
+            Narrow("float8_e4m3fn", "f8E4M3FN", Conversion(FORMATS["fp8_e4m3"])),
             Narrow("float8_e5m2", "f8E5M2", Conversion(FORMATS["fp8_e5m2"])),
         )
     }

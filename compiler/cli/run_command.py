@@ -162,7 +162,12 @@ def run_by_name(
 
 
 def _save(path: Path, results: dict[str, Array]) -> None:
+    """Write the results; those whose dtype files of numpy do not have, as unsigned integers with their bits."""
     import numpy as np
+
+    from numc.runtime.tensors import bits_dtype
+
+    results = {name: value.view(bits_dtype(value.dtype.name)) for name, value in results.items()}
 
     def write(file: IO[bytes]) -> None:
         if path.suffix == ".npy":
@@ -181,6 +186,9 @@ def _statistics(value: Array) -> tuple[float | int | bool | None, ...]:
     """Return minimum, mean and maximum, which are NaN if an element is; None if there are no elements."""
     import numpy as np
 
+    from numc.runtime.tensors import as_numbers
+
+    value = as_numbers(value)
     if value.size == 0:
         return None, None, None
     with np.errstate(all="ignore"):

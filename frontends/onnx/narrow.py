@@ -33,6 +33,8 @@ _EXACT = frozenset(
         *("Unsqueeze", "Where", "If", "Loop", "Scan"),
     )
 )
+# The largest number of float8e5m2, and the largest one that rounds to the largest number of float8e4m3fn.
+_MOST_E5M2, _ROUNDS_TO_MOST_E4M3 = np.float32(57344), np.float32(464)
 _TYPES = ("to", "dtype")
 """Attributes that name a type."""
 _OF_BITS = frozenset(("BitCast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"))
@@ -124,9 +126,9 @@ def _widen(
             result = wide.get(name, name)
             exact, stored = f"{result}/exact", f"{result}/stored"
             node.output[:] = [exact if output == result else output for output in node.output]
-            if _saturates(node, number):
-                nodes.append(_clip(exact, number, constants))
-                exact = nodes[-1].output[0]
+            if limited := _overflow(node, exact, number, constants):
+                nodes += limited
+                exact = limited[-1].output[0]
             nodes += [_cast(exact, stored, number), _cast(stored, result, _WIDE)]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -151,16 +153,27 @@ def _widen_attribute(attribute: onnx.AttributeProto) -> None:
         attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t).astype(np.float32)))
 
 
-def _saturates(node: onnx.NodeProto, number: int) -> bool:
-    """Whether a node is a Cast to float8 that saturates, as such a Cast does unless it says otherwise."""
-    if node.op_type not in ("Cast", "CastLike") or not NARROW_TYPES[number].startswith("float8"):
-        return False
-    return all(attribute.name != "saturate" or attribute.i for attribute in node.attribute)
+def _overflow(
+    node: onnx.NodeProto, value: str, number: int, constants: MutableMapping[str, Array]
+) -> list[onnx.NodeProto]:
+    """The nodes between a Cast to float8 and its rounding, where that would overflow in another way; the last is read.
 
-
-def _clip(value: str, number: int, constants: MutableMapping[str, Array]) -> onnx.NodeProto:
-    """The node that limits a value to the range of a type."""
-    limit = np.float32(NARROW[NARROW_TYPES[number]].stored.format.max_finite)
-    least, most, result = f"{value}/least", f"{value}/most", f"{value}/clipped"
-    constants[least], constants[most] = np.array(-limit), np.array(limit)
-    return onnx.helper.make_node("Clip", [value, least, most], [result], name=result)
+    Such a Cast saturates unless it says otherwise, and then gives an infinity, or NaN where there is none.
+    """
+    if node.op_type not in ("Cast", "CastLike"):
+        return []
+    saturates = all(attribute.name != "saturate" or attribute.i for attribute in node.attribute)
+    result = f"{value}/limited"
+    if number == onnx.TensorProto.FLOAT8E5M2 and saturates:
+        least, most = f"{value}/least", f"{value}/most"
+        constants[least], constants[most] = np.array(-_MOST_E5M2), np.array(_MOST_E5M2)
+        return [onnx.helper.make_node("Clip", [value, least, most], [result], name=result)]
+    if number == onnx.TensorProto.FLOAT8E4M3FN and not saturates:
+        size, beyond, most, nan = (f"{value}/{word}" for word in ("size", "beyond", "most", "nan"))
+        constants[most], constants[nan] = np.array(_ROUNDS_TO_MOST_E4M3), np.array(np.float32(np.nan))
+        return [
+            onnx.helper.make_node("Abs", [value], [size], name=size),
+            onnx.helper.make_node("Greater", [size, most], [beyond], name=beyond),
+            onnx.helper.make_node("Where", [beyond, nan, value], [result], name=result),
+        ]
+    return []

@@ -118,7 +118,7 @@ def test_tensors(program: Program) -> None:
             "got a quantised tensor, which no array can hold: use .deq",
         ),
         (a.to("meta"), "on device meta; programs run on the CPU: use .to('cpu')"),
-        (a.bfloat16(), "got bfloat16[2,4], which no array can hold: use .float()"),
+        (a.bfloat16(), "got bfloat16[2,4], want float32[?,4]: convert it with .to(torch.float32)"),
         (torch.zeros(1).expand(1 << 38, 4), "4398046511104 bytes are to be copied, because it is not dense, and this"),
     ]:
         for call in (lambda given: program(given, B, C), lambda given: program(arg0=given, arg1=B, arg2=C)):
