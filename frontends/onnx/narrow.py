@@ -119,6 +119,8 @@ def _widen(
                 for value in (*inner.input, *inner.output):
                     if value.type.tensor_type.elem_type in NARROW_TYPES:
                         value.type.tensor_type.elem_type = _WIDE
+                for tensor in inner.initializer:
+                    _widen_tensor(tensor)
                 for value in inner.output:
                     value.name = wide.get(value.name, value.name)
         nodes.append(node)
@@ -149,8 +151,12 @@ def _widen_attribute(attribute: onnx.AttributeProto) -> None:
     """Let an attribute that names a narrow type, or holds a tensor of one, say float32."""
     if attribute.name in _TYPES and attribute.i in NARROW_TYPES:
         attribute.i = _WIDE
-    if attribute.t.data_type in NARROW_TYPES:
-        attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t).astype(np.float32)))
+    _widen_tensor(attribute.t)
+
+
+def _widen_tensor(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type in NARROW_TYPES:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name))
 
 
 def _overflow(
