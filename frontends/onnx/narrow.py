@@ -52,12 +52,19 @@ def in_float32(
         return
     types = dict(_typed(inferred()))
     narrow = {name: number for name, number in types.items() if _is_narrow(number)}
+    for node in graph.node:
+        # An operator that onnx does not know gives what it takes.
+        taken = next((narrow[name] for name in node.input if name in narrow), None)
+        if taken is not None:
+            narrow |= {name: taken for name in node.output if name and not types.get(name)}
     for name, value in constants.items():
         if value.dtype.name in NARROW:
             constants[name] = value.astype(np.float32)
     inputs = [value.name for value in graph.input if value.name in narrow and value.name not in constants]
     outputs = [value.name for value in graph.output if value.name in narrow]
     wide = {name: f"{name}/float32" for name in (*inputs, *outputs)}
+    for name in constants.keys() & set(outputs):
+        constants[wide[name]] = constants.pop(name)
     casts = [_cast(name, wide[name], _WIDE) for name in inputs]
     _widen(graph, narrow, wide, constants)
     casts += graph.node
