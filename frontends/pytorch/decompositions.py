@@ -6,16 +6,16 @@ frontends/training/decompositions.py adds what only training has.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._prims_common import is_contiguous_or_false
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from numc.frontends.pytorch import scatters
+from numc.frontends.pytorch import orders, scatters
 from numc.frontends.pytorch.convolutions import constant_pad_nd, convolution
+from numc.frontends.pytorch.operators import grouped_mm
 
 aten = torch.ops.aten
 
@@ -39,10 +39,9 @@ def view(value: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     return value.clone(memory_format=torch.contiguous_format).view(size)
 
 
-@functools.cache
-def decomposition_table() -> Mapping[Any, Callable[..., Any]]:
-    """Return the decompositions by operation."""
-    return {
+def decomposition_table() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions by operation, also of operators that a package has registered if it is imported."""
+    table = {
         **get_decomposition_table(),
         aten.convolution.default: convolution,
         aten.constant_pad_nd.default: constant_pad_nd,
@@ -52,7 +51,14 @@ def decomposition_table() -> Mapping[Any, Callable[..., Any]]:
         aten.scatter_add.default: scatters.scatter_add,
         aten.put.default: scatters.put,
         aten.view.default: view,
+        aten.topk.default: orders.topk,
+        aten.sort.default: orders.sort,
+        aten.sort.stable: orders.sort_stable,
+        aten.histc.default: orders.histc,
         aten.addcmul.default: lambda x, a, b, value=1: add(x, a * b, value),
         aten.addcdiv.default: lambda x, a, b, value=1: add(x, a / b, value),
         aten.lerp.Scalar: lerp,
     }
+    if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
+        table[torch.ops.transformers.grouped_mm_fallback.default] = grouped_mm
+    return table

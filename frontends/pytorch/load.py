@@ -151,7 +151,7 @@ def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: An
 def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int], str]) -> Imported:
     try:
         with _quiet():
-            program = program.run_decompositions(dict(decomposition_table()))
+            program = program.run_decompositions(decomposition_table())
     except Exception as error:
         raise NumcError(f"{name}: cannot be decomposed: {_explained(error)}") from None
     _check_signature(program, name)

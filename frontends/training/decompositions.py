@@ -6,7 +6,6 @@ operations and sums. Random numbers stay separate operations, which torch's gene
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -170,10 +169,9 @@ _FOREACH = (
 )
 
 
-@functools.cache
 def training_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions of the graphs that torch.compile traces."""
-    table = dict(decomposition_table())
+    table = decomposition_table()
     for name in _FOREACH:
         many = getattr(aten, f"_foreach_{name}")
         table |= {getattr(many, overload): _foreach(getattr(aten, name)) for overload in many.overloads()}
