@@ -113,7 +113,7 @@ def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int]) -> ir.Value
 def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int]) -> ir.Value:
     """Multiply each group of rows by its own matrix; matrices of groups without rows are not read."""
     rows, matrices, ends = operands
-    (height, depth), (groups, _, width) = _sizes(rows), _sizes(matrices)
+    height, (groups, depth, width) = _sizes(rows)[0], _sizes(matrices)
     element = ir.RankedTensorType(rows.type).element_type
     zero = arith.ConstantOp(element, 0.0).result
 
@@ -213,15 +213,19 @@ def _part(value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]) -> ir
     """The part of a tensor that begins at `offsets` and has `sizes`."""
     kind = ir.RankedTensorType(value.type)
     result = ir.RankedTensorType.get(_static(sizes), kind.element_type)
-    places = _dynamic(offsets), _dynamic(sizes), []
-    return tensor.ExtractSliceOp(result, value, *places, _static(offsets), _static(sizes), [1] * kind.rank).result
+    strides = [1] * kind.rank
+    return tensor.ExtractSliceOp(
+        result, value, _dynamic(offsets), _dynamic(sizes), [], _static(offsets), _static(sizes), strides
+    ).result
 
 
 def _put_part(piece: ir.Value, value: ir.Value, offsets: Sequence[Size]) -> ir.Value:
     """`value` with the part that begins at `offsets` replaced by `piece`."""
     sizes = _sizes(piece)
-    places = _dynamic(offsets), _dynamic(sizes), []
-    return tensor.InsertSliceOp(piece, value, *places, _static(offsets), _static(sizes), [1] * len(sizes)).result
+    strides = [1] * len(sizes)
+    return tensor.InsertSliceOp(
+        piece, value, _dynamic(offsets), _dynamic(sizes), [], _static(offsets), _static(sizes), strides
+    ).result
 
 
 def _static(sizes: Sequence[Size]) -> list[int]:

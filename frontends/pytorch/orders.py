@@ -5,27 +5,25 @@ torch-mlir sorts by a loop over neighbours on one thread, which takes as many co
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 LARGEST = 4096
 """Of more elements, comparisons of all pairs take too long."""
 
 
-def topk(
-    value: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> tuple[torch.Tensor, torch.Tensor]:
+def topk(value: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """aten.topk; of equal elements the first comes first."""
     return _first(value, k, dim, descending=largest)
 
 
-def sort(value: torch.Tensor, dim: int = -1, descending: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def sort(value: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
     """aten.sort, which is stable."""
     return _first(value, value.shape[dim] if value.dim() else 1, dim, descending)
 
 
-def sort_stable(
-    value: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
+def sort_stable(value: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
     """aten.sort.stable."""
     return sort(value, dim, descending)
 
@@ -40,7 +38,7 @@ def histc(value: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) 
     return ((each >= edges[:-1]) & below).sum(0).to(value.dtype)
 
 
-def _first(value: torch.Tensor, count: int, dim: int, descending: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def _first(value: torch.Tensor, count: int, dim: int, descending: bool) -> Any:
     """Return the first `count` elements along `dim` in this order, and where they were. NaN is the largest number."""
     if value.dim() == 0 or (isinstance(value.shape[dim], int) and value.shape[dim] > LARGEST):
         return NotImplemented

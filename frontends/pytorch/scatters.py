@@ -39,6 +39,9 @@ def index_put(
         order = [*dims, *(d for d in range(value.dim()) if d not in dims)]
         found = aten.index_put(value.permute(order), [i for _, i in given], new, accumulate)
         return found.permute([order.index(d) for d in range(value.dim())])
+    if len(given) == 1 and given[0][1].dim() == 1:  # without reshapes, so that a cache can be written in place
+        sizes = [*value.shape[:first], given[0][1].shape[0], *value.shape[last:]]
+        return put_along(value, first, given[0][1].long(), new.expand(sizes), accumulate)
     places = torch.broadcast_tensors(*(i.long() for _, i in given))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
     new = new.expand([*before, *places[0].shape, *after]).reshape([*before, -1, *after])
