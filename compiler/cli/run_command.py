@@ -22,8 +22,6 @@ from numc.compiler.support.files import check_writable, write_whole
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from numc.runtime.program import Program
-
     Array = npt.NDArray[Any]
 
 _EPILOG = """\b

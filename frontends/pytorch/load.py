@@ -10,6 +10,7 @@ import os
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree as pytree
 
@@ -70,13 +72,30 @@ def load(
     if example_inputs is None:
         raise NumcError(f"{name}: a module is traced: give example_inputs, such as (torch.randn(1, 3, 224, 224),)")
     _check_tensors(name, module, example_inputs)
-    args, kwargs = _arguments(example_inputs)
+    # A program takes dense arrays, so it is traced with such: torch would make conditions on sizes from other strides.
+    args, kwargs = _arguments(pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, example_inputs))
     try:
-        with _quiet():
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with _quiet(), torch.no_grad():
+            program = _exported(module, args, kwargs, dynamic_shapes)
     except Exception as error:
         raise NumcError(f"{name}: cannot be exported: {_explained(error)}") from None
     return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes), module)
+
+
+def _exported(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> ExportedProgram:
+    """Export a module: by running its Python, or, if that loses a buffer, by torch.compile's reading of its bytecode.
+
+    Running it does not find out that an object which is no module, such as a cache, holds a buffer: a change of the
+    buffer would be lost.
+    """
+    program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    buffers = {buffer.data_ptr() for buffer in module.buffers() if buffer.numel()}
+    constants = [value for value in program.constants.values() if isinstance(value, torch.Tensor)]
+    if any(constant.data_ptr() in buffers for constant in constants):
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=True)
+    return program
 
 
 def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
@@ -99,6 +118,7 @@ def _quiet() -> Iterator[None]:
     """Suppress torch's warnings about its own internals, about which a user can do nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", "While compiling, we found certain side effects")
         yield
 
 
@@ -152,8 +172,8 @@ def _imported(
     program: ExportedProgram, name: str, dims: Mapping[tuple[int, int], str], module: torch.nn.Module | None = None
 ) -> Imported:
     try:
-        with _quiet():
-            program = program.run_decompositions(decomposition_table())
+        with _quiet(), torch.no_grad():
+            program = _decomposed(program)
     except Exception as error:
         raise NumcError(f"{name}: cannot be decomposed: {_explained(error)}") from None
     _check_weights(program, name)
@@ -186,6 +206,39 @@ def _imported(
         ranges=_ranges(program, symbols),
         updates=updates,
     )
+
+
+def _decomposed(given: ExportedProgram) -> ExportedProgram:
+    """Return an exported program in the operations that torch-mlir lowers, with the same names of inputs.
+
+    Meanwhile it takes and returns a tuple of tensors: torch would trace how arguments and results are made from tensors
+    once more, in a cache of transformers with constants that it does not keep.
+    """
+    program = given
+    names = [spec.arg.name for spec in _inputs_of(program)]
+    signature, examples = program.module_call_graph[0].signature, program._example_inputs
+    assert signature is not None
+    nested = replace(signature)
+    signature.in_spec = pytree.tree_flatten(((0,) * nested.in_spec.num_leaves, {}))[1]
+    signature.out_spec = pytree.tree_flatten((0,) * nested.out_spec.num_leaves)[1]
+    signature.forward_arg_names = program._example_inputs = None
+    try:
+        program = program.run_decompositions(decomposition_table())
+    finally:
+        vars(signature).update(vars(nested))
+        given._example_inputs = examples
+    program.module_call_graph[0].signature = nested
+    placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    for spec, name in zip(_inputs_of(program), names, strict=True):
+        for output in program.graph_signature.output_specs:
+            if output.kind == OutputKind.USER_INPUT_MUTATION and output.target == spec.arg.name:
+                output.target = name
+        placeholders[spec.arg.name].name = spec.arg.name = name
+    return program
+
+
+def _inputs_of(program: ExportedProgram) -> list[InputSpec]:
+    return [spec for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
 
 
 def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, tuple[int, int]]:
@@ -310,13 +363,15 @@ def _order_outputs(
     values = list(output.args[0])
     changed = _changed(program, OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
     returned = [value for n, value in enumerate(values) if n not in changed]
-    result = pytree.tree_unflatten(returned, program.call_spec.out_spec)
-    labelled = [(_label(path), node) for path, node in pytree.tree_flatten_with_path(result)[0] if node is not None]
+    traced = [value.meta["val"] if isinstance(value, fx.Node) else value for value in returned]
+    with detect_fake_mode(traced) or contextlib.nullcontext():  # a cache of transformers computes when it is made
+        result = pytree.tree_unflatten(traced, program.call_spec.out_spec)
+        labels = [_label(path) for path, _ in pytree.tree_flatten_with_path(result)[0]]
+    labelled = [(label, node) for label, node in zip(labels, returned, strict=True) if node is not None]
     if not labelled and not changed:
         raise NumcError(f"{name}: it returns no tensor; nothing to compile")
     numbers = {argument.name: number for number, argument in enumerate(inputs)}
     updates = {len(labelled) + n: numbers[target] for n, target in enumerate(changed.values())}
-    labels = {label for label, _ in labelled}
     labelled += [(target + "_updated" * (target in labels), values[n]) for n, target in changed.items()]
     found: list[Argument] = []
     kept: list[fx.Node] = []
