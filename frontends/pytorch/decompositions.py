@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._prims_common import is_contiguous_or_false
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.frontends.pytorch import orders, scatters
@@ -39,6 +40,18 @@ def view(value: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     return value.clone(memory_format=torch.contiguous_format).view(size)
 
 
+def as_strided(
+    value: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> torch.Tensor:
+    """aten.as_strided that changes only the strides of dimensions of size 1, as pooling to one element does."""
+    if value.dim() == len(size):
+        kept = [n for n, length in enumerate(size) if not statically_known_true(length == 1)]
+        same = [a == b for a, b in zip(value.shape, size, strict=True)] + [value.stride(n) == stride[n] for n in kept]
+        if all(map(statically_known_true, same)) and storage_offset in (None, value.storage_offset()):
+            return aten.alias(value)
+    return NotImplemented
+
+
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions by operation, also of operators that a package has registered if it is imported."""
     table = {
@@ -46,11 +59,13 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.convolution.default: convolution,
         aten.constant_pad_nd.default: constant_pad_nd,
         aten.index_put.default: scatters.index_put,
+        aten.index.Tensor: scatters.index,
         aten.scatter.src: scatters.scatter,
         aten.scatter.value: scatters.scatter_value,
         aten.scatter_add.default: scatters.scatter_add,
         aten.put.default: scatters.put,
         aten.view.default: view,
+        aten.as_strided.default: as_strided,
         aten.topk.default: orders.topk,
         aten.sort.default: orders.sort,
         aten.sort.stable: orders.sort_stable,

@@ -49,6 +49,19 @@ def index_put(
     return found.reshape(value.shape)
 
 
+def index(value: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    """aten.index by several adjacent tensors, as an index by one; torch-mlir needs fixed sizes for several."""
+    given = [(d, i) for d, i in enumerate(indices) if i is not None]
+    dims = [d for d, _ in given]
+    first, last = dims[0], dims[-1] + 1
+    if len(dims) < 2 or len(dims) != last - first or any(i.dtype in (torch.bool, torch.uint8) for _, i in given):
+        return NotImplemented
+    places = torch.broadcast_tensors(*(i.long() for _, i in given))
+    before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
+    found = value.reshape([*before, -1, *after]).index_select(first, _row(places, sizes))
+    return found.reshape([*before, *places[0].shape, *after])
+
+
 def _row(places: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
     """Return the number of a row from its indices, which may be negative; it is out of range if one index is."""
     if len(places) == 1:
