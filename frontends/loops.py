@@ -71,8 +71,10 @@ def lower_calls(module: ir.Module) -> None:
 
 
 def lower_scans(module: ir.Module) -> None:
-    """Replace every tm_tensor.scan by a loop. What it returns beside the sums has no use in torch or ONNX."""
+    """Replace by a loop every tm_tensor.scan whose sums include the last element, and of which nothing else is read."""
     for op in list(operations(module.operation, "tm_tensor.scan")):
+        if not ir.BoolAttr(op.attributes["inclusive"]).value or list(op.results[1].uses):
+            continue
         with op.location, ir.InsertionPoint(op):
             op.results[0].replace_all_uses_with(_scan(op))
         op.erase()

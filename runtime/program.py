@@ -6,7 +6,6 @@ import contextlib
 import copy
 import ctypes
 import dataclasses
-import itertools
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -373,12 +372,24 @@ def _owned(spec: Input, value: Any) -> Array:
 
 def _check_apart(specs: Sequence[Input], arrays: Sequence[Array], updated: Mapping[int, Array]) -> None:
     """Raise NumcError if an input that a run updates shares memory with another input."""
-    spans = sorted((*np.lib.array_utils.byte_bounds(updated.get(n, a)), n) for n, a in enumerate(arrays) if a.size)
-    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
-        if start < end and (one in updated or other in updated):
-            first, second = sorted((one, other), key=lambda n: n not in updated)
-            raise NumcError(f"input {quoted(specs[first].name)}: the program updates it, and it shares memory with "
-                            f"{quoted(specs[second].name)}: give a copy")  # fmt: skip
+    spans = []
+    for number, array in enumerate(arrays):
+        memory = updated.get(number, array)
+        reach = [stride * (size - 1) for stride, size in zip(memory.strides, memory.shape, strict=True)]
+        start = memory.ctypes.data + sum(n for n in reach if n < 0)
+        end = memory.ctypes.data + sum(n for n in reach if n > 0) + memory.itemsize
+        if memory.size:
+            spans.append((start, end, number))
+    furthest, furthest_updated = (0, -1), (0, -1)  # the end of a span, and whose it is
+    for start, end, number in sorted(spans):
+        before, other = furthest if number in updated else furthest_updated
+        if start < before:
+            mine, theirs = sorted((number, other), key=lambda n: (n not in updated, n))
+            raise NumcError(f"input {quoted(specs[mine].name)}: the program updates it, and it shares memory with "
+                            f"{quoted(specs[theirs].name)}: give a copy")  # fmt: skip
+        furthest = max(furthest, (end, number))
+        if number in updated:
+            furthest_updated = max(furthest_updated, (end, number))
 
 
 def load(
