@@ -78,7 +78,6 @@ def test_a_static_cache_is_written_in_place_by_prompt_and_tokens() -> None:
     example = {"input_ids": tokens(1, 7), "cache_position": torch.arange(7)}
     program = numc.compile(module, example, dynamic_shapes={"input_ids": {1: length}, "cache_position": {0: length}})
     assert len(program.inputs) == 8  # tokens, positions, and for two layers keys, values and their number
-    assert len(program.contents.weights) == len({id(w) for w in program.contents.weights})
     state = {name: torch.zeros_like(buffer) for name, buffer in module.named_buffers() if "inv_freq" not in name}
     start = 0
     for count in (7, 1, 1, 4):
@@ -86,7 +85,6 @@ def test_a_static_cache_is_written_in_place_by_prompt_and_tokens() -> None:
         start += count
         want, found = module(**given), program(**given, **state)
         assert torch.allclose(found["output"], want, rtol=1e-4, atol=1e-5)
-        assert found["key_cache_1"] is not None
         assert found["key_cache_1"].data_ptr() == state["key_cache_1"].data_ptr()
     for name, buffer in module.named_buffers():
         assert name not in state or torch.allclose(state[name], buffer, atol=1e-5), name
@@ -94,7 +92,7 @@ def test_a_static_cache_is_written_in_place_by_prompt_and_tokens() -> None:
         program(input_ids=tokens(1, 1), cache_position=torch.tensor([16]), **state)
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_a_growing_cache_is_an_argument_and_a_result() -> None:
     executorch = pytest.importorskip("transformers.integrations.executorch")
     executorch.register_dynamic_cache_export_support()

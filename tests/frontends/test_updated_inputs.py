@@ -36,6 +36,7 @@ def caches(batch: int) -> list[Any]:
     return [torch.zeros(batch, 2, 16, 8), torch.zeros(batch, 2, 16, 8)]
 
 
+@pytest.mark.all
 def test_caches_and_buffers_are_updated_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     module = Attention().eval()
