@@ -48,7 +48,7 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
 
     try:
         with program.observe(observe):
-            program(dict(data))
+            program.by_name(data)
     except NumcError as error:
         raise NumcError(f"calibration data: {error}") from None
     if any(word >= _INFINITY for words in found.values() for word in words):

@@ -42,8 +42,8 @@ class Imported:
     roles: by the same name, what the operation is for, where that is known: one of ROLES of
     compiler/arithmetic/policy/layer.py.
     ranges: by name of a size, its smallest and its largest value.
-    updates: by position of an output, that of an input of the same type whose memory the output may take, because
-    nothing reads the input after a run.
+    updates: by position of an output, that of an input of the same type whose new value it is. The output may take its
+    memory.
     """
 
     mlir: str
@@ -69,7 +69,8 @@ def to_message(imported: Imported) -> tuple[dict[str, Any], list[Any]]:
         weights.append({"position": position, "name": name, "dtype": str(value.dtype), "shape": value.shape})
     fields = {name: getattr(imported, name) for name in ("sources", "nodes", "roles", "ranges")}
     arguments = {name: [vars(a) for a in getattr(imported, name)] for name in ("inputs", "outputs")}
-    return {**fields, **arguments, "weights": weights}, parts
+    updates = list(imported.updates.items())  # JSON has no numbers as keys
+    return {**fields, **arguments, "weights": weights, "updates": updates}, parts
 
 
 def from_message(values: Mapping[str, Any], parts: Sequence[Any]) -> Imported:
@@ -89,6 +90,7 @@ def from_message(values: Mapping[str, Any], parts: Sequence[Any]) -> Imported:
         nodes=values["nodes"],
         roles=values["roles"],
         ranges={name: (low, high) for name, (low, high) in values["ranges"].items()},
+        updates=dict(values["updates"]),
     )
 
 

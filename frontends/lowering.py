@@ -13,6 +13,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
 from numc.frontends import process
+from numc.frontends.loops import fill_starts, lower_calls, lower_scans
 from numc.frontends.reshapes import lower_reshapes
 from numc.frontends.worker import Answer, Parts, Stage
 from numc.passes import dialect
@@ -45,7 +46,10 @@ def lower(module: ir.Module, to_backend_contract: str) -> None:
     with module.context:
         _run(to_backend_contract, module)
         lower_reshapes(module)
+        lower_calls(module)
         _run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
+        lower_scans(module)
+        fill_starts(module)
 
 
 def _run(pipeline: str, module: ir.Module) -> None:

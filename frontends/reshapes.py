@@ -25,7 +25,7 @@ def lower_reshapes(module: ir.Module) -> None:
     found = []
     for op in linalg.operations(module.operation, "torch.aten.view"):
         if op.operands[1].owner.name == "torch.prim.ListConstruct":
-            source, result = (_builtin(value.type) for value in (op.operands[0], op.results[0]))
+            source, result = (builtin_type(value.type) for value in (op.operands[0], op.results[0]))
             if source is not None and result is not None and not (source.has_static_shape and result.has_static_shape):
                 found.append((op, source, result))
     if found:
@@ -35,7 +35,8 @@ def lower_reshapes(module: ir.Module) -> None:
             _lower(op, source, result)
 
 
-def _builtin(type_: ir.Type) -> ir.RankedTensorType | None:
+def builtin_type(type_: ir.Type) -> ir.RankedTensorType | None:
+    """Return the builtin type of a tensor of torch-mlir; None if its rank or dtype is not known."""
     match = _TENSOR.fullmatch(str(type_))
     if match is None:
         return None
@@ -47,15 +48,16 @@ def _builtin(type_: ir.Type) -> ir.RankedTensorType | None:
 
 
 def _lower(op: ir.Operation, source: ir.RankedTensorType, result: ir.RankedTensorType) -> None:
-    value = _create("torch_c.to_builtin_tensor", source, op.operands[0])
+    value = create("torch_c.to_builtin_tensor", source, op.operands[0])
     sizes = _sizes(value, op.operands[1].owner.operands)
     shape = tensor.FromElementsOp(ir.RankedTensorType.get([len(sizes)], _i64()), sizes).result
     reshaped = tensor.ReshapeOp(result, value, shape).result
-    op.results[0].replace_all_uses_with(_create("torch_c.from_builtin_tensor", op.results[0].type, reshaped))
+    op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, reshaped))
     op.erase()
 
 
-def _create(name: str, result: ir.Type, operand: ir.Value) -> ir.Value:
+def create(name: str, result: ir.Type, operand: ir.Value) -> ir.Value:
+    """Return the result of an operation with one operand, such as a conversion of the dialect torch_c."""
     return ir.Operation.create(name, results=[result], operands=[operand]).results[0]
 
 
@@ -65,7 +67,7 @@ def _i64() -> ir.Type:
 
 def _sizes(value: ir.Value, listed: Sequence[ir.Value]) -> list[ir.Value]:
     """The sizes of a reshape of `value` as numbers, with the one that is -1, if there is one, filled in."""
-    sizes = [_create("torch_c.to_i64", _i64(), size) for size in listed]
+    sizes = [create("torch_c.to_i64", _i64(), size) for size in listed]
     unknown = [n for n, size in enumerate(listed) if not _is_size(size)]
     if not unknown:
         return sizes

@@ -66,8 +66,9 @@ class Program:
 
     Inputs are arrays by position or by name, exactly of the dtype and shape in `inputs`; a dimension of None takes any
     size. One output comes back as an array, several as a dict by name; as torch tensors if an input was one. Calls from
-    several threads at once are fine. Only a program that was compiled to update inputs (Imported.updates) writes into
-    them, and returns these.
+    several threads at once are fine. A program writes only into the inputs that its model updates, such as a cache:
+    after a run they hold their new values, which are also among the outputs. They have to be arrays or tensors, and to
+    share no memory with other inputs. After a run that fails, their values are not defined.
 
         program = numc.runtime.load("model.numc")
         y = program(x)                      # or program(x=x), or program({"x": x})
@@ -170,15 +171,13 @@ class Program:
         Raises NumcError for inputs that are missing, unknown, or of another dtype or shape, and under NUMC_CHECK=1
         CompilerBug for code that does what it must not do.
         """
-        arrays, tensors = self._bind(args, named)
+        arrays, tensors, owned = self._bind(args, named)
         count = 0 if threads is None else checked_integer(threads, "threads", 1, 1024)
         drawn = 0 if seed is None else seed_number(seed)
         options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
         chosen = None if widths is None else self._chosen(widths)
         if chosen is not None:
             options.widths, options.choices = chosen.widths, chosen.choices
-        for number in self._updates.values():
-            arrays[number] = np.require(arrays[number], requirements="W")
         given, taken = self._given(), self._taken()
         for slot, array, dtype in zip(given, arrays, self._dtypes, strict=False):
             slot.data, slot.dtype, slot.rank = _address(array), dtype, array.ndim
@@ -197,8 +196,11 @@ class Program:
             chosen.take()
         results = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
         for result, number in self._updates.items():
-            if taken[result].data == given[number].data:
-                results[result] = arrays[number]
+            if taken[result].data != given[number].data:
+                np.copyto(arrays[number], results[result])
+            if owned[number] is not arrays[number]:
+                np.copyto(owned[number], arrays[number])
+            results[result] = owned[number]
         for result, narrow in self._narrow.items():
             results[result] = results[result].view(narrow)
         if tensors:
@@ -210,10 +212,13 @@ class Program:
     def by_name(
         self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None, widths: Any = None
     ) -> dict[str, Array]:
-        """Run on inputs by name and return the outputs by name, even if there is only one."""
+        """Run on inputs by name and return the outputs by name, even if there is only one. No input is changed."""
         if not isinstance(inputs, Mapping):
             raise NumcError(f"program: got {type(inputs).__name__}, want the inputs by name")
-        found = self(dict(inputs), threads=threads, seed=seed, widths=widths)
+        given = dict(inputs)
+        for name in {self.inputs[number].name for number in self._updates.values()} & given.keys():
+            given[name] = np.array(as_array(f"input {quoted(name)}", given[name]))
+        found = self(given, threads=threads, seed=seed, widths=widths)
         return found if isinstance(found, dict) else {self.outputs[0].name: found}
 
     def _chosen(self, widths: Any) -> Options:
@@ -235,8 +240,12 @@ class Program:
         known = self.manifest.get("failures", {})
         return NumcError(str(known.get(str(code), text)) if code > 0 else text)
 
-    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Array], bool]:
-        """Return the inputs as arrays, in order, and whether any came as a torch tensor."""
+    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Array], bool, dict[int, Array]]:
+        """Return the inputs as arrays, in order, whether any came as a torch tensor, and what updates are written to.
+
+        The last are arrays of the caller's memory by number of the input, which are not dense where the inputs are
+        copies.
+        """
         values: Sequence[Any] = args
         if len(args) == 1 and type(args[0]) is dict and not named and args[0].keys() == self._names:
             values = [args[0][name] for name in self._names]
@@ -247,7 +256,13 @@ class Program:
             for value, (dtype, shape) in zip(values, self._plain, strict=True)
         )
         arrays = list(values) if plain else [_checked(*each) for each in zip(self.inputs, values, strict=True)]
-        return arrays, not plain and any_tensor(values)
+        owned = {number: _owned(self.inputs[number], values[number]) for number in self._updates.values()}
+        if owned:
+            for number, array in owned.items():
+                if array.ctypes.data == arrays[number].ctypes.data:
+                    owned[number] = arrays[number]
+            _check_apart(self.inputs, arrays, owned)
+        return arrays, not plain and any_tensor(values), owned
 
     def _in_order(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Return the values of all inputs. Raises NumcError for missing, unknown or repeated ones."""
@@ -347,6 +362,41 @@ def _checked(spec: Input, value: Any) -> Array:
         hint = f": convert it with {how}" if fits else ""
         raise NumcError(f"{what}: got {got}, want {spec}{hint}")
     return dense(what, array).view(bits_dtype(spec.dtype))
+
+
+def _owned(spec: Input, value: Any) -> Array:
+    """Return an array of the memory of an input that a run updates. Raises NumcError if there is none to write to."""
+    what = f"input {quoted(spec.name)}: the program updates it"
+    if not isinstance(value, np.ndarray) and not is_tensor(value):
+        raise NumcError(f"{what}, and got {quoted(type(value).__name__)}: give an array or a tensor")
+    array = as_array(f"input {quoted(spec.name)}", value)
+    if not array.flags.writeable:
+        raise NumcError(f"{what}, and got an array that is read-only: give a copy")
+    if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+        raise NumcError(f"{what}, and got one that repeats its elements: give a copy")
+    return array.view(bits_dtype(spec.dtype))
+
+
+def _check_apart(specs: Sequence[Input], arrays: Sequence[Array], updated: Mapping[int, Array]) -> None:
+    """Raise NumcError if an input that a run updates shares memory with another input."""
+    spans = []
+    for number, array in enumerate(arrays):
+        memory = updated.get(number, array)
+        reach = [stride * (size - 1) for stride, size in zip(memory.strides, memory.shape, strict=True)]
+        start = memory.ctypes.data + sum(n for n in reach if n < 0)
+        end = memory.ctypes.data + sum(n for n in reach if n > 0) + memory.itemsize
+        if memory.size:
+            spans.append((start, end, number))
+    furthest, furthest_updated = (0, -1), (0, -1)  # the end of a span, and whose it is
+    for start, end, number in sorted(spans):
+        before, other = furthest if number in updated else furthest_updated
+        if start < before:
+            mine, theirs = sorted((number, other), key=lambda n: (n not in updated, n))
+            raise NumcError(f"input {quoted(specs[mine].name)}: the program updates it, and it shares memory with "
+                            f"{quoted(specs[theirs].name)}: give a copy")  # fmt: skip
+        furthest = max(furthest, (end, number))
+        if number in updated:
+            furthest_updated = max(furthest_updated, (end, number))
 
 
 def load(

@@ -22,8 +22,6 @@ from numc.compiler.support.files import check_writable, write_whole
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from numc.runtime.program import Program
-
     Array = npt.NDArray[Any]
 
 _EPILOG = """\b
@@ -89,11 +87,11 @@ def run_command(
         from numc.compiler.studies.observe.collect import collect_stats
 
         with collect_stats(what, sample=sample or 1) as block:
-            results = run_by_name(program, inputs, threads, chosen, chosen_widths)
+            results = program.by_name(inputs, threads=threads, seed=chosen, widths=chosen_widths)
         seconds = time.perf_counter() - start
         collected = block.statistics
     else:
-        results = run_by_name(program, inputs, threads, chosen, chosen_widths)
+        results = program.by_name(inputs, threads=threads, seed=chosen, widths=chosen_widths)
         seconds = time.perf_counter() - start
     if collected is not None and stats_output is not None:
         output.write_statistics(collected, stats_output)
@@ -149,16 +147,6 @@ def _widths(text: str | None) -> Any:
             f"--widths {quoted(text)}: not JSON: write a number, [exponent bits, significand bits], or layers as in "
             '{"conv1": {"a": 3}}'
         ) from None
-
-
-def run_by_name(
-    program: Program, inputs: dict[str, Array], threads: int | None, seed: int, widths: Any = None
-) -> dict[str, Array]:
-    """Run a program and return its outputs by name."""
-    result = program(inputs, threads=threads, seed=seed, widths=widths)
-    if isinstance(result, dict):
-        return result
-    return {program.outputs[0].name: result}
 
 
 def _save(path: Path, results: dict[str, Array]) -> None:

@@ -304,7 +304,7 @@ class _Work:
         for step, (inputs, _) in enumerate(self.data):
             progress((step + 1) / (len(self.data.steps) + 1))
             with program.observe(collector.observe):
-                program(inputs, threads=self.threads, seed=step)
+                program.by_name(inputs, threads=self.threads, seed=step)
         return Statistics(collector.rows(), _COUNTED, self.sample)
 
 

@@ -21,6 +21,7 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.compiler.support.errors import quoted
+from numc.frontends.loops import to_calls
 from numc.frontends.lowering import (
     ConversionError,
     conversion_errors,
@@ -29,7 +30,7 @@ from numc.frontends.lowering import (
     operations,
 )
 from numc.frontends.pytorch.narrow import NARROW_DTYPES, in_float32
-from numc.frontends.pytorch.scatters import to_loops
+from numc.frontends.pytorch.operators import grouped_mm
 
 aten = torch.ops.aten
 TO_BACKEND_CONTRACT = (
@@ -55,6 +56,7 @@ CONTRACTIONS = frozenset(
         aten.baddbmm.default,
         aten.convolution.default,
         aten.convolution_backward.default,
+        grouped_mm,
     }
 )
 # Checks that cannot fail because no dynamic size is zero, or whose failure has a value, as 1/0 does.
@@ -170,9 +172,9 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
         function = importer.import_stateless_graph(graph, func_name="main")
         # Sizes that have to fit together are equal: torch has checked it when it traced the graph.
         function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
+        to_calls(importer.module)
     module = lower_apart(importer.module, TO_BACKEND_CONTRACT)
     erase_checks(module, _IDLE_CHECKS)
-    to_loops(module)
     if left := sorted({_place(op) for op in operations(module) if _LEFT.fullmatch(op.name)}):
         raise ConversionError(f"becomes {', '.join(left)}, which is not available")
     return str(module.operation.get_asm(enable_debug_info=True))

@@ -10,6 +10,7 @@ import os
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree as pytree
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Argument, Imported, to_message
 from numc.frontends.lowering import ConversionError, one_line
 from numc.frontends.pytorch.archive import cleaned
+from numc.frontends.pytorch.decompositions import decomposition_table
 from numc.frontends.pytorch.graph import (
     DTYPES,
     diagnose,
@@ -60,8 +62,8 @@ def load(
 
     example_inputs: a tensor, a tuple of the positional arguments, or a dict of the named ones. dynamic_shapes: as for
     torch.export; None fixes every size. The arguments of ``@main`` are the inputs, then the parameters, buffers and
-    constants that are used. Raises NumcError if the module cannot be traced or has something that numc does not
-    compile.
+    constants that are used. Buffers that forward changes are inputs, too. Raises NumcError if the module cannot be
+    traced or has something that numc does not compile.
     """
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None:
@@ -71,13 +73,30 @@ def load(
     if example_inputs is None:
         raise NumcError(f"{name}: a module is traced: give example_inputs, such as (torch.randn(1, 3, 224, 224),)")
     _check_tensors(name, module, example_inputs)
-    args, kwargs = _arguments(example_inputs)
+    # A program takes dense arrays, so it is traced with such: torch would make conditions on sizes from other strides.
+    args, kwargs = _arguments(pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, example_inputs))
     try:
-        with _quiet():
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with _quiet(), torch.no_grad():
+            program = _exported(module, args, kwargs, dynamic_shapes)
     except Exception as error:
         raise NumcError(f"{name}: cannot be exported: {_explained(error)}") from None
-    return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes))
+    return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes), module)
+
+
+def _exported(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> ExportedProgram:
+    """Export a module: by running its Python, or, if that loses a buffer, by torch.compile's reading of its bytecode.
+
+    Running it does not find out that an object which is no module, such as a cache, holds a buffer: a change of the
+    buffer would be lost.
+    """
+    program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    buffers = {buffer.data_ptr() for buffer in module.buffers() if buffer.numel()}
+    constants = [value for value in program.constants.values() if isinstance(value, torch.Tensor)]
+    if any(constant.data_ptr() in buffers for constant in constants):
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=True)
+    return program
 
 
 def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
@@ -100,6 +119,7 @@ def _quiet() -> Iterator[None]:
     """Suppress torch's warnings about its own internals, about which a user can do nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", "While compiling, we found certain side effects")
         yield
 
 
@@ -149,13 +169,17 @@ def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: An
     return found
 
 
-def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int], str]) -> Imported:
+def _imported(
+    program: ExportedProgram, name: str, dims: Mapping[tuple[int, int], str], module: torch.nn.Module | None = None
+) -> Imported:
     try:
-        with _quiet():
-            program = program.run_decompositions(get_decomposition_table())
+        with _quiet(), torch.no_grad():
+            program = _decomposed(program)
     except Exception as error:
         raise NumcError(f"{name}: cannot be decomposed: {_explained(error)}") from None
-    _check_signature(program, name)
+    _check_weights(program, name)
+    if module is not None:
+        _check_mode(program, module)
     graph = program.graph
     for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
         graph.erase_node(node)  # torch has checked it when it traced the graph
@@ -164,7 +188,7 @@ def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int]
         raise NumcError(f"{name}: {listed(refused + [found for _, found in diagnose(graph.nodes)])}")
     symbols = _symbols(program, dims)
     inputs, weights = _order_arguments(program, name, symbols)
-    outputs = _order_outputs(program, name, symbols)
+    outputs, updates = _order_outputs(program, name, inputs, symbols)
     names = names_of(graph)
     try:
         text = to_linalg(graph, names)
@@ -181,7 +205,41 @@ def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int]
         sources=(name,),
         nodes={names[node]: str(node.target) for node in graph.nodes if node in names},
         ranges=_ranges(program, symbols),
+        updates=updates,
     )
+
+
+def _decomposed(given: ExportedProgram) -> ExportedProgram:
+    """Return an exported program in the operations that torch-mlir lowers, with the same names of inputs.
+
+    Meanwhile it takes and returns a tuple of tensors: torch would trace how arguments and results are made from tensors
+    once more, in a cache of transformers with constants that it does not keep.
+    """
+    program = given
+    names = [spec.arg.name for spec in _inputs_of(program)]
+    signature, examples = program.module_call_graph[0].signature, program._example_inputs
+    assert signature is not None
+    nested = replace(signature)
+    signature.in_spec = pytree.tree_flatten(((0,) * nested.in_spec.num_leaves, {}))[1]
+    signature.out_spec = pytree.tree_flatten((0,) * nested.out_spec.num_leaves)[1]
+    signature.forward_arg_names = program._example_inputs = None
+    try:
+        program = program.run_decompositions(decomposition_table())
+    finally:
+        vars(signature).update(vars(nested))
+        given._example_inputs = examples
+    program.module_call_graph[0].signature = nested
+    placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    for spec, name in zip(_inputs_of(program), names, strict=True):
+        for output in program.graph_signature.output_specs:
+            if output.kind == OutputKind.USER_INPUT_MUTATION and output.target == spec.arg.name:
+                output.target = name
+        placeholders[spec.arg.name].name = spec.arg.name = name
+    return program
+
+
+def _inputs_of(program: ExportedProgram) -> list[InputSpec]:
+    return [spec for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
 
 
 def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, tuple[int, int]]:
@@ -193,19 +251,29 @@ def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, t
     return {name: (low, high) for name, (low, high) in limits.items() if (low, high) != (1, MAX_SIZE)}
 
 
-def _check_signature(program: ExportedProgram, name: str) -> None:
-    """Raise NumcError if the program changes its weights or inputs, or returns something other than tensors."""
-    changed = [
-        f"'{spec.target}'"
-        for spec in program.graph_signature.output_specs
-        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION)
-    ]
-    if changed:
-        raise NumcError(f"{name}: it changes {', '.join(changed)} in place, which a program cannot keep: "
-                        "call module.eval() first, or train with torch.compile(backend='numc')")  # fmt: skip
+def _check_weights(program: ExportedProgram, name: str) -> None:
+    """Raise NumcError if numc cannot take a weight, or if the program changes one."""
+    for spec in program.graph_signature.output_specs:
+        if spec.kind == OutputKind.PARAMETER_MUTATION:
+            raise NumcError(f"{name}: it changes parameter '{spec.target}' in place, which a program cannot keep: "
+                            "train with torch.compile(backend='numc')")  # fmt: skip
     for what, tensor in [*program.state_dict.items(), *program.constants.items()]:
         if isinstance(tensor, torch.Tensor) and (problem := tensor_problem(tensor)):
             raise NumcError(f"{name}: weight '{what}' {problem[0]}; {problem[1]}")
+
+
+def _check_mode(program: ExportedProgram, module: torch.nn.Module) -> None:
+    """Raise NumcError if a module is in training mode and changes buffers, such as the statistics of a batch norm."""
+    changed = [f"'{target}'" for target in _changed(program, OutputKind.BUFFER_MUTATION).values()]
+    if changed and module.training:
+        raise NumcError(f"{type(module).__name__}: it changes {', '.join(changed)} in place, which a program cannot "
+                        "keep: call module.eval() first, or train with torch.compile(backend='numc')")  # fmt: skip
+
+
+def _changed(program: ExportedProgram, *kinds: OutputKind) -> dict[int, str]:
+    """Return, by position among all results, the inputs or buffers whose new values they are."""
+    specs = enumerate(program.graph_signature.output_specs)
+    return {n: str(spec.target) for n, spec in specs if spec.kind in kinds}
 
 
 def _order_arguments(
@@ -217,12 +285,18 @@ def _order_arguments(
     """
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs: list[Argument] = []
+    order: list[fx.Node] = []
     weights: list[tuple[str, npt.NDArray[Any]]] = []
-    for spec in program.graph_signature.input_specs:
+    changed = _changed(program, OutputKind.BUFFER_MUTATION).values()
+    # Buffers that the program changes are its last inputs.
+    for spec in sorted(program.graph_signature.input_specs, key=lambda spec: spec.target in changed):
         node = placeholders.get(getattr(spec.arg, "name", ""))
         if node is None:
             continue
-        if spec.kind == InputKind.USER_INPUT:
+        if spec.target in changed:
+            inputs.append(_argument(str(spec.target), values_of(node)[0], symbols))
+            order.append(node)
+        elif spec.kind == InputKind.USER_INPUT:
             (value,) = values_of(node)
             if not isinstance(value, torch.Tensor):
                 if node.users:
@@ -239,6 +313,7 @@ def _order_arguments(
                         f"{name}: input '{node.name}' has size {size}; a size is a number or free by itself"
                     )
             inputs.append(_argument(node.name, value, symbols))
+            order.append(node)
         elif not node.users:
             program.graph.erase_node(node)
         else:
@@ -251,10 +326,10 @@ def _order_arguments(
             weights.append((str(spec.target), widened(tensor.detach()).contiguous().numpy()))
     if not inputs:
         raise NumcError(f"{name}: it has no tensor inputs; nothing to compute")
-    for argument in reversed(inputs):
+    for node in reversed(order):
         first = next(iter(program.graph.nodes))
-        if placeholders[argument.name] is not first:
-            first.prepend(placeholders[argument.name])
+        if node is not first:
+            first.prepend(node)
     return tuple(inputs), dict(enumerate(weights, start=len(inputs)))
 
 
@@ -279,18 +354,31 @@ def _argument(name: str, value: torch.Tensor, symbols: Mapping[str, str]) -> Arg
     return Argument(name, DTYPES[value.dtype], tuple(sizes), tuple(texts))
 
 
-def _order_outputs(program: ExportedProgram, name: str, symbols: Mapping[str, str]) -> tuple[Argument, ...]:
-    """Return the outputs, named by their place in the result of forward; those that are None are left out."""
-    spec = program.call_spec.out_spec
+def _order_outputs(
+    program: ExportedProgram, name: str, inputs: Sequence[Argument], symbols: Mapping[str, str]
+) -> tuple[tuple[Argument, ...], dict[int, int]]:
+    """Put the results of forward before the new values of inputs, and leave those out that are None.
+
+    Returns the outputs, named by their place in the result of forward or after their input, and by position of a new
+    value that of its input.
+    """
     output = next(node for node in reversed(program.graph.nodes) if node.op == "output")
     values = list(output.args[0])
-    paths = [path for path, _ in pytree.tree_flatten_with_path(pytree.tree_unflatten(values, spec))[0]]
+    changed = _changed(program, OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+    returned = [value for n, value in enumerate(values) if n not in changed]
+    traced = [value.meta["val"] if isinstance(value, fx.Node) else value for value in returned]
+    with detect_fake_mode(traced) or contextlib.nullcontext():  # a cache of transformers computes when it is made
+        result = pytree.tree_unflatten(traced, program.call_spec.out_spec)
+        labels = [_label(path) for path, _ in pytree.tree_flatten_with_path(result)[0]]
+    labelled = [(label, node) for label, node in zip(labels, returned, strict=True) if node is not None]
+    if not labelled and not changed:
+        raise NumcError(f"{name}: it returns no tensor; nothing to compile")
+    numbers = {argument.name: number for number, argument in enumerate(inputs)}
+    updates = {len(labelled) + n: numbers[target] for n, target in enumerate(changed.values())}
+    labelled += [(target + "_updated" * (target in labels), values[n]) for n, target in changed.items()]
     found: list[Argument] = []
     kept: list[fx.Node] = []
-    for path, node in zip(paths, values, strict=True):
-        label = _label(path)
-        if node is None:
-            continue
+    for label, node in labelled:
         value = node.meta["val"] if isinstance(node, fx.Node) else node
         if not isinstance(value, torch.Tensor):
             raise NumcError(f"{name}: {label} is of type {type(value).__name__}; only tensors may be returned")
@@ -303,10 +391,8 @@ def _order_outputs(program: ExportedProgram, name: str, symbols: Mapping[str, st
             node = copy
         kept.append(node)
         found.append(_argument(label, value, symbols))
-    if not found:
-        raise NumcError(f"{name}: it returns no tensor; nothing to compile")
     output.args = (tuple(kept),)
-    return tuple(found)
+    return tuple(found), updates
 
 
 def _label(path: Sequence[Any]) -> str:

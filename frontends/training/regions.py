@@ -24,7 +24,6 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
 from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
 from numc.frontends.pytorch.narrow import widened
-from numc.frontends.pytorch.scatters import is_rows
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
 from numc.runtime.program import Program
@@ -35,8 +34,8 @@ RUNS_IT = "torch runs it"
 # torch runs these without a report, because they have no arithmetic.
 _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-# Scattered writes that did not get the form with rows (frontends/pytorch/scatters.py).
-_SCATTERS = frozenset({aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
+# Scattered writes that did not become put_along (frontends/pytorch/scatters.py).
+_SCATTERS = frozenset({aten.index_put, aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
 
 @dataclass
@@ -189,7 +188,7 @@ def _against(node: fx.Node) -> Refusal | None:
     if node.target in _EAGER:
         return _refused(node, _EAGER[node.target])
     packet = getattr(node.target, "overloadpacket", None)
-    if packet in _SCATTERS or (packet is aten.index_put and not is_rows(*(_values(a) for a in node.args[:3]))):
+    if packet in _SCATTERS:
         return _refused(node, "writes to places that depend on data")
     given = [v for n in node.all_input_nodes for v in values_of(n)]
     if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in (*given, *values_of(node))):
@@ -200,11 +199,6 @@ def _against(node: fx.Node) -> Refusal | None:
     if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
         return _refused(node, "has no elements")
     return None
-
-
-def _values(argument: Any) -> Any:
-    """Return the value that an argument of an operation had when it was traced."""
-    return fx.node.map_arg(argument, lambda node: node.meta["val"])
 
 
 def _refused(node: fx.Node, reason: str) -> Refusal:

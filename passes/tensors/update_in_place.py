@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from numc.passes import facts, linalg
 
+_RESHAPES = frozenset({"memref.reshape", "memref.expand_shape", "memref.collapse_shape", "memref.cast"})
 # What may follow the copies of returned arguments.
 _ENDS = frozenset({"memref.alloc", "memref.copy", "memref.dealloc", "func.return"})
 
@@ -35,6 +36,12 @@ def update_in_place(module: ir.Operation) -> None:
             maker.operands[place] = argument
 
 
+def _whole(value: ir.Value) -> ir.Value:
+    """The buffer of which `value` is a reshape, or `value`."""
+    maker = linalg.maker(value)
+    return _whole(maker.operands[0]) if maker is not None and maker.name in _RESHAPES else value
+
+
 def return_updated(module: ir.Operation) -> None:
     """Return the arguments that hold results: after bufferization @main returns copies of them."""
     updates = facts.of_arguments(module, "numc.updates")
@@ -49,8 +56,9 @@ def return_updated(module: ir.Operation) -> None:
             continue
         source, made = copy.operands
         for number, result in updates.items():
-            if end.operands[result] == made and source == main.arguments[number]:
-                end.operands[result] = source
+            argument = main.arguments[number]
+            if end.operands[result] == made and _whole(source) == argument and source.type == argument.type:
+                end.operands[result] = argument
                 if [use.owner.operation for use in made.uses] == [copy]:
                     copy.erase()
                     made.owner.erase()

@@ -24,7 +24,7 @@ from numc.compiler.support.arguments import check_function, checked, checked_int
 from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
-Results = Array | dict[str, Array]
+Results = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,17 @@ def verify(
     by_phases = any(c["phases"] for c in table)
     same_draws = seed if by_phases else None
     with program.observe(watch.observe):
-        watched = program(dict(inputs), threads=threads, seed=same_draws)
+        watched = program.by_name(inputs, threads=threads, seed=same_draws)
     if not by_phases:
         return Report(watch.rows(), watch.first)
-    first, count = _difference(watched, program(dict(inputs), threads=threads, seed=same_draws))
+    first, count = _difference(watched, program.by_name(inputs, threads=threads, seed=same_draws))
     return Report(watch.rows(), watch.first or first, count)
 
 
 def _difference(watched: Results, unwatched: Results) -> tuple[str | None, int]:
     """Return the first difference of two runs as text, and the number of elements that differ; all NaN are equal."""
     first, count = None, 0
-    runs = [list(x.values()) if isinstance(x, dict) else [x] for x in (watched, unwatched)]
-    for number, (a, b) in enumerate(zip(*runs, strict=True)):
+    for number, (a, b) in enumerate(zip(watched.values(), unwatched.values(), strict=True)):
         same = (
             a == b if a.dtype != np.float32 else (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
         )

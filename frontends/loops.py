@@ -1,0 +1,285 @@
+"""Loops for what linalg has no operation for: numc's operators in torch (pytorch/operators.py), and scans.
+
+torch-mlir refuses operators that it does not know, but lets calls of functions pass. So an operator is a call of a
+function without a body before torch-mlir's first pipeline, and becomes a loop on tensors before the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, cf, func, linalg, scf, tensor
+
+from numc.frontends.reshapes import builtin_type, create
+from numc.passes import dialect
+from numc.passes.linalg import operations
+
+Size: TypeAlias = "int | ir.Value"
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+_OPERATOR = "torch.numc."
+_NUMBERS = "numc.numbers"
+_CONSTANTS = ("torch.constant.int", "torch.constant.bool")
+
+
+def to_calls(module: ir.Module) -> None:
+    """Replace every operator of numc by a call; its numbers become an attribute of the function that is called."""
+    found = list(operations(module.operation, "torch.operator"))
+    for count, op in enumerate(found):
+        name = str(ir.StringAttr(op.attributes["name"]).value)
+        if not name.startswith(_OPERATOR):
+            continue
+        with module.context, op.location:
+            constants = [v.owner for v in op.operands if _is_number(v)]
+            tensors = [v for v in op.operands if not _is_number(v)]
+            kind = ir.FunctionType.get([v.type for v in tensors], [v.type for v in op.results])
+            with ir.InsertionPoint(module.body):
+                callee = func.FuncOp(f"{name}.{count}", kind, visibility="private")
+                callee.attributes[_NUMBERS] = ir.DenseI64ArrayAttr.get([int(_number(c)) for c in constants])
+            with ir.InsertionPoint(op):
+                call = func.CallOp(callee, tensors)
+            op.results[0].replace_all_uses_with(call.results[0])
+            op.erase()
+
+
+def _is_number(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name in _CONSTANTS
+
+
+def _number(constant: ir.Operation) -> int:
+    value = constant.attributes["value"]
+    return int(ir.BoolAttr(value).value) if isinstance(value, ir.BoolAttr) else int(ir.IntegerAttr(value).value)
+
+
+def lower_calls(module: ir.Module) -> None:
+    """Replace every call that `to_calls` made by a loop."""
+    calls = list(operations(module.operation, "func.call"))
+    if calls:
+        dialect.load_for(module.context, "torch-func-backend-type-conversion")  # torch_c
+    callees = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in operations(module.operation, "func.func")}
+    for op in calls:
+        callee = callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        name = ir.StringAttr(callee.attributes["sym_name"]).value
+        numbers = list(ir.DenseI64ArrayAttr(callee.attributes[_NUMBERS]))
+        with op.location, ir.InsertionPoint(op):
+            given = [create("torch_c.to_builtin_tensor", builtin_type(v.type), v) for v in op.operands]
+            made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers)
+            op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, made))
+        op.erase()
+        callee.erase()
+
+
+def lower_scans(module: ir.Module) -> None:
+    """Replace by a loop every tm_tensor.scan whose sums include the last element, and of which nothing else is read."""
+    for op in list(operations(module.operation, "tm_tensor.scan")):
+        if not ir.BoolAttr(op.attributes["inclusive"]).value or list(op.results[1].uses):
+            continue
+        with op.location, ir.InsertionPoint(op):
+            op.results[0].replace_all_uses_with(_scan(op))
+        op.erase()
+
+
+def fill_starts(module: ir.Module) -> None:
+    """Fill the splats that loops start with, which would be constants of the size of the tensor."""
+    for op in list(operations(module.operation, "scf.for")):
+        with op.location, ir.InsertionPoint(op):
+            for n, start in enumerate(op.operands):
+                op.operands[n] = _writable(start)
+
+
+def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int]) -> ir.Value:
+    """Write or add the slices of `new` along a dimension of `value`, in their order."""
+    value, index, new = operands
+    dim, adds = numbers
+    _require_equal(_sizes(index)[0], _sizes(new)[dim])
+    for n, (one, other) in enumerate(zip(_sizes(value), _sizes(new), strict=True)):
+        if n != dim:
+            _require_equal(one, other)
+    size = _index(_sizes(value)[dim])
+
+    def step(count: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
+        place = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(index, [count]).result).result
+        # A negative index counts from the end.
+        negative = arith.CmpIOp(arith.CmpIPredicate.slt, place, _index(0)).result
+        place = arith.SelectOp(negative, arith.AddIOp(place, size).result, place).result
+        cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ult, place, size).result, "an index is out of range")
+        piece = _slice(new, dim, count)
+        if adds:
+            piece = _elementwise(_add, [_slice(rows[0], dim, place), piece])
+        return [_put(piece, rows[0], dim, place)]
+
+    return _loop(_index(_sizes(new)[dim]), [value], step)[0]
+
+
+def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int]) -> ir.Value:
+    """Multiply each group of rows by its own matrix; matrices of groups without rows are not read."""
+    rows, matrices, ends = operands
+    height, (groups, depth, width) = _sizes(rows)[0], _sizes(matrices)
+    element = ir.RankedTensorType(rows.type).element_type
+    zero = arith.ConstantOp(element, 0.0).result
+
+    def zeros(count: Size) -> ir.Value:
+        return linalg.fill(zero, outs=[tensor.EmptyOp([count, width], element).result])
+
+    def step(group: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        found, start = carried
+        end = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(ends, [group]).result).result
+        count = arith.SubIOp(end, start).result
+        some = arith.CmpIOp(arith.CmpIPredicate.ne, count, _index(0)).result
+        branch = scf.IfOp(some, [found.type], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            mine = _part(rows, [start, 0], [count, depth])
+            matrix = _part(matrices, [group, 0, 0], [1, depth, width])
+            shapes = ir.RankedTensorType(matrix.type).shape[1:]
+            flat = ir.RankedTensorType.get(shapes, element)
+            matrix = tensor.CollapseShapeOp(flat, matrix, [[0, 1], [2]]).result
+            product = linalg.matmul(mine, matrix, outs=[zeros(count)])
+            scf.YieldOp([_put_part(product, found, [start, 0])])
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp([found])
+        return [branch.results[0], end]
+
+    return _loop(_index(groups), [zeros(height), _index(0)], step)[0]
+
+
+def _scan(op: ir.Operation) -> ir.Value:
+    """A tm_tensor.scan: each slice of the result is that of the operand combined with the slice before."""
+    value, start, first = op.operands
+    dim = ir.IntegerAttr(op.attributes["dimension"]).value
+    block = op.regions[0].blocks[0]
+
+    def step(count: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        rows, last = carried
+        piece = _elementwise(lambda new, before: _inlined(block, [before, new]), [_slice(value, dim, count), last])
+        return [_put(piece, rows, dim, count), piece]
+
+    kind = ir.RankedTensorType(value.type)
+    shape = [1 if n == dim else size for n, size in enumerate(kind.shape)]
+    groups = _groups(kind.rank, dim)
+    wide = ir.RankedTensorType.get(shape, ir.RankedTensorType(first.type).element_type)
+    sizes = [1 if n == dim else size for n, size in enumerate(_sizes(value))]
+    unit = tensor.ExpandShapeOp(wide, first, groups, _dynamic(sizes), shape).result
+    return _loop(_index(_sizes(value)[dim]), [start, unit], step)[0]
+
+
+def _groups(rank: int, dim: int) -> list[list[int]]:
+    """Which dimensions of a tensor with a dimension of size 1 at `dim` become one when that is left out."""
+    kept = [[n] for n in range(rank) if n != dim]
+    if kept:
+        kept[min(dim, len(kept) - 1)] = sorted([*kept[min(dim, len(kept) - 1)], dim])
+    return kept
+
+
+_MADE = {"put_along": _put_along, "grouped_mm": _grouped_mm}
+
+
+def _loop(
+    count: ir.Value, start: Sequence[ir.Value], step: Callable[[ir.Value, Sequence[ir.Value]], list[ir.Value]]
+) -> list[ir.Value]:
+    """Return what the values `start` have become after `count` steps."""
+    loop = scf.ForOp(_index(0), count, _index(1), list(start))
+    with ir.InsertionPoint(loop.body):
+        scf.YieldOp(step(loop.induction_variable, list(loop.inner_iter_args)))
+    return list(loop.results)
+
+
+def _index(number: Size) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), number).result if isinstance(number, int) else number
+
+
+def _sizes(value: ir.Value) -> list[Size]:
+    """The sizes of a tensor, numbers where they are fixed."""
+    shape = ir.RankedTensorType(value.type).shape
+    return [int(s) if s != DYNAMIC else tensor.DimOp(value, _index(n)).result for n, s in enumerate(shape)]
+
+
+def _require_equal(one: Size, other: Size) -> None:
+    if not (isinstance(one, int) and isinstance(other, int)):
+        equal = arith.CmpIOp(arith.CmpIPredicate.eq, _index(one), _index(other)).result
+        cf.AssertOp(equal, "sizes do not fit: what is written differs in size from its place")
+
+
+def _slice(value: ir.Value, dim: int, place: ir.Value) -> ir.Value:
+    """The slice of a tensor at a place along `dim`, in which its size is 1."""
+    sizes = _sizes(value)
+    return _part(value, *zip(*((place, 1) if n == dim else (0, s) for n, s in enumerate(sizes)), strict=True))
+
+
+def _put(piece: ir.Value, value: ir.Value, dim: int, place: ir.Value) -> ir.Value:
+    """`value` with a slice at a place along `dim` replaced."""
+    return _put_part(piece, value, [place if n == dim else 0 for n in range(ir.RankedTensorType(value.type).rank)])
+
+
+def _part(value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]) -> ir.Value:
+    """The part of a tensor that begins at `offsets` and has `sizes`."""
+    kind = ir.RankedTensorType(value.type)
+    result = ir.RankedTensorType.get(_static(sizes), kind.element_type)
+    strides = [1] * kind.rank
+    return tensor.ExtractSliceOp(
+        result, value, _dynamic(offsets), _dynamic(sizes), [], _static(offsets), _static(sizes), strides
+    ).result
+
+
+def _put_part(piece: ir.Value, value: ir.Value, offsets: Sequence[Size]) -> ir.Value:
+    """`value` with the part that begins at `offsets` replaced by `piece`."""
+    sizes = _sizes(piece)
+    strides = [1] * len(sizes)
+    return tensor.InsertSliceOp(
+        piece, value, _dynamic(offsets), _dynamic(sizes), [], _static(offsets), _static(sizes), strides
+    ).result
+
+
+def _static(sizes: Sequence[Size]) -> list[int]:
+    return [size if isinstance(size, int) else DYNAMIC for size in sizes]
+
+
+def _dynamic(sizes: Sequence[Size]) -> list[ir.Value]:
+    return [size for size in sizes if not isinstance(size, int)]
+
+
+def _elementwise(body: Callable[..., ir.Value], operands: Sequence[ir.Value]) -> ir.Value:
+    """A linalg.generic of `body` on the elements of tensors of the same shape."""
+    kind = ir.RankedTensorType(operands[0].type)
+    empty = tensor.EmptyOp(_sizes(operands[0]), kind.element_type).result
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    maps = ir.ArrayAttr.get([identity] * (len(operands) + 1))
+    generic = linalg.GenericOp([kind], operands, [empty], maps, ir.ArrayAttr.get([parallel] * kind.rank))
+    block = generic.regions[0].blocks.append(*[kind.element_type] * (len(operands) + 1))
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([body(*list(block.arguments)[:-1])])
+    return generic.results[0]
+
+
+def _add(one: ir.Value, other: ir.Value) -> ir.Value:
+    if not isinstance(one.type, ir.IntegerType):
+        return arith.AddFOp(one, other).result
+    return (arith.OrIOp if one.type.width == 1 else arith.AddIOp)(one, other).result
+
+
+def _inlined(block: ir.Block, arguments: Sequence[ir.Value]) -> ir.Value:
+    """What a block yields for these values of its arguments."""
+    values = dict(zip(block.arguments, arguments, strict=True))
+    for inner in block.operations:
+        if inner.operation.name == "tm_tensor.yield":
+            return values.get(inner.operands[0], inner.operands[0])
+        copy = inner.operation.clone()
+        for n, operand in enumerate(copy.operands):
+            copy.operands[n] = values.get(operand, operand)
+        values |= dict(zip(inner.operation.results, copy.results, strict=True))
+    raise AssertionError("a block without an end")
+
+
+def _writable(start: ir.Value) -> ir.Value:
+    """Return the initial value of a loop; a splat is not made a constant of the size of the tensor."""
+    owner = start.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return start
+    content = owner.attributes["value"]
+    if not isinstance(content, ir.DenseElementsAttr) or not content.is_splat:
+        return start
+    kind = ir.RankedTensorType(start.type)
+    number = arith.ConstantOp(kind.element_type, content.get_splat_value()).result
+    empty = tensor.EmptyOp(kind.shape, kind.element_type).result
+    return linalg.fill(number, outs=[empty])
