@@ -21,13 +21,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree as pytree
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Argument, Imported, to_message
 from numc.frontends.lowering import ConversionError, one_line
 from numc.frontends.pytorch.archive import cleaned
+from numc.frontends.pytorch.decompositions import decomposition_table
 from numc.frontends.pytorch.graph import (
     DTYPES,
     diagnose,
@@ -151,7 +151,7 @@ def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: An
 def _imported(program: ExportedProgram, name: str, dims: Mapping[tuple[int, int], str]) -> Imported:
     try:
         with _quiet():
-            program = program.run_decompositions(get_decomposition_table())
+            program = program.run_decompositions(dict(decomposition_table()))
     except Exception as error:
         raise NumcError(f"{name}: cannot be decomposed: {_explained(error)}") from None
     _check_signature(program, name)

@@ -7,58 +7,17 @@ operations and sums. Random numbers stay separate operations, which torch's gene
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._decomp import decompositions
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+from torch._decomp import decompositions as torch_rnn
 
-from numc.frontends.pytorch import scatters
+from numc.frontends.pytorch.convolutions import conv_dgrad
+from numc.frontends.pytorch.decompositions import add, decomposition_table
 from numc.frontends.training import pools
-from numc.frontends.training.pools import padded
 
 aten = torch.ops.aten
-
-
-def conv_dgrad(
-    grad: torch.Tensor,
-    weight: torch.Tensor,
-    size: Sequence[int],
-    stride: list[int],
-    padding: list[int],
-    dilation: list[int],
-    groups: int,
-) -> torch.Tensor:
-    """Return the gradient of a convolution's input of shape `size`, as a convolution.
-
-    grad: [n, co, *out]; zeros are inserted between its elements where the stride is not 1. weight: [co, ci / groups,
-    *kernel].
-    """
-    batch, rank = grad.shape[0], len(stride)
-    kernel, out = weight.shape[2:], grad.shape[2:]
-    spread = grad
-    for d in range(rank):
-        if stride[d] > 1:  # insert zeros between the elements of dimension d
-            axis = 2 + d
-            wide = aten.constant_pad_nd(spread.unsqueeze(axis + 1), [0, 0] * (rank - 1 - d) + [0, stride[d] - 1])
-            wide = wide.reshape([*spread.shape[:axis], out[d] * stride[d], *spread.shape[axis + 1 :]])
-            spread = wide.narrow(axis, 0, (out[d] - 1) * stride[d] + 1)
-    pads = []
-    for d in reversed(range(rank)):
-        before = dilation[d] * (kernel[d] - 1) - padding[d]
-        width = (out[d] - 1) * stride[d] + 1
-        pads += [before, size[2 + d] + dilation[d] * (kernel[d] - 1) - before - width]
-    spread = padded(spread, pads)
-    co, ci = weight.shape[0], weight.shape[1]
-    turned = weight.flip(list(range(2, 2 + rank))) if math.prod(kernel) > 1 else weight
-    turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
-    turned = turned.reshape([groups * ci, co // groups, *kernel])
-    zeros, ones = [0] * rank, [1] * rank
-    found: torch.Tensor = aten.convolution(spread, turned, None, ones, zeros, dilation, False, zeros, groups)
-    assert list(found.shape) == [batch, groups * ci, *size[2:]]
-    return found
 
 
 def conv_wgrad(
@@ -122,48 +81,6 @@ def convolution_backward(
     return dgrad, wgrad, bias
 
 
-def convolution(
-    value: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-) -> torch.Tensor:
-    """aten.convolution with one channel in each group, which torch-mlir lowers in one or two dimensions only."""
-    rank = value.dim() - 2
-    if groups == 1 or value.shape[1] != groups or (rank < 3 and not transposed):
-        return NotImplemented
-    s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
-    if transposed:
-        extra = list(output_padding) * (rank if len(output_padding) == 1 else 1)
-        size = [value.shape[0], groups * weight.shape[1]]
-        for n in range(rank):
-            size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)
-        found = conv_dgrad(value, weight, size, s, p, d, groups)
-        return found if bias is None else found + bias.reshape([-1, *[1] * rank])
-    # The first dimension of the kernel becomes channels of a group, which keeps the order of additions.
-    deep, wide = weight.shape[2], padded(value, [0, 0] * (rank - 1) + [p[0], p[0]])
-    count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1
-    if deep == 1:  # each group still has one channel: make each slice an image
-        images = wide[:, :, :: s[0]][:, :, :count].transpose(1, 2).flatten(0, 1)
-        found = aten.convolution(images, weight[:, :, 0], bias, s[1:], p[1:], d[1:], False, [0] * (rank - 1), groups)
-        return found.unflatten(0, [-1, count]).transpose(1, 2)
-    slices = [wide.narrow(2, n * d[0], (count - 1) * s[0] + 1)[:, :, :: s[0]] for n in range(deep)]
-    channels = torch.stack(slices, 2).flatten(1, 2)
-    kernel = weight.transpose(1, 2)  # [co, deep, 1, *kernel]
-    zeros, ones = [0, *p[1:]], [1, *d[1:]]
-    return aten.convolution(channels, kernel, bias, [1, *s[1:]], zeros, ones, False, [0] * rank, groups)
-
-
-def constant_pad_nd(value: torch.Tensor, pad: Sequence[int], fill: float = 0.0) -> torch.Tensor:
-    """aten.constant_pad_nd, also with negative widths, which cut."""
-    return padded(value, pad, fill) if min(pad, default=0) < 0 else NotImplemented
-
-
 def rnn(
     value: torch.Tensor,
     hidden: Any,
@@ -180,7 +97,7 @@ def rnn(
     value = value.transpose(0, 1) if batch_first else value
     last = []
     for n in range(num_layers):
-        ours, state, theirs, back = decompositions.params_hiddens(params, hidden, n, bidirectional)
+        ours, state, theirs, back = torch_rnn.params_hiddens(params, hidden, n, bidirectional)
         found, end = layer(value, state, ours, has_biases)
         last.append(end)
         if bidirectional:
@@ -231,18 +148,6 @@ def nll_loss_backward(
     return torch.where(hit, -grad, 0.0)
 
 
-def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
-    """aten.lerp.Scalar, computed from the nearer end as in eager torch."""
-    difference = end - start
-    return _add(start, difference, weight) if abs(weight) < 0.5 else _add(end, difference, weight - 1)
-
-
-def _add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
-    """Return value + factor * addend, a multiply-add."""
-    found: torch.Tensor = aten.add.Tensor(value, addend, alpha=factor)
-    return found
-
-
 def _foreach(packet: Any) -> Callable[..., list[Any]]:
     """Return a function that applies an operation to each element of lists."""
 
@@ -268,7 +173,7 @@ _FOREACH = (
 @functools.cache
 def training_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions of the graphs that torch.compile traces."""
-    table = dict(get_decomposition_table())
+    table = dict(decomposition_table())
     for name in _FOREACH:
         many = getattr(aten, f"_foreach_{name}")
         table |= {getattr(many, overload): _foreach(getattr(aten, name)) for overload in many.overloads()}
@@ -280,8 +185,6 @@ def training_table() -> dict[Any, Callable[..., Any]]:
         aten.native_dropout.default: native_dropout,
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.nll_loss2d_backward.default: nll_loss_backward,
-        aten.constant_pad_nd.default: constant_pad_nd,
-        aten.convolution.default: convolution,
         aten.max_pool2d_with_indices_backward.default: pools.max_pool2d_backward,
         aten.max_pool3d_with_indices_backward.default: (
             lambda grad, x, k, s, p, d, ceil, indices: pools.indexed_pool_backward(grad, x, indices, 3)
@@ -292,15 +195,7 @@ def training_table() -> dict[Any, Callable[..., Any]]:
         aten.avg_pool3d_backward.default: pools.avg_pool_backward,
         aten._adaptive_avg_pool2d_backward.default: lambda g, x: pools.adaptive_avg_pool_backward(g, x, 2),
         aten._adaptive_avg_pool3d_backward.default: lambda g, x: pools.adaptive_avg_pool_backward(g, x, 3),
-        aten.index_put.default: scatters.index_put,
-        aten.scatter.src: scatters.scatter,
-        aten.scatter.value: scatters.scatter_value,
-        aten.scatter_add.default: scatters.scatter_add,
-        aten.put.default: scatters.put,
-        aten.addcmul.default: lambda x, a, b, value=1: _add(x, a * b, value),
-        aten.addcdiv.default: lambda x, a, b, value=1: _add(x, a / b, value),
-        aten.lerp.Scalar: lerp,
         # This is how Dynamo writes addcmul; b may be a number.
-        torch.ops.prims.fma.default: lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else _add(c, a, b),
+        torch.ops.prims.fma.default: lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else add(c, a, b),
     }
     return table

@@ -9,6 +9,8 @@ from operator import getitem
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 
+from numc.frontends.pytorch.convolutions import padded
+
 aten = torch.ops.aten
 Reach = list[tuple[torch.Tensor, torch.Tensor]]
 """For one dimension, for each element of the input: the number of a window, and whether the element is in it."""
@@ -139,17 +141,6 @@ def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torc
     zeros = torch.zeros([*lead, math.prod(sizes)], dtype=grad.dtype)
     found: torch.Tensor = aten.scatter_add(zeros, -1, indices.flatten(-rank), grad.flatten(-rank))
     return found.reshape(value.shape)
-
-
-def padded(value: torch.Tensor, pads: Sequence[int], fill: float = 0.0) -> torch.Tensor:
-    """Return constant_pad_nd of a value; negative widths, which torch-mlir does not have, cut."""
-    for n in range(0, len(pads), 2):
-        axis = value.dim() - 1 - n // 2
-        start, cut = max(0, -pads[n]), sum(max(0, -p) for p in pads[n : n + 2])
-        if cut:
-            value = value.narrow(axis, start, value.shape[axis] - cut)
-    wide = [max(0, p) for p in pads]
-    return aten.constant_pad_nd(value, wide, fill) if any(wide) else value
 
 
 def _pair(x: Sequence[int]) -> Pair:

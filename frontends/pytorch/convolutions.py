@@ -1,0 +1,102 @@
+"""Convolutions with one channel in each group, gradients of the inputs of convolutions, and padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+aten = torch.ops.aten
+
+
+def convolution(
+    value: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """aten.convolution with one channel in each group, which torch-mlir lowers in one or two dimensions only."""
+    rank = value.dim() - 2
+    if groups == 1 or value.shape[1] != groups or (rank < 3 and not transposed):
+        return NotImplemented
+    s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
+    if transposed:
+        extra = list(output_padding) * (rank if len(output_padding) == 1 else 1)
+        size = [value.shape[0], groups * weight.shape[1]]
+        for n in range(rank):
+            size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)
+        found = conv_dgrad(value, weight, size, s, p, d, groups)
+        return found if bias is None else found + bias.reshape([-1, *[1] * rank])
+    # The first dimension of the kernel becomes channels of a group, which keeps the order of additions.
+    deep, wide = weight.shape[2], padded(value, [0, 0] * (rank - 1) + [p[0], p[0]])
+    count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1
+    if deep == 1:  # each group still has one channel: make each slice an image
+        images = wide[:, :, :: s[0]][:, :, :count].transpose(1, 2).flatten(0, 1)
+        found = aten.convolution(images, weight[:, :, 0], bias, s[1:], p[1:], d[1:], False, [0] * (rank - 1), groups)
+        return found.unflatten(0, [-1, count]).transpose(1, 2)
+    slices = [wide.narrow(2, n * d[0], (count - 1) * s[0] + 1)[:, :, :: s[0]] for n in range(deep)]
+    channels = torch.stack(slices, 2).flatten(1, 2)
+    kernel = weight.transpose(1, 2)  # [co, deep, 1, *kernel]
+    zeros, ones = [0, *p[1:]], [1, *d[1:]]
+    return aten.convolution(channels, kernel, bias, [1, *s[1:]], zeros, ones, False, [0] * rank, groups)
+
+
+def conv_dgrad(
+    grad: torch.Tensor,
+    weight: torch.Tensor,
+    size: Sequence[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> torch.Tensor:
+    """Return the gradient of a convolution's input of shape `size`, as a convolution.
+
+    grad: [n, co, *out]; zeros are inserted between its elements where the stride is not 1. weight: [co, ci / groups,
+    *kernel].
+    """
+    batch, rank = grad.shape[0], len(stride)
+    kernel, out = weight.shape[2:], grad.shape[2:]
+    spread = grad
+    for d in range(rank):
+        if stride[d] > 1:  # insert zeros between the elements of dimension d
+            axis = 2 + d
+            wide = aten.constant_pad_nd(spread.unsqueeze(axis + 1), [0, 0] * (rank - 1 - d) + [0, stride[d] - 1])
+            wide = wide.reshape([*spread.shape[:axis], out[d] * stride[d], *spread.shape[axis + 1 :]])
+            spread = wide.narrow(axis, 0, (out[d] - 1) * stride[d] + 1)
+    pads = []
+    for d in reversed(range(rank)):
+        before = dilation[d] * (kernel[d] - 1) - padding[d]
+        width = (out[d] - 1) * stride[d] + 1
+        pads += [before, size[2 + d] + dilation[d] * (kernel[d] - 1) - before - width]
+    spread = padded(spread, pads)
+    co, ci = weight.shape[0], weight.shape[1]
+    turned = weight.flip(list(range(2, 2 + rank))) if math.prod(kernel) > 1 else weight
+    turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
+    turned = turned.reshape([groups * ci, co // groups, *kernel])
+    zeros, ones = [0] * rank, [1] * rank
+    found: torch.Tensor = aten.convolution(spread, turned, None, ones, zeros, dilation, False, zeros, groups)
+    assert list(found.shape) == [batch, groups * ci, *size[2:]]
+    return found
+
+
+def padded(value: torch.Tensor, pads: Sequence[int], fill: float = 0.0) -> torch.Tensor:
+    """Return constant_pad_nd of a value; negative widths, which torch-mlir does not have, cut."""
+    for n in range(0, len(pads), 2):
+        axis = value.dim() - 1 - n // 2
+        start, cut = max(0, -pads[n]), sum(max(0, -p) for p in pads[n : n + 2])
+        if cut:
+            value = value.narrow(axis, start, value.shape[axis] - cut)
+    wide = [max(0, p) for p in pads]
+    return aten.constant_pad_nd(value, wide, fill) if any(wide) else value
+
+
+def constant_pad_nd(value: torch.Tensor, pad: Sequence[int], fill: float = 0.0) -> torch.Tensor:
+    """aten.constant_pad_nd, also with negative widths, which cut."""
+    return padded(value, pad, fill) if min(pad, default=0) < 0 else NotImplemented
