@@ -87,7 +87,8 @@ def compare(
 ) -> Comparison:
     """Run a model on the same data in several arithmetics and compare each with fp32, which is always the first.
 
-    model, example_inputs, shapes, dynamic_shapes: as for numc.compile.
+    model, example_inputs, shapes, dynamic_shapes: as for numc.compile. Or a folder with a language model of
+    transformers, whose data are tokens [windows, length] (numc.token_windows).
     data: arrays or tensors by name of the input; other names are ignored. Or one array, if the model has one input.
     fmas: names or texts of FMA operators. policies: more arithmetics, as a mapping from names or as a sequence
     (docs/policies.md).
@@ -108,7 +109,7 @@ def compare(
     threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
     fraction = sampling(sample) if statistics else None
     columns = _columns(fmas, policies)
-    name, imported = named_model(model, example_inputs, shapes, dynamic_shapes)
+    name, imported = _language_model(model, data) or named_model(model, example_inputs, shapes, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = named_output(output, outputs)
@@ -127,6 +128,16 @@ def compare(
         tuple(replace(result, name=column.name) for result, column in zip(found, columns, strict=True)),
         {"model": digest, "data": ready.sha256()}, _versions(), tuple(commands),
     )  # fmt: skip
+
+
+def _language_model(model: Any, data: Any) -> tuple[str, Imported] | None:
+    """Return the name and the imported model of a folder; None for any other model."""
+    if not isinstance(model, (str, os.PathLike)) or not os.path.isdir(model):
+        return None
+    from numc.compiler.studies.language.folder import logits_of  # needs PyTorch and transformers
+
+    module, inputs = logits_of(model, data)
+    return os.fspath(model), load(module, inputs, purpose="compare")
 
 
 def _check_options(metrics: Sequence[str], batch: int) -> None:
