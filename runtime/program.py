@@ -334,7 +334,9 @@ def _plain(value: Any, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> A
             return None
     if value.dtype != dtype or not value.flags.carray or value.ndim != len(shape):
         return None
-    fits = value.shape == shape or all(want is None or got == want for got, want in zip(value.shape, shape, strict=True))
+    fits = value.shape == shape or all(
+        want is None or got == want for got, want in zip(value.shape, shape, strict=True)
+    )
     return value if fits else None
 
 

@@ -132,7 +132,7 @@ def compare_command(
 def _data(
     model: str, data: tuple[str, ...], labels: str | None, tokens: str | None, length: int | None, stride: int | None
 ) -> tuple[Any, Array | None]:
-    """Return data and labels, of files or of windows of tokens. Raises NumcError for options that exclude each other."""
+    """Return data and labels, of files or of windows of tokens. Raises NumcError for options that do not fit."""
     if tokens is None:
         if length is not None or stride is not None:
             raise NumcError(f"{'--stride' if length is None else '--length'} is about --tokens: give --tokens FILE")

@@ -25,8 +25,8 @@ from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.decompositions import rnn, training_table
-from numc.frontends.training.free_sizes import is_free, lift_numbers
-from numc.frontends.training.regions import Counters, FixedSizesNeeded, Region, compiled
+from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
+from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
@@ -57,7 +57,7 @@ class Backend:
             return per_shape
         try:
             return self._compile(copy.deepcopy(graph_module), example_inputs, chosen)
-        except FixedSizesNeeded:
+        except FixedSizesError:
             return per_shape
 
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
@@ -79,7 +79,7 @@ class Backend:
         updated: Callable[[], Sequence[int]] = tuple,
     ) -> Compiler:
         def compile_graph(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-            lift_numbers(graph_module.graph)
+            lift_sizes(graph_module.graph)
             roles = roles_of(graph_module.graph)
             names = names_of(graph_module.graph, roles)
             split, refused, regions = compiled(graph_module, names, roles, chosen, updated())

@@ -5,11 +5,12 @@ torch traces such a number as an input, as a computation, or as the size of any 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses import FakeTensorMode
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
@@ -28,14 +29,19 @@ def is_free(value: Any) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat))
 
 
-def lift_numbers(graph: fx.Graph) -> None:
-    """Compute every number of a graph from the graph's inputs, before everything else.
+class FixedSizesError(Exception):
+    """A graph has something that can be compiled for fixed sizes only, if at all."""
 
-    So no part of the graph waits for a tensor of which only the size is asked.
+
+def lift_sizes(graph: fx.Graph) -> None:
+    """Compute the sizes of tensors that a graph makes from its inputs, before everything else.
+
+    So nothing waits for a tensor of which only a size is asked. Raises FixedSizesError if a size is no arithmetic on
+    sizes of inputs.
     """
     inputs = list(graph.find_nodes(op="placeholder"))
-    numbers = [node for node in graph.nodes if node.op == "call_function" and is_number(node)]
-    if not numbers:
+    asked = [n for n in graph.nodes if is_number(n) and any(_is_made(operand) for operand in n.all_input_nodes)]
+    if not asked:
         return
     symbols: dict[Any, fx.Proxy] = {}
     tracer = _Tracer(graph)
@@ -43,28 +49,31 @@ def lift_numbers(graph: fx.Graph) -> None:
         for node, dim, size in _sizes(inputs):
             if size.node.expr.is_symbol and size.node.expr not in symbols:
                 symbols[size.node.expr] = fx.Proxy(node if dim is None else _size(graph, node, dim), tracer)
-        made: dict[Any, Any] = {}
-        for node in numbers:
-            expr = node.meta["val"].node.expr
-            if expr not in made:
-                found = sympy_interp(PythonReferenceAnalysis, symbols, expr)
-                made[expr] = found.node if isinstance(found, fx.Proxy) else int(found)
-            node.replace_all_uses_with(made[expr])
-    for node in reversed(numbers):
+        for node in asked:
+            try:
+                found = sympy_interp(PythonReferenceAnalysis, symbols, node.meta["val"].node.expr)
+            except (KeyError, fx.proxy.TraceError):
+                raise FixedSizesError from None
+            node.replace_all_uses_with(found.node if isinstance(found, fx.Proxy) else int(found))
+    for node in reversed(asked):
         graph.erase_node(node)
 
 
-class _Tracer(fx.proxy.GraphAppendingTracer):
+def _is_made(node: fx.Node) -> bool:
+    return node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor)
+
+
+class _Tracer(fx.proxy.GraphAppendingTracer):  # type: ignore[misc]
     """Appends operations on numbers to a graph, with their values."""
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         node = super().create_node(*args, **kwargs)
         given, named = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-        node.meta["val"] = node.target(*given, **named)  # type: ignore[operator]
+        node.meta["val"] = node.target(*given, **named)
         return node
 
 
-def _sizes(nodes: Iterator[fx.Node] | list[fx.Node]) -> Iterator[tuple[fx.Node, int | None, torch.SymInt]]:
+def _sizes(nodes: Iterable[fx.Node]) -> Iterator[tuple[fx.Node, int | None, torch.SymInt]]:
     """Yield the free numbers and sizes that nodes have: the node, its dimension or None, and the number."""
     for node in nodes:
         value = node.meta.get("val")
@@ -81,41 +90,66 @@ def _begin(graph: fx.Graph) -> fx.Node:
     return next(node for node in graph.nodes if node.op != "placeholder")
 
 
-def _size(graph: fx.Graph, node: fx.Node, dim: int) -> fx.Node:
+def _size(graph: fx.Graph, node: fx.Node, dim: int | None) -> fx.Node:
     found = graph.call_function(aten.sym_size.int, (node, dim))
     found.meta["val"] = node.meta["val"].shape[dim]
     return found
 
 
-def sizes_of_tensors(graph: fx.Graph) -> list[int]:
+def numbers_to_tensors(graph: fx.Graph) -> list[int]:
     """Replace the inputs of a part that are numbers; return the positions of the inputs that are left.
 
     A number is the size of a tensor of the part if there is one that is known before the number is used. The others
     become tensors of one integer.
     """
-    inputs = list(graph.find_nodes(op="placeholder"))
     order = {node: n for n, node in enumerate(graph.nodes)}
-    begin = _begin(graph)
-    kept = []
-    for position, node in enumerate(inputs):
+    begin, kept = _begin(graph), []
+    for position, node in enumerate(list(graph.find_nodes(op="placeholder"))):
         if not is_number(node):
             kept.append(position)
             continue
-        first = min((order[user] for user in node.users), default=len(order))
-        expr = node.meta["val"].node.expr
+        first = min((order[user] for user in node.users), default=0)
         tensors = (n for n in order if order[n] < first and isinstance(n.meta.get("val"), torch.Tensor))
-        place = next(((n, d) for n, d, size in _sizes(tensors) if size.node.expr == expr), None)
-        at_begin = place is None or place[0].op == "placeholder"
-        with graph.inserting_before(begin) if at_begin else graph.inserting_after(place[0]):
-            if place is None:
-                number = graph.call_function(aten.Int.Tensor, (node,))
-                number.meta["val"] = node.meta["val"]
-            else:
-                number = _size(graph, *place)
-        node.replace_all_uses_with(number, delete_user_cb=lambda user: user is not number)
-        if place is None:
-            node.meta["val"] = torch.empty((), dtype=torch.int64)
+        places = ((n, d) for n, d, size in _sizes(tensors) if size.node.expr == node.meta["val"].node.expr)
+        owner, dim = next(places, (None, None))
+        if owner is None:
             kept.append(position)
-        else:
-            graph.erase_node(node)
+            with graph.inserting_before(begin):
+                number = graph.call_function(aten.Int.Tensor, (node,))
+            number.meta["val"] = node.meta["val"]
+            node.replace_all_uses_with(number)
+            number.args = (node,)
+            node.meta["val"] = torch.empty((), dtype=torch.int64)
+            continue
+        with graph.inserting_before(begin if owner.op == "placeholder" else owner.next):
+            node.replace_all_uses_with(_size(graph, owner, dim))
+        graph.erase_node(node)
     return kept
+
+
+def with_fixed_sizes(node: fx.Node) -> fx.Node:
+    """Return a copy of an operation, in a graph of its own, with the sizes that it was traced with."""
+    graph = fx.Graph()
+    given: dict[fx.Node, Any] = {}
+    with FakeTensorMode():
+        for operand in node.all_input_nodes:
+            value = given[operand] = _fixed(operand.meta["val"])
+            if isinstance(value, torch.Tensor):
+                given[operand] = graph.placeholder(operand.name)
+                given[operand].meta["val"] = value
+        copy = graph.node_copy(node, given.__getitem__)
+        arguments = fx.node.map_arg((copy.args, copy.kwargs), lambda n: n.meta["val"])
+        copy.meta["val"] = copy.target(*arguments[0], **arguments[1])
+    return copy
+
+
+def _fixed(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        sizes, strides = ([_hint(n) for n in numbers] for numbers in (value.shape, value.stride()))
+        return torch.empty_strided(sizes, strides, dtype=value.dtype)
+    return _hint(value) if isinstance(value, torch.SymInt) else value
+
+
+def _hint(size: Any) -> int:
+    """Return the size with which a graph was traced."""
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)

@@ -24,7 +24,7 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
 from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
 from numc.frontends.pytorch.scatters import is_rows
-from numc.frontends.training.free_sizes import is_free, is_number, sizes_of_tensors
+from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
 from numc.runtime.program import Program
@@ -51,10 +51,6 @@ class Counters:
     compilations: int = 0
     eager_operations: int = 0
     calls: int = 0
-
-
-class FixedSizesNeeded(Exception):
-    """A graph has an operation that can be compiled for fixed sizes only, if at all."""
 
 
 COUNTERS = Counters()
@@ -181,7 +177,8 @@ def compiled(
         if not culprits:
             break
         eager |= culprits
-    refused = [why for node, why in eager.items() if node.target is not getitem and node.target not in _EAGER]
+    counted = (node for node in eager if node.target is not getitem and node.target not in _EAGER)
+    refused = [eager[node] for node in counted if _has_tensors(node)]
     COUNTERS.eager_operations += len(refused)
     return split, refused, regions
 
@@ -201,6 +198,10 @@ def _against(node: fx.Node) -> Refusal | None:
     if any(isinstance(v, torch.Tensor) and guard_or_false(v.numel() == 0) for v in values_of(node)):
         return _refused(node, "has no elements")
     return None
+
+
+def _has_tensors(node: fx.Node) -> bool:
+    return any(isinstance(v, torch.Tensor) for n in (node, *node.all_input_nodes) for v in values_of(n))
 
 
 def _values(argument: Any) -> Any:
@@ -235,13 +236,15 @@ def _split(
         if stage % 2 == 0:
             continue
         call = split.graph.find_nodes(op="call_module", target=name)[0]
-        call.args = tuple(call.args[n] for n in sizes_of_tensors(part.graph))
+        call.args = tuple(call.args[n] for n in numbers_to_tensors(part.graph))
         try:
             region = _region(part, arithmetic, places)
         except ConversionError as error:
-            if any(is_free(value) for node in part.graph.nodes for value in values_of(node)):
-                raise FixedSizesNeeded from None
             found = diagnose(part.graph.nodes)
+            is_fixed = not any(is_free(value) for node in part.graph.nodes for value in values_of(node))
+            # What fails with fixed sizes too is left to torch; what does not, alone or with others, gets them.
+            if not is_fixed and not (found and all(diagnose([with_fixed_sizes(node)]) for node, _ in found)):
+                raise FixedSizesError from None
             if not found:  # each operation can be lowered alone, but not all together: torch runs them
                 found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
             culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in found}

@@ -176,15 +176,17 @@ def logits_of(folder: str | os.PathLike[str], windows: Any) -> tuple[Any, Any]:
     """
     import torch
 
-    language, shape = LanguageModel(folder), getattr(windows, "shape", ())
-    if len(shape) != 2 or windows.dtype.kind not in "iu" or windows.size == 0:
-        raise NumcError(f"{language.name}: a language model takes tokens, [windows, length]: numc.token_windows cuts them")
-    if language.context is not None and shape[1] > language.context:
-        raise NumcError(f"{language.name}: windows of {shape[1]} tokens, its context has {language.context}: "
-                        "give a smaller --length")  # fmt: skip
+    language = LanguageModel(folder)
+    if not hasattr(windows, "dtype") or windows.ndim != 2 or windows.size == 0 or str(windows.dtype) != "int64":
+        wanted = "tokens, int64 [windows, length], as numc.token_windows cuts them"
+        raise NumcError(f"{language.name}: a language model is compared on {wanted}: give --tokens FILE")
+    length = int(windows.shape[1])
+    if language.context is not None and length > language.context:
+        limit = f"its context has {language.context}: give a smaller --length"
+        raise NumcError(f"{language.name}: windows of {length} tokens, {limit}")
     language.check_tokens(int(windows.max()))
 
-    class LanguageModelLogits(torch.nn.Module):
+    class LanguageModelLogits(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.model = language.model
@@ -193,4 +195,4 @@ def logits_of(folder: str | os.PathLike[str], windows: Any) -> tuple[Any, Any]:
             every = torch.ones_like(input_ids)  # else transformers looks for several texts in a window
             return self.model(input_ids=input_ids, attention_mask=every, use_cache=False).logits
 
-    return LanguageModelLogits().eval(), (torch.zeros((1, shape[1]), dtype=torch.int64),)
+    return LanguageModelLogits().eval(), (torch.zeros((1, length), dtype=torch.int64),)

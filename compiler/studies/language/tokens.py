@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from numc.compiler.studies.metrics import NOT_COUNTED
 from numc.compiler.support.arguments import checked_integer
-from numc.compiler.support.errors import NumcError, quoted, shortened
+from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import checked_path
 
 Array = npt.NDArray[Any]
@@ -56,8 +56,9 @@ def _checked(tokens: Any, what: str) -> Array:
     found = np.asarray(tokens)
     if found.dtype.kind not in "iu" or found.ndim != 1:
         raise NumcError(f"{what}: got {found.dtype.name} of shape {list(found.shape)}: want integers in one dimension")
-    if found.size and (int(found.min()) < 0 or int(found.max()) >= 2**31):
-        raise NumcError(f"{what}: token {shortened(found.min() if found.min() < 0 else found.max())}: want 0 to 2^31 - 1")
+    wrong = found[(found < 0) | (found >= 2**31)]
+    if wrong.size:
+        raise NumcError(f"{what}: token {wrong[0]}: want 0 to 2^31 - 1")
     return found.astype(np.int64)
 
 
