@@ -138,11 +138,12 @@ def _loaded(path: Path, name: str) -> Any:
             use_safetensors=True,
             dtype=torch.float32,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, with their names
         )
     except Exception as error:  # of whichever architecture the folder names
         raise NumcError(f"{name}: not a causal language model that transformers can read: {_reason(error)}") from None
     for what in ("missing_keys", "mismatched_keys"):
-        if wrong := sorted(map(str, about[what])):
+        if wrong := sorted(key if isinstance(key, str) else key[0] for key in about[what]):
             kind = "is missing" if what == "missing_keys" else "has another shape than the configuration says"
             raise NumcError(f"{name}: weight {quoted(wrong[0])} {kind} ({len(wrong)} in all): the files are not whole")
     return model.eval()
