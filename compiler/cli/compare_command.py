@@ -87,7 +87,7 @@ def compare_command(
     want_json: bool,
 ) -> None:
     """Run a model in several arithmetics on the same data, and show how far each is from fp32 and what it costs."""
-    if not Path(model).is_dir():
+    if not os.path.isdir(model):
         check_model(model)
     if sample is not None and not stats:
         raise NumcError("--sample is about statistics: leave it or --no-stats out")

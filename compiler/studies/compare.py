@@ -29,6 +29,7 @@ from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.cost import report
 from numc.compiler.studies.data import BATCH, Data, check_batch, check_data
 from numc.compiler.studies.diff import layers_of_both, side_by_side
+from numc.compiler.studies.language.folder import is_folder, logits_of
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics, check_names
 from numc.compiler.studies.observe.collect import Collector
 from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
@@ -109,7 +110,12 @@ def compare(
     threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
     fraction = sampling(sample) if statistics else None
     columns = _columns(fmas, policies)
-    name, imported = _language_model(model, data) or named_model(model, example_inputs, shapes, dynamic_shapes)
+    if is_folder(model):
+        module, example_inputs = logits_of(model, data)
+        _, imported = named_model(module, example_inputs, shapes, dynamic_shapes)
+        name = os.fspath(model)
+    else:
+        name, imported = named_model(model, example_inputs, shapes, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = named_output(output, outputs)
@@ -128,16 +134,6 @@ def compare(
         tuple(replace(result, name=column.name) for result, column in zip(found, columns, strict=True)),
         {"model": digest, "data": ready.sha256()}, _versions(), tuple(commands),
     )  # fmt: skip
-
-
-def _language_model(model: Any, data: Any) -> tuple[str, Imported] | None:
-    """Return the name and the imported model of a folder; None for any other model."""
-    if not isinstance(model, (str, os.PathLike)) or not os.path.isdir(model):
-        return None
-    from numc.compiler.studies.language.folder import logits_of  # needs PyTorch and transformers
-
-    module, inputs = logits_of(model, data)
-    return os.fspath(model), load(module, inputs, purpose="compare")
 
 
 def _check_options(metrics: Sequence[str], batch: int) -> None:

@@ -172,3 +172,17 @@ def test_perplexity_is_that_of_torch(folder: Path, numc_run: Any, tmp_path: Path
         counted += count
     assert counted == 39
     assert found == pytest.approx(np.exp(losses / counted), rel=1e-5)
+
+    def error(*options: object) -> Any:
+        return numc_run("compare", folder, *options).error
+
+    np.save(tmp_path / "long.npy", np.arange(60))
+    long = f"{folder}: windows of 49 tokens, its context has 48: give a smaller --length"
+    assert error("--tokens", "long.npy", "--length", 49) == long
+    np.save(tmp_path / "unknown.npy", np.arange(250, 270))
+    known = "the model knows 264 tokens, 0 to 263: use the tokenizer that it was trained with"
+    assert error("--tokens", "unknown.npy", "--length", 4) == f"{folder}: token 269: {known}"
+    np.save(tmp_path / "floats.npy", np.ones((2, 3), np.float32))
+    wanted = "tokens, int64 [windows, length], as numc.token_windows cuts them"
+    reason = f"a language model is compared on {wanted}: give --tokens FILE"
+    assert error("--data", "floats.npy") == f"{folder}: {reason}"

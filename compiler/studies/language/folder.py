@@ -6,6 +6,7 @@ Transformers is imported when a folder is opened, because numc itself does not n
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Iterator
@@ -40,8 +41,9 @@ class LanguageModel:
         self.context = limit if isinstance(limit, int) else None
         self.vocabulary: int = self.model.get_input_embeddings().weight.shape[0]
 
+    @functools.cached_property
     def tokenizer(self) -> Any:
-        """Return the tokenizer of the folder. Raises NumcError if it has none that can be read as data."""
+        """The tokenizer of the folder. Raises NumcError if it has none that can be read as data."""
         if not any((self._path / name).is_file() for name in _VOCABULARIES):
             listed = ", ".join(_VOCABULARIES)
             raise NumcError(f"{self.name}: there is no tokenizer: want one of {listed}: copy that of the model into it")
@@ -56,7 +58,7 @@ class LanguageModel:
 
     def encoded(self, text: str) -> list[int]:
         """Return the tokens of a text. Raises NumcError if it has none, or one that the model does not know."""
-        found = list(map(int, self.tokenizer()(text)["input_ids"]))
+        found = list(map(int, self.tokenizer(text)["input_ids"]))
         if not found:
             raise NumcError("the text has no tokens: write at least one word")
         self.check_tokens(max(found))

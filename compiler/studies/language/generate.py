@@ -78,7 +78,7 @@ def generate(
             f"the prompt has {len(given)} tokens and {most} new ones are wanted, but the context of the model has "
             f"{language.context}: write a shorter prompt or a smaller --max-new-tokens"
         )
-    model, tokenizer = language.model, language.tokenizer()
+    model, tokenizer = language.model, language.tokenizer
     # Other settings of the folder, such as penalties of repetition, would change what greedy means.
     ends: Any = model.generation_config.eos_token_id
     model.generation_config = GenerationConfig(

@@ -37,7 +37,9 @@ def read_tokens(file: str) -> Array:
             found = found[found.files[0]]
     except OSError as error:
         raise NumcError(f"{path}: cannot read: {error.strerror or error}: want tokens as .npy, .npz or .bin") from None
-    except (ValueError, EOFError):
+    except (NumcError, MemoryError):
+        raise
+    except Exception:  # numpy and zipfile have no list of what a damaged file may raise
         raise NumcError(f"{path}: not a numpy file of plain numbers: want tokens as .npy, .npz or .bin") from None
     return _checked(found, str(path))
 
