@@ -10,6 +10,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 VOCABULARY, CONTEXT = 264, 48
+transformers.utils.logging.disable_progress_bar()  # it would be part of what a command prints
 
 
 def llama(layers: int = 1, **settings: Any) -> Any:
