@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
@@ -18,8 +19,9 @@ aten = torch.ops.aten
 
 
 def is_number(node: fx.Node) -> bool:
-    """Whether a node yields an integer that follows from sizes."""
-    return isinstance(node.meta.get("val"), torch.SymInt)
+    """Whether a node yields an integer that follows from sizes of inputs, not from data."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.SymInt) and not free_unbacked_symbols(value)
 
 
 def is_free(value: Any) -> bool:
@@ -118,7 +120,7 @@ def numbers_to_tensors(graph: fx.Graph) -> list[int]:
                 number = graph.call_function(aten.Int.Tensor, (node,))
             number.meta["val"] = node.meta["val"]
             node.replace_all_uses_with(number)
-            number.args = (node,)
+            number.args = (node,)  # which the line before has replaced, too
             node.meta["val"] = torch.empty((), dtype=torch.int64)
             continue
         with graph.inserting_before(begin if owner.op == "placeholder" else owner.next):
