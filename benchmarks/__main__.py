@@ -28,7 +28,7 @@ Section = Callable[[float, bool], list[dict[str, Any]]]
 
 def _sections() -> dict[str, tuple[Section, float]]:
     """The function of every section, and how many seconds it measures each group of calls that take turns."""
-    from benchmarks import emulators, gemm, instructions, networks, processes, search, training, widths
+    from benchmarks import emulators, gemm, generation, instructions, networks, processes, search, training, widths
 
     return {
         "gemm": (gemm.operators, 0.8),
@@ -46,6 +46,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "training": (training.training, 12),
         "statistics": (training.statistics, 12),
         "first_step": (training.first_steps, 0),
+        "generation": (generation.generation, 10),
         "instructions": (instructions.instructions, 0),
     }
 

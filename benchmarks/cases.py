@@ -143,6 +143,8 @@ STARTUP_SECONDS = {"numc run": 0.35, "C program": 0.02}
 TRAINING: Mapping[str, Bar] = {"fp32": Bar(2, 1.2), "bf16_1_1": Bar(4, 3), "bf16_1_2": Bar(7, 5)}
 TRAINING_OPERATORS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "1/6/9")
 TRAINING_MEMORY_FACTOR = 1.3
+#: The bar of a generated token's time against that of eager torch.
+GENERATION: Mapping[str, float] = {"fp32": 1, "bf16_1_1": 2}
 FIRST_STEP_SECONDS = 60
 SWITCH_SECONDS = 1e-3
 STATISTICS_OPERATORS = ("bf16_1_1", "fp32")

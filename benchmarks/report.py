@@ -229,6 +229,26 @@ def training(rows: Rows) -> Table:
     return Table(("arithmetic", "numc", "eager torch", "ratio", "at most", "aim"), tuple(body))
 
 
+def generation(rows: Rows) -> Table:
+    """Tokens per second of a language model beside eager torch's."""
+    body = [
+        (
+            r["model"],
+            short(r["operator"]),
+            number(r["numc_tokens"]),
+            number(r["eager_tokens"]),
+            against(r["ratio"], r["must"]),
+            number(r["must"]),
+        )
+        for r in rows
+    ]
+    return Table(
+        ("model", "arithmetic", "numc (tokens/s)", "eager torch (tokens/s)", "ratio of times", "at most"),
+        tuple(body),
+        2,
+    )
+
+
 def switch(rows: Rows) -> Table:
     """The cost of a switch of arithmetic between two calls."""
     (row,) = [r for r in rows if "other_seconds" in r]
@@ -321,6 +341,7 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "memory": ("ratio", ("model", "batch")),
     "training": ("ratio", ("operator",)),
     "first_step": ("ratio", ("operator", "model")),
+    "generation": ("ratio", ("operator", "model")),
 }
 
 
@@ -391,6 +412,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "startup": ("startup", startup, "Start-up"),
     "memory": ("memory", memory, "Peak memory"),
     "training": ("training", training, "A training step of ResNet-18: time / eager torch, two threads"),
+    "generation": ("generation", generation, "Greedy generation, two threads"),
     "switch": ("training", switch, "A switch of arithmetic"),
     "statistics": ("statistics", statistics, "Statistics of one step of 100 of ResNet-18: CPU time"),
     "first_step": ("first_step", first_step, "The first training step of a process, and its peak memory"),

@@ -39,7 +39,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Arrays": ("round", "fma", "matmul", "pack", "unpack", "Packed", "reference"),
     "Training": ("backend", "arithmetic", "counters", "verify_training", "DynamicLossScale", "train"),
     "Widths at run time": ("widths", "WidthByRatio"),
-    "Studies": ("compare", "Comparison", "search", "Search", "cost", "diff", "bisect"),
+    "Studies": ("compare", "Comparison", "token_windows", "search", "Search", "cost", "diff", "bisect"),
     "Statistics": ("collect_stats", "Statistics", "LayerStatistics", "TensorStatistics", "Histogram"),
     "Tables": ("formats", "group_formats", "fmas", "presets"),
     "Errors": ("NumcError", "CompilerBug"),

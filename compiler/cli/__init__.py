@@ -24,6 +24,7 @@ from numc.compiler.cli.cost_command import cost_command
 from numc.compiler.cli.diff_command import diff_command
 from numc.compiler.cli.doctor_command import doctor_command
 from numc.compiler.cli.explain_command import explain_command
+from numc.compiler.cli.generate_command import generate_command
 from numc.compiler.cli.list_command import list_command
 from numc.compiler.cli.opt_command import opt_command
 from numc.compiler.cli.report_command import report_command
@@ -91,6 +92,7 @@ for _command in (
     search_command,
     report_command,
     run_command,
+    generate_command,
     verify_command,
     diff_command,
     bisect_command,

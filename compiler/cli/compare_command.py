@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numc.compiler.cli import output
-from numc.compiler.cli.inputs import data_option, read_data, read_labels
+from numc.compiler.cli.inputs import read_data, read_labels
 from numc.compiler.cli.source import check_model, parse_shapes, shape_option
 from numc.compiler.support.arguments import checked_text
 from numc.compiler.support.errors import NumcError, quoted
@@ -37,16 +37,20 @@ Examples:
   numc compare model.onnx --data inputs.npz --report out.html
   numc compare model.onnx --data x=test.npz:images --labels test.npz:labels --metric top1,top5
   numc compare model.onnx --fma 'mp,bf16_2_2{3},fma(a=bf16,acc=e8m10)' --policy mixed.policy --data x.npy --json
+  numc compare gpt2/ --tokens val.bin --length 512 --stride 256 --metric perplexity --fma mp,bf16_1_1 --no-stats
 """
 
 _NOT_KEPT = "not kept: --report or --results FILE keeps them"
 
 
 @click.command("compare", epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2|FOLDER")
 @click.option("--fma", "fmas", multiple=True, metavar="FMA,...", help="FMA operators. Repeatable.")
 @click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable.")
-@data_option
+@click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
+@click.option("--tokens", metavar="FILE", help="Instead of --data: .npy, .npz or .bin of tokens, or .txt for a FOLDER.")
+@click.option("--length", type=click.IntRange(2), metavar="N", help="Of windows of --tokens; needed with it.")
+@click.option("--stride", type=click.IntRange(1), metavar="N", help="From window to window; default: the length.")
 @click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
 @click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
@@ -66,6 +70,9 @@ def compare_command(
     fmas: tuple[str, ...],
     policies: tuple[str, ...],
     data: tuple[str, ...],
+    tokens: str | None,
+    length: int | None,
+    stride: int | None,
     labels: str | None,
     metrics: tuple[str, ...],
     output_name: str | None,
@@ -80,7 +87,8 @@ def compare_command(
     want_json: bool,
 ) -> None:
     """Run a model in several arithmetics on the same data, and show how far each is from fp32 and what it costs."""
-    check_model(model)
+    if not os.path.isdir(model):
+        check_model(model)
     if sample is not None and not stats:
         raise NumcError("--sample is about statistics: leave it or --no-stats out")
     fixed = parse_shapes(shapes)
@@ -90,7 +98,7 @@ def compare_command(
         check_writable(Path(place))
     operators = [one for text in fmas for one in split_list("--fma", text)]
     names = [name for text in metrics for name in split_list("--metric", text)]
-    given, of_labels = read_data(data), None if labels is None else read_labels(labels)
+    given, of_labels = _data(model, data, labels, tokens, length, stride)
     from numc.compiler.studies.compare import FMAS, Interrupted, compare
 
     if not operators and not policies:
@@ -119,6 +127,26 @@ def compare_command(
     if peer is not None and not peer.holds:
         click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
         context.exit(1)
+
+
+def _data(
+    model: str, data: tuple[str, ...], labels: str | None, tokens: str | None, length: int | None, stride: int | None
+) -> tuple[Any, Array | None]:
+    """Return data and labels, of files or of windows of tokens. Raises NumcError for options that do not fit."""
+    if tokens is None:
+        if length is not None or stride is not None:
+            raise NumcError(f"{'--stride' if length is None else '--length'} is about --tokens: give --tokens FILE")
+        if not data:
+            raise NumcError("nothing to run the model on: give --data FILE, or --tokens FILE and --length N")
+        return read_data(data), None if labels is None else read_labels(labels)
+    if data or labels is not None:
+        raise NumcError("--tokens says what the inputs and the labels are: leave --data and --labels out")
+    if length is None:
+        raise NumcError("--tokens needs --length N, the number of tokens that the model gets at once")
+    from numc.compiler.studies.language.folder import text_tokens
+    from numc.compiler.studies.language.tokens import token_windows
+
+    return token_windows(text_tokens(model, tokens) if tokens.endswith(".txt") else tokens, length, stride)
 
 
 def split_list(option: str, text: str) -> list[str]:

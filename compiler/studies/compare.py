@@ -30,6 +30,7 @@ from numc.compiler.studies.comparison import Comparison
 from numc.compiler.studies.cost import report
 from numc.compiler.studies.data import BATCH, Data, check_batch, check_data
 from numc.compiler.studies.diff import layers_of_both, side_by_side
+from numc.compiler.studies.language.folder import is_folder, logits_of
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics, check_names
 from numc.compiler.studies.observe.collect import Collector
 from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
@@ -88,7 +89,8 @@ def compare(
 ) -> Comparison:
     """Run a model on the same data in several arithmetics and compare each with fp32, which is always the first.
 
-    model, example_inputs, shapes, dynamic_shapes: as for numc.compile.
+    model, example_inputs, shapes, dynamic_shapes: as for numc.compile. Or a folder with a language model of
+    transformers, whose data are tokens [windows, length] (numc.token_windows).
     data: arrays or tensors by name of the input; other names are ignored. Or one array, if the model has one input.
     fmas: names or texts of FMA operators. policies: more arithmetics, as a mapping from names or as a sequence
     (docs/policies.md).
@@ -109,7 +111,12 @@ def compare(
     threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
     fraction = sampling(sample) if statistics else None
     columns = _columns(fmas, policies)
-    name, imported = named_model(model, example_inputs, shapes, dynamic_shapes)
+    if is_folder(model):
+        module, example_inputs = logits_of(model, data)
+        _, imported = named_model(module, example_inputs, shapes, dynamic_shapes)
+        name = os.fspath(model)
+    else:
+        name, imported = named_model(model, example_inputs, shapes, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = named_output(output, outputs)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.studies.metrics import NOT_COUNTED
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 from numc.runtime.abi import Input, TensorSpec
 from numc.runtime.tensors import as_array, as_numbers, in_dtype
@@ -206,9 +207,12 @@ def _labels(given: Any, samples: int, output: TensorSpec, axis: Mapping[str, int
             f"{samples} samples"
         )
     classes = output.shape[-1] if is_class and output.shape else None
-    if is_class and labels.size and (labels.min() < 0 or (classes is not None and labels.max() >= classes)):
+    counted = labels[labels != NOT_COUNTED] if is_class else labels
+    if is_class and labels.size and not counted.size:
+        raise NumcError(f"labels: all are {NOT_COUNTED}, which is not counted: want at least one class number")
+    if is_class and counted.size and (counted.min() < 0 or (classes is not None and counted.max() >= classes)):
         top = "" if classes is None else f" to {classes - 1}"
-        raise NumcError(f"labels: class numbers from {labels.min()} to {labels.max()}, want 0{top}")
+        raise NumcError(f"labels: class numbers from {counted.min()} to {counted.max()}, want 0{top}")
     if not is_class and not np.isfinite(labels).all():
         raise NumcError("labels: have NaN or an infinity: want finite values")
     return labels

@@ -15,6 +15,8 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.runtime.abi import TensorSpec
 
 Array = npt.NDArray[Any]
+#: The label of a place that no metric of classes counts, as in torch.
+NOT_COUNTED = -100
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class Sums:
 
     def _classes(self, x: Array, labels: Array) -> None:
         x, labels = x.reshape(-1, x.shape[-1]), labels.reshape(-1)
+        if (counted := labels != NOT_COUNTED).sum() < len(labels):
+            x, labels = x[counted], labels[counted]
         self._count += len(labels)
         rank = ranks(x, labels)
         for name, most in (("top1", 1), ("top5", 5)):

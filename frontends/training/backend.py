@@ -25,6 +25,7 @@ from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.decompositions import rnn, training_table
+from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 
@@ -49,9 +50,15 @@ class Backend:
     ) -> Callable[..., Any]:
         """Compile a graph that torch traced; torch calls this. Raises NumcError for unknown options."""
         chosen = choose(self.arithmetic, **options) if options else self.arithmetic
-        if any(map(_is_symbolic, example_inputs)):
-            return _PerShape(lambda inputs: self._compile(copy.deepcopy(graph_module), inputs, chosen))
-        return self._compile(graph_module, example_inputs, chosen)
+        if not any(map(is_free, example_inputs)):
+            return self._compile(graph_module, example_inputs, chosen)
+        per_shape = _PerShape(lambda inputs: self._compile(copy.deepcopy(graph_module), inputs, chosen))
+        if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs):
+            return per_shape
+        try:
+            return self._compile(copy.deepcopy(graph_module), example_inputs, chosen)
+        except FixedSizesError:
+            return per_shape
 
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
         parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
@@ -72,6 +79,7 @@ class Backend:
         updated: Callable[[], Sequence[int]] = tuple,
     ) -> Compiler:
         def compile_graph(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+            lift_sizes(graph_module.graph)
             roles = roles_of(graph_module.graph)
             names = names_of(graph_module.graph, roles)
             split, refused, regions = compiled(graph_module, names, roles, chosen, updated())
@@ -98,12 +106,6 @@ def _updated() -> Sequence[int]:
     context = torch._guards.TracingContext.try_get()
     known = context and context.fw_metadata
     return known.mutated_inp_runtime_indices if known else ()
-
-
-def _is_symbolic(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return any(isinstance(size, torch.SymInt) for size in value.shape)
-    return isinstance(value, (torch.SymInt, torch.SymFloat))
 
 
 class _PerShape:

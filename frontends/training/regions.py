@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, guard_or_false
 from torch.fx.passes.split_module import split_module
 
 from numc.compiler import compile as compiling
@@ -24,6 +24,7 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.lowering import ConversionError
 from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
 from numc.frontends.pytorch.narrow import widened
+from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
 from numc.runtime.program import Program
@@ -33,7 +34,7 @@ aten = torch.ops.aten
 RUNS_IT = "torch runs it"
 # torch runs these without a report, because they have no arithmetic.
 _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
-_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_NUMBERS = (torch.SymFloat, torch.SymBool)  # no program takes these
 # Scattered writes that did not become put_along (frontends/pytorch/scatters.py).
 _SCATTERS = frozenset({aten.index_put, aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
@@ -94,15 +95,15 @@ def tally() -> Iterator[Counter[tuple[str, str]]]:
 class Region:
     """A part of a graph that numc computes: a function from tensors to a tensor or a tuple of tensors.
 
-    layouts: the shapes and strides of the results that are not dense in the order of their dimensions, by number; the
-    program returns these in the order of their strides.
+    orders: for the results that are not dense in the order of their dimensions, by number, the places of the dimensions
+    among those that the program returns, which are in the order of strides.
     """
 
     imported: Imported
     arithmetic: Arithmetic
     single: bool
     operations: int
-    layouts: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
+    orders: Mapping[int, list[int]]
     programs: dict[tuple[Arithmetic, bool], Program] = field(default_factory=dict)
 
     def program(self, chosen: Arithmetic) -> Program:
@@ -123,10 +124,11 @@ class Region:
             found = self.programs[chosen, counts] = Program(contents)
         return found
 
-    def __call__(self, *tensors: torch.Tensor) -> Any:
+    def __call__(self, *given: torch.Tensor | int) -> Any:
         COUNTERS.calls += 1
         program = self.program(_override[-1] if _override else self.arithmetic)
         seed = next(_seeds[-1]) % 2**64 if _seeds else None
+        tensors = [torch.tensor(value) if isinstance(value, int) else value for value in given]
         found: Any = program(*tensors, seed=seed, widths=widths_of(program))
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
@@ -134,11 +136,12 @@ class Region:
         results = list(found.values()) if isinstance(found, dict) else [found]
         if not tensors:  # a program without inputs returns arrays
             results = [to_tensor(array, spec.dtype) for array, spec in zip(results, program.outputs, strict=True)]
-        for number, layout in self.layouts.items():
+        for number, order in self.orders.items():
             # torch makes views of results by the strides that it traced. Results must not be views themselves:
             # autograd refuses to change a view that was made while it did not record.
             result = results[number]
-            results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, *layout)
+            view = result.permute(order)
+            results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, view.shape, view.stride())
         for number, updated in self.imported.updates.items():
             if results[number].data_ptr() == tensors[updated].data_ptr():
                 results[number] = tensors[updated]  # so that torch has nothing to copy
@@ -176,7 +179,8 @@ def compiled(
         if not culprits:
             break
         eager |= culprits
-    refused = [why for node, why in eager.items() if node.target is not getitem and node.target not in _EAGER]
+    counted = (node for node in eager if node.target is not getitem and node.target not in _EAGER)
+    refused = [eager[node] for node in counted if _has_tensors(node)]
     COUNTERS.eager_operations += len(refused)
     return split, refused, regions
 
@@ -194,11 +198,15 @@ def _against(node: fx.Node) -> Refusal | None:
     if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in (*given, *values_of(node))):
         # No operator would apply to it, and it keeps its width.
         return _refused(node, "is float64")
-    if any(isinstance(v, _SYMBOLS) or free_unbacked_symbols(v) for v in given):
+    if any(isinstance(v, _NUMBERS) or free_unbacked_symbols(v) for v in (*given, *values_of(node))):
         return _refused(node, "a size or number depends on data")
-    if any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values_of(node)):
+    if any(isinstance(v, torch.Tensor) and guard_or_false(v.numel() == 0) for v in values_of(node)):
         return _refused(node, "has no elements")
     return None
+
+
+def _has_tensors(node: fx.Node) -> bool:
+    return any(isinstance(v, torch.Tensor) for n in (node, *node.all_input_nodes) for v in values_of(n))
 
 
 def _refused(node: fx.Node, reason: str) -> Refusal:
@@ -227,10 +235,16 @@ def _split(
         stage = int(name.rpartition("_")[2])
         if stage % 2 == 0:
             continue
+        call = split.graph.find_nodes(op="call_module", target=name)[0]
+        call.args = tuple(call.args[n] for n in numbers_to_tensors(part.graph))
         try:
             region = _region(part, arithmetic, places)
         except ConversionError as error:
             found = diagnose(part.graph.nodes)
+            is_fixed = not any(is_free(value) for node in part.graph.nodes for value in values_of(node))
+            # What fails with fixed sizes too is left to torch; what does not, alone or with others, gets them.
+            if not is_fixed and not (found and all(diagnose([with_fixed_sizes(node)]) for node, _ in found)):
+                raise FixedSizesError from None
             if not found:  # each operation can be lowered alone, but not all together: torch runs them
                 found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
             culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in found}
@@ -249,8 +263,9 @@ def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal]) -> dict[fx.Node, 
     stages: dict[fx.Node, int] = {}
     drawn = 0
     for node in graph.nodes:
-        if node.op in ("placeholder", "get_attr"):
+        if node.op in ("placeholder", "get_attr") or is_number(node):
             stages[node] = 0
+            continue
         if node.op != "call_function":
             continue
         stage = max((stages[n] for n in node.all_input_nodes), default=0)
@@ -292,8 +307,8 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         graph.erase_node(node)
         placeholders.append(constant)
         weights[len(placeholders) - 1] = str(node.target), np.ascontiguousarray(value.numpy())
-    layouts = _in_order_of_strides(graph, output)
-    marked = {node: node.meta["numc"] for node in graph.nodes if node.op == "call_function"}
+    orders = _in_order_of_strides(graph, output)
+    marked = {node: node.meta["numc"] for node in graph.nodes if "numc" in node.meta}
     names = {node: name for node, (_, name, _) in marked.items()}
     imported = Imported(
         mlir=to_linalg(graph, names),
@@ -305,7 +320,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
         updates=updates,
     )
-    return Region(imported, arithmetic, single, len(marked), layouts)
+    return Region(imported, arithmetic, single, len(marked), orders)
 
 
 def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:
@@ -322,28 +337,31 @@ def _is_dense_like(one: torch.Tensor, other: torch.Tensor) -> bool:
     return (one.shape, one.dtype) == (other.shape, other.dtype) and one.is_contiguous() and other.is_contiguous()
 
 
-def _in_order_of_strides(graph: fx.Graph, output: fx.Node) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Make dense the results that permute the dimensions of a dense tensor; return their shapes and strides by number.
+def _in_order_of_strides(graph: fx.Graph, output: fx.Node) -> dict[int, list[int]]:
+    """Make dense the results that permute the dimensions of a dense tensor; return how to permute them back, by number.
 
     A result that repeats elements or has gaps, such as an expanded tensor or a slice, becomes dense in the order of its
     dimensions.
     """
-    results, layouts = list(output.args[0]), {}
+    results, orders = list(output.args[0]), {}
     for number, node in enumerate(results):
         value = node.meta["val"]
         if value.is_contiguous() or torch.empty_like(value).stride() != value.stride():
             continue
         order = sorted(range(value.dim()), key=lambda d: (-value.stride(d), -value.shape[d]))
-        layouts[number] = tuple(value.shape), tuple(value.stride())
+        orders[number] = [order.index(d) for d in range(value.dim())]
         with graph.inserting_before(output):
             results[number] = graph.call_function(aten.permute.default, (node, order))
         results[number].meta = {"numc": node.meta["numc"], "val": value.permute(order)}
     output.args = (tuple(results),)
-    return layouts
+    return orders
 
 
 def _argument(name: str, node: fx.Node) -> Argument:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype not in DTYPES:
         raise ConversionError(f"{node.name} is no tensor that numc takes")
-    return Argument(name, DTYPES[value.dtype], tuple(int(n) for n in value.shape), ("",) * value.dim())
+    free = [isinstance(size, torch.SymInt) for size in value.shape]
+    sizes = tuple(-1 if is_free else int(size) for size, is_free in zip(value.shape, free, strict=True))
+    symbols = tuple(str(size) if is_free else "" for size, is_free in zip(value.shape, free, strict=True))
+    return Argument(name, DTYPES[value.dtype], sizes, symbols)

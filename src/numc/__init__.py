@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numc.compiler.studies.cost import cost as cost
     from numc.compiler.studies.diff import diff as diff
     from numc.compiler.studies.explain import explain as explain
+    from numc.compiler.studies.language.tokens import token_windows as token_windows
     from numc.compiler.studies.observe.collect import collect_stats as collect_stats
     from numc.compiler.studies.observe.verify import verify as verify
     from numc.compiler.studies.observe.verify_training import verify_training as verify_training
@@ -89,6 +90,7 @@ _PUBLIC = {
     "reference": ("numc.compiler.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
     "search": ("numc.compiler.search.search", "search"),
+    "token_windows": ("numc.compiler.studies.language.tokens", "token_windows"),
     "train": ("numc.train", ""),
     "unpack": ("numc.compiler.pack", "unpack"),
     "verify": ("numc.compiler.studies.observe.verify", "verify"),

@@ -12,7 +12,7 @@ import numc
 from benchmarks import native
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars, first_step, slowdowns, statistics, switch, training
+from benchmarks.report import bars, first_step, generation, slowdowns, statistics, switch, training
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 from numc.compiler.arithmetic.grammar import parse_fma
 
@@ -120,6 +120,8 @@ def test_tables_of_training() -> None:
         {"plain_seconds": 1e-6, "same_seconds": 2e-6, "other_seconds": 2e-3, "switch_must": 1e-3},
     ]
     assert training(rows).rows[0] == ("`fp32`", "500 ms", "400 ms", "1.25", "2.00", "1.20")
+    row = {"model": "gpt2", "operator": "fp32", "numc_tokens": 80.0, "eager_tokens": 100.0, "ratio": 1.25, "must": 1}
+    assert generation([row]).rows[0] == ("gpt2", "`fp32`", "80.0", "100", "1.25 ✗", "1.00")
     assert [row[1] for row in switch(rows).rows] == ["1.00 µs", "2.00 µs", "2.00 ms ✗"]
     row = {"model": "lstm", "operator": "fp32", "cold_seconds": 61.0, "warm_seconds": 2.0, "seconds_must": 60}
     row |= {"mib": 130.0, "cold_mib": 200.0, "eager_mib": 100.0, "ratio": 1.3, "must": 1.3}

@@ -198,3 +198,20 @@ def test_json_has_no_numbers_that_are_none(numc_run: Any) -> None:
     done = numc_run(*GIVEN, "--fma", "fmac(e3m2)", "--json")
     found = json.loads(done.out, parse_constant=lambda word: pytest.fail(word))
     assert [r["name"] for r in found["results"]] == ["fp32", "fmac(e3m2)"]
+
+
+def test_options_of_tokens_that_are_refused(numc_run: Any, tmp_path: Path) -> None:
+    def error(*options: object) -> Any:
+        return numc_run("compare", MLP, *options).error
+
+    assert error() == "nothing to run the model on: give --data FILE, or --tokens FILE and --length N"
+    assert error("--length", 4) == "--length is about --tokens: give --tokens FILE"
+    assert error("--stride", 4) == "--stride is about --tokens: give --tokens FILE"
+    assert error("--tokens", "t.bin") == "--tokens needs --length N, the number of tokens that the model gets at once"
+    both = "--tokens says what the inputs and the labels are: leave --data and --labels out"
+    assert error("--tokens", "t.bin", "--data", "x.npy", "--length", 4) == both
+    text = "t.txt: a text needs a tokenizer: name a folder as the model, or give tokens"
+    assert error("--tokens", "t.txt", "--length", 4) == text
+    (tmp_path / "empty").mkdir()
+    reason = numc_run("compare", "empty", "--tokens", "t.txt", "--length", 4).error
+    assert reason == "t.txt: cannot read: No such file or directory: want a text"
