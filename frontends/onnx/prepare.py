@@ -61,6 +61,9 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     _check_names(graph)
     _name_nodes(graph)
     constants = _take_constants(graph)
+    for value in graph.output:
+        if value.name in constants:
+            _compute(graph, value, constants)
     _fix_shapes(graph, shapes)
     _forget_shapes(graph)
     users = list(graph.input)
@@ -151,6 +154,15 @@ def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:
     del graph.node[:]
     graph.node.extend(rest)
     return constants
+
+
+def _compute(graph: onnx.GraphProto, output: onnx.ValueInfoProto, constants: dict[str, Array]) -> None:
+    """Let a node compute an output that is a constant."""
+    name = f"{output.name}/value"
+    constants[name] = constants.pop(output.name)
+    for node in graph.node:
+        node.input[:] = [name if read == output.name else read for read in node.input]
+    graph.node.append(onnx.helper.make_node("Identity", [name], [output.name], name=output.name))
 
 
 def _value(tensor: onnx.TensorProto) -> Array:

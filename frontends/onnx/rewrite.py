@@ -12,7 +12,8 @@ import onnx
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.read import label, unsupported
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
-from numc.frontends.onnx.rewrites.table import CONTROL, RULES, Rules
+from numc.frontends.onnx.rewrites.table import CONTROL, RULES
+from numc.frontends.onnx.rewrites.reductions import without_elements
 
 MAX_NODES = 200_000
 """The largest number of nodes, which loops that are unrolled could exceed."""
@@ -36,15 +37,15 @@ class Rewriting:
         the next step. control: only what decides which nodes run. Raises NumcError with a list of the nodes that must
         be refused.
         """
-        rules = CONTROL if control else RULES
         # What a rule needs to know may become known by another: nothing is refused before no rule applies.
-        return self._replace(graph, constants, opset, rules, last=False) or (
-            not control and self._replace(graph, constants, opset, rules, last=True)
+        return self._replace(graph, constants, opset, control=control, last=False) or (
+            not control and self._replace(graph, constants, opset, control=False, last=True)
         )
 
     def _replace(
-        self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, rules: Rules, *, last: bool
+        self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, *, control: bool, last: bool
     ) -> bool:
+        rules = CONTROL if control else RULES
         types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
         nodes: list[onnx.NodeProto] = []
         refused, changed = [], False
@@ -52,10 +53,13 @@ class Rewriting:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
             made: list[onnx.NodeProto] = []
-            if rule and not self.settled.intersection(proto.output):
-                node = Node(proto, types, constants, opset, last)
+            node = Node(proto, types, constants, opset, last)
+            if not self.settled.intersection(proto.output):
                 try:
-                    rule(node)
+                    if not control:
+                        without_elements(node)
+                    if rule and not node.made:
+                        rule(node)
                     made = node.made
                 except RefusedError as reason:
                     refused.append((label(proto), proto.op_type, opset, str(reason)))

@@ -214,5 +214,3 @@ def rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
                 rename(inner, outer)
             for output in graph.output:
                 output.name = outer.get(output.name, output.name)
-
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
 
@@ -68,3 +70,63 @@ def _sized(node: Node, value: str, axis: int, size: int, rank: int) -> str:
 def random(_: Node) -> None:
     """What draws random numbers."""
     raise RefusedError("draws random numbers: give them to the model as an input")
+
+
+def pad(node: Node) -> None:
+    """Pad with elements of the source along dimensions of fixed size, which are gathered."""
+    source, mode = node.input(0), node.attribute("mode", "constant")
+    if mode == "constant":
+        return
+    pads, axes = node.constant_input(1, "pads"), node.constant_input(3, "axes")
+    rank = node.rank(source)
+    chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+    if pads is None or pads.size != 2 * len(chosen):
+        raise RefusedError(f"its pads are not two numbers for each of {len(chosen)} dimensions")
+    value = source
+    for n, axis in enumerate(chosen):
+        before, after, size = int(pads[n]), int(pads[n + len(chosen)]), node.shape(source)[axis]
+        if before == after == 0:
+            continue
+        if size is None:
+            raise RefusedError(f"its mode '{mode}' is available for dimensions of fixed size only: give shapes={{...}}")
+        if mode not in ("edge", "reflect", "wrap") or not size:
+            raise RefusedError(f"its mode '{mode}' is none that ONNX has, or there is nothing to pad with")
+        along = np.pad(np.arange(size), (max(before, 0), max(after, 0)), mode=mode)
+        along = along[max(-before, 0) : len(along) - max(-after, 0)]
+        value = node.op("Gather", value, node.constant(along, np.int64), axis=axis)
+    node.op("Identity", value, to=node.output(0))
+
+
+def slice_backwards(node: Node) -> None:
+    """Slice with negative steps: torch-mlir has none, so the elements are gathered."""
+    starts, ends, axes, steps = (node.constants.get(node.input(n)) for n in range(1, 5))
+    if starts is None or ends is None or steps is None or not (steps < 0).any():
+        return
+    source, rank = node.input(0), node.rank(node.input(0))
+    chosen = range(starts.size) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+    value = source
+    for axis, start, end, step in zip(chosen, starts.reshape(-1), ends.reshape(-1), steps.reshape(-1), strict=True):
+        size = node.shape(source)[axis]
+        if step > 0:
+            value = node.cut(value, axis, int(start), int(end), step=int(step))
+        elif size is not None:
+            along = np.arange(size)[int(start) : (int(end) if end >= -size else None) : int(step)]
+            if end < -size:
+                along = np.arange(size)[int(start) :: int(step)]
+            value = node.op("Gather", value, node.constant(along, np.int64), axis=axis)
+        elif step == -1 and start in (-1, END) and end < -(2**31):
+            count = node.size(source, axis)
+            last = node.op("Sub", count, node.ints(1))
+            value = node.op("Gather", value, node.op("Sub", last, node.steps(count)), axis=axis)
+        else:
+            raise RefusedError("negative steps are available along dimensions of fixed size only: give shapes={...}")
+    node.op("Identity", value, to=node.output(0))
+
+
+def compress(node: Node) -> None:
+    """Compress: the places where the condition is true are gathered."""
+    source, axis = node.input(0), node.attribute("axis", None)
+    places = node.op("Reshape", node.op("NonZero", node.input(1)), node.ints(-1))
+    if axis is None:
+        source, axis = node.op("Reshape", source, node.ints(-1)), 0
+    node.op("Gather", source, places, axis=axis, to=node.output(0))

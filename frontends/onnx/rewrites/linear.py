@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from numc.frontends.onnx.rewrites.node import Node
+from typing import Any
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+MAX_GROUPS = 64
+"""The largest number of groups of a transposed convolution."""
 
 
 def gemm(node: Node) -> None:
@@ -15,3 +20,69 @@ def gemm(node: Node) -> None:
     if alpha != 1:
         product.output[0] = node.fresh()
         node.op("Mul", product.output[0], node.like(alpha, node.input(0)), to=node.output(0))
+
+
+def mat_mul(node: Node) -> None:
+    """MatMul of a vector and stacks of matrices, which torch-mlir does not do."""
+    a, b = node.input(0), node.input(1)
+    ranks = node.known_shape(a), node.known_shape(b)
+    if None in ranks or sorted(len(shape or ()) for shape in ranks)[0] != 1 or node.rank(a) + node.rank(b) < 4:
+        return
+    if node.rank(a) == 1:
+        product = node.op("MatMul", node.op("Unsqueeze", a, node.ints(0)), b)
+        node.op("Squeeze", product, node.ints(-2), to=node.output(0))
+    else:
+        product = node.op("MatMul", a, node.op("Unsqueeze", b, node.ints(1)))
+        node.op("Squeeze", product, node.ints(-1), to=node.output(0))
+
+
+def conv_transpose(node: Node) -> None:
+    """ConvTranspose: groups are transposed one by one, and padding to a size is written as numbers."""
+    source, weight, bias = node.input(0), node.input(1), node.input(2)
+    groups = node.attribute("group", 1)
+    changed: dict[str, Any] = {}
+    auto, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape", ())
+    if auto.startswith("SAME") or wanted:
+        changed = {"auto_pad": None, "output_shape": None, **_fitting(node, auto, list(wanted))}
+    channels = node.shape(weight)[0]
+    if groups == 1 or channels is None or groups > MAX_GROUPS:
+        if changed:
+            node.copy(**changed)
+        return
+    parts = []
+    for group in range(groups):
+        one = channels // groups
+        bounds = group * one, (group + 1) * one
+        copy = node.copy(**changed, group=None)
+        node.made.pop()
+        inputs = [node.cut(source, 1, *bounds), node.cut(weight, 0, *bounds)]
+        if bias:
+            wide = node.shape(weight)[1]
+            assert wide is not None
+            inputs.append(node.cut(bias, 0, group * wide, (group + 1) * wide))
+        copy.input[:] = inputs
+        copy.output[:] = [node.fresh()]
+        node.made.append(copy)
+        parts.append(copy.output[0])
+    node.op("Concat", *parts, axis=1, to=node.output(0))
+
+
+def _fitting(node: Node, auto: str, wanted: list[int]) -> dict[str, list[int]]:
+    """The padding with which a transposed convolution has the size that it says."""
+    image, weight = node.shape(node.input(0))[2:], node.shape(node.input(1))[2:]
+    if None in image or None in weight:
+        raise RefusedError("padding to a size is available for images of fixed sizes only: give shapes={...}")
+    rank = len(image)
+    strides, dilations = (list(node.attribute(name, [1] * rank)) for name in ("strides", "dilations"))
+    more = list(node.attribute("output_padding", [0] * rank))
+    before, after = [], []
+    for n in range(rank):
+        size, kernel = image[n] or 0, weight[n] or 0
+        target = wanted[len(wanted) - rank + n] if wanted else size * strides[n]
+        total = strides[n] * (size - 1) + more[n] + (kernel - 1) * dilations[n] + 1 - target
+        if total < 0:
+            more[n], total = more[n] - total, 0
+        small, large = total // 2, total - total // 2
+        before.append(small if auto == "SAME_UPPER" else large)
+        after.append(large if auto == "SAME_UPPER" else small)
+    return {"pads": before + after, "output_padding": more}

@@ -21,3 +21,12 @@ def instance_normalization(node: Node) -> None:
     normal = node.op("Div", difference, node.op("Sqrt", node.op("Add", variance, epsilon)))
     scaled = node.op("Mul", normal, node.op("Reshape", scale, wide))
     node.op("Add", scaled, node.op("Reshape", bias, wide), to=node.output(0))
+
+
+def lp_normalization(node: Node) -> None:
+    """LpNormalization: what has the norm 0 stays 0."""
+    source = node.input(0)
+    axes = node.ints(node.axis(node.rank(source), -1))
+    norm = node.op("ReduceL1" if node.attribute("p", 2) == 1 else "ReduceL2", source, axes)
+    zero = node.like(0, source)
+    node.op("Where", node.op("Equal", norm, zero), zero, node.op("Div", source, norm), to=node.output(0))

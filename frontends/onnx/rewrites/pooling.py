@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.windows import max_pool_with_indices
 
 
 def max_pool(node: Node) -> None:
     """MaxPool: rounding up the number of windows is more padding behind the image; -inf is no maximum."""
     if node.output(1):
-        shape, pads = node.known_shape(node.input(0)), node.attribute("pads", ())
-        if shape is None or shape[:2] != [1, 1] or any(pads) or node.attribute("storage_order", 0):
-            raise RefusedError("its output Indices is available for one plane without padding only")
+        max_pool_with_indices(node)
+        return
     if not node.attribute("ceil_mode", 0):
         return
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):  # they say how many windows there are

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from numc.frontends.onnx.rewrites import control, elementwise, indexing, linear, normalization, pooling, recurrent
+from numc.frontends.onnx.rewrites import (
+    control,
+    elementwise,
+    fourier,
+    indexing,
+    linear,
+    normalization,
+    optimizers,
+    pooling,
+    quantized,
+    recurrent,
+    reductions,
+    resize,
+    windows,
+)
 from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.node import Node
 
@@ -14,15 +28,21 @@ Rules = dict[tuple[str, str], Rule]
 _EXPANDED = (
     "AffineGrid",
     "Attention",
+    "CausalConvWithState",
     "CenterCropPad",
+    "DynamicQuantizeLinear",
     "GroupNormalization",
+    "LinearAttention",
     "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",
     "RMSNormalization",
     "RotaryEmbedding",
     "SoftmaxCrossEntropyLoss",
+    "SwiGLU",
 )
 """Operators for which ONNX's own definition is more right than torch-mlir's lowering."""
+_REDUCTIONS = ("LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
+_EXPANDED_REDUCTIONS = ("L1", "L2", "LogSum", "SumSquare")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 CONTROL: Rules = {("", "If"): control.branch, ("", "Loop"): control.loop, ("", "Scan"): control.scan}
@@ -31,19 +51,42 @@ CONTROL: Rules = {("", "If"): control.branch, ("", "Loop"): control.loop, ("", "
 RULES: Rules = {
     **CONTROL,
     **{("", operator): expand for operator in _EXPANDED},
+    **{("", f"Reduce{kind}"): reductions.reduce for kind in _REDUCTIONS},
+    **{("", f"Reduce{kind}"): reductions.expanded_reduce for kind in _EXPANDED_REDUCTIONS},
     **{("", operator): indexing.random for operator in _RANDOM},
     ("", "ArgMax"): indexing.extreme,
     ("", "ArgMin"): indexing.extreme,
     ("", "AveragePool"): pooling.average_pool,
+    ("", "Col2Im"): windows.col_to_image,
+    ("", "Compress"): indexing.compress,
+    ("", "ConvInteger"): quantized.conv_integer,
+    ("", "ConvTranspose"): linear.conv_transpose,
+    ("", "DFT"): fourier.dft,
     ("", "DepthToSpace"): indexing.depth_to_space,
+    ("", "DequantizeLinear"): quantized.dequantize,
     ("", "GRU"): recurrent.recurrent,
     ("", "Gemm"): linear.gemm,
+    ("", "GridSample"): resize.grid_sample,
     ("", "InstanceNormalization"): normalization.instance_normalization,
     ("", "LSTM"): recurrent.recurrent,
+    ("", "LpNormalization"): normalization.lp_normalization,
+    ("", "LpPool"): windows.lp_pool,
+    ("", "MatMul"): linear.mat_mul,
     ("", "MaxPool"): pooling.max_pool,
+    ("", "MaxUnpool"): windows.max_unpool,
+    ("", "Pad"): indexing.pad,
+    ("", "QLinearMatMul"): quantized.linear_mat_mul,
+    ("", "QuantizeLinear"): quantized.quantize,
     ("", "RNN"): recurrent.recurrent,
+    ("", "Resize"): resize.resize,
+    ("", "RoiAlign"): windows.roi_align,
+    ("", "STFT"): fourier.stft,
     ("", "Sign"): elementwise.sign,
+    ("", "Slice"): indexing.slice_backwards,
     ("", "Split"): indexing.split,
     ("", "TopK"): indexing.top_k,
     ("ai.onnx.preview", "FlexAttention"): expand,
+    ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
+    ("ai.onnx.preview.training", "Adam"): optimizers.adam,
+    ("ai.onnx.preview.training", "Momentum"): optimizers.momentum,
 }
