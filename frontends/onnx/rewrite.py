@@ -12,8 +12,8 @@ import onnx
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.read import label, unsupported
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
-from numc.frontends.onnx.rewrites.table import CONTROL, RULES
 from numc.frontends.onnx.rewrites.reductions import without_elements
+from numc.frontends.onnx.rewrites.table import CONTROL, RULES
 
 MAX_NODES = 200_000
 """The largest number of nodes, which loops that are unrolled could exceed."""
@@ -47,13 +47,14 @@ class Rewriting:
     ) -> bool:
         rules = CONTROL if control else RULES
         types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
+        taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
         nodes: list[onnx.NodeProto] = []
         refused, changed = [], False
         for proto in graph.node:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
             made: list[onnx.NodeProto] = []
-            node = Node(proto, types, constants, opset, last)
+            node = Node(proto, types, constants, opset, taken, last)
             if not self.settled.intersection(proto.output):
                 try:
                     if not control:

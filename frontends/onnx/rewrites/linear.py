@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numc.frontends.onnx.rewrites.node import Node, RefusedError
+import numpy as np
+
+from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
 MAX_GROUPS = 64
 """The largest number of groups of a transposed convolution."""
@@ -47,24 +49,32 @@ def conv_transpose(node: Node) -> None:
     channels = node.shape(weight)[0]
     if groups == 1 or channels is None or groups > MAX_GROUPS:
         if changed:
-            node.copy(**changed)
+            _cropped(node, [source, weight, *filter(None, [bias])], changed, node.output(0))
         return
     parts = []
     for group in range(groups):
-        one = channels // groups
-        bounds = group * one, (group + 1) * one
-        copy = node.copy(**changed, group=None)
-        node.made.pop()
+        bounds = group * channels // groups, (group + 1) * channels // groups
         inputs = [node.cut(source, 1, *bounds), node.cut(weight, 0, *bounds)]
         if bias:
             wide = node.shape(weight)[1]
             assert wide is not None
             inputs.append(node.cut(bias, 0, group * wide, (group + 1) * wide))
-        copy.input[:] = inputs
-        copy.output[:] = [node.fresh()]
-        node.made.append(copy)
-        parts.append(copy.output[0])
+        parts.append(_cropped(node, inputs, {**changed, "group": None}, node.fresh()))
     node.op("Concat", *parts, axis=1, to=node.output(0))
+
+
+def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str) -> str:
+    """Emit the transposed convolution; torch-mlir crops as much before an image as after it only."""
+    pads = changed.get("pads", node.attribute("pads", ()))
+    half = len(pads) // 2
+    crops = list(pads[:half]) != list(pads[half:])
+    copy = node.copy(**{**changed, "pads": None} if crops else changed)
+    copy.input[:] = inputs
+    copy.output[:] = [node.fresh() if crops else to]
+    if crops:
+        starts, ends = node.ints(*pads[:half]), node.ints(*(-pad if pad else END for pad in pads[half:]))
+        node.op("Slice", copy.output[0], starts, ends, node.ints(*range(2, 2 + half)), to=to)
+    return to
 
 
 def _fitting(node: Node, auto: str, wanted: list[int]) -> dict[str, list[int]]:
@@ -86,3 +96,29 @@ def _fitting(node: Node, auto: str, wanted: list[int]) -> dict[str, list[int]]:
         before.append(small if auto == "SAME_UPPER" else large)
         after.append(large if auto == "SAME_UPPER" else small)
     return {"pads": before + after, "output_padding": more}
+
+
+def determinant(node: Node) -> None:
+    """Det of matrices of up to three rows, which torch-mlir does without changing their order only."""
+    source = node.input(0)
+    rows = node.shape(source)[-1]
+    if rows not in (1, 2, 3) or not node.is_float(source):
+        return
+    op = node.op
+
+    def element(row: int, column: int) -> str:
+        line = op("Gather", source, node.constant(row, np.int64), axis=-2)
+        return op("Gather", line, node.constant(column, np.int64), axis=-1)
+
+    def minor(columns: tuple[int, int], first: int) -> str:
+        (one, other), second = columns, first + 1
+        return op("Sub", op("Mul", element(first, one), element(second, other)),
+                  op("Mul", element(first, other), element(second, one)))  # fmt: skip
+
+    if rows == 1:
+        op("Identity", element(0, 0), to=node.output(0))
+    elif rows == 2:
+        op("Identity", minor((0, 1), 0), to=node.output(0))
+    else:
+        one, two, three = (op("Mul", element(0, n), minor(pair, 1)) for n, pair in enumerate(((1, 2), (0, 2), (0, 1))))
+        op("Add", op("Sub", one, two), three, to=node.output(0))

@@ -28,15 +28,16 @@ class Node:
     """A node to be rewritten.
 
     types, constants: of the values of the graph by name; `constants` gains those of the new nodes. opset: of the
-    default domain. last: nothing more will become known of the values. made: the nodes that replace this one; if there are none, it stays. They have its name, so that they
-    are the same layer.
+    default domain. taken: the names of all values. last: nothing more will become known of the values. made: the nodes
+    that replace this one; if there are none, it stays. They have its name, so that they are the same layer.
     """
 
     proto: onnx.NodeProto
     types: Mapping[str, onnx.TypeProto]
     constants: dict[str, Array]
     opset: int
-    last: bool = True
+    taken: set[str]
+    last: bool
     made: list[onnx.NodeProto] = field(default_factory=list)
     count: int = 0
 
@@ -139,8 +140,11 @@ class Node:
 
     def fresh(self) -> str:
         """A name for a value inside of the node."""
-        self.count += 1
-        return f"{next(filter(None, self.proto.output), self.proto.name)}/{self.count}"
+        base = next(filter(None, self.proto.output), self.proto.name)
+        while (name := f"{base}/{self.count}") in self.taken:
+            self.count += 1
+        self.taken.add(name)
+        return name
 
     def constant(self, value: Any, dtype: npt.DTypeLike) -> str:
         """The name of a new constant."""
