@@ -66,7 +66,9 @@ def _evaluate(
 ) -> list[Array] | None:
     if node.op_type in ("Shape", "Size") and node.input[0] not in constants:
         sizes = _static_shape(node, known)
-        return sizes if sizes is None or node.op_type == "Shape" else [np.prod(sizes[0], dtype=np.int64)]
+        if sizes is None or node.op_type == "Shape":
+            return sizes
+        return [np.array(math.prod(int(size) for size in sizes[0]), dtype=np.int64)]
     if node.op_type not in _MOVES | _INTEGERS or not all(name in constants or not name for name in node.input):
         return None
     feeds = {name: constants[name] for name in node.input if name}

@@ -99,28 +99,32 @@ def pad(node: Node) -> None:
 
 def slice_backwards(node: Node) -> None:
     """Slice with negative steps: torch-mlir has none, so the elements are gathered."""
-    starts, ends, axes, steps = (node.constants.get(node.input(n)) for n in range(1, 5))
-    if starts is None or ends is None or steps is None or not (steps < 0).any():
+    starts, ends, steps = (_numbers(node, n) for n in (1, 2, 4))
+    if starts is None or ends is None or steps is None or min(steps, default=1) > 0:
         return
     source, rank = node.input(0), node.rank(node.input(0))
-    chosen = range(starts.size) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+    chosen = [axis % rank for axis in _numbers(node, 3) or range(len(starts))]
     value = source
-    for axis, start, end, step in zip(chosen, starts.reshape(-1), ends.reshape(-1), steps.reshape(-1), strict=True):
+    for axis, start, end, step in zip(chosen, starts, ends, steps, strict=True):
         size = node.shape(source)[axis]
         if step > 0:
-            value = node.cut(value, axis, int(start), int(end), step=int(step))
+            value = node.cut(value, axis, start, end, step=step)
         elif size is not None:
-            along = np.arange(size)[int(start) : (int(end) if end >= -size else None) : int(step)]
-            if end < -size:
-                along = np.arange(size)[int(start) :: int(step)]
+            along = np.arange(size)[start : end if end >= -size else None : step]
             value = node.op("Gather", value, node.constant(along, np.int64), axis=axis)
         elif step == -1 and start in (-1, END) and end < -(2**31):
             count = node.size(source, axis)
-            last = node.op("Sub", count, node.ints(1))
+            last = node.op("Sub", node.list_of([count]), node.ints(1))
             value = node.op("Gather", value, node.op("Sub", last, node.steps(count)), axis=axis)
         else:
             raise RefusedError("negative steps are available along dimensions of fixed size only: give shapes={...}")
     node.op("Identity", value, to=node.output(0))
+
+
+def _numbers(node: Node, n: int) -> list[int] | None:
+    """The integers of an input that is a constant; None if it is left out or computed."""
+    value = node.constants.get(node.input(n))
+    return None if value is None else [int(number) for number in value.reshape(-1)]
 
 
 def compress(node: Node) -> None:

@@ -221,10 +221,8 @@ def grid_sample(node: Node) -> None:
     for chosen in itertools.product(*taps):
         index = factor = inside = ""
         for n, tap in enumerate(chosen):
-            if index:
-                index = node.op("Add", node.op("Mul", index, node.list_of([image[n]])), tap.index)
-            else:
-                index = tap.index
+            rows = node.op("Mul", index, node.list_of([image[n]])) if index else ""
+            index = node.op("Add", rows, tap.index) if rows else tap.index
             factor = node.op("Mul", factor, tap.factor) if factor and tap.factor else factor or tap.factor
             inside = node.op("And", inside, tap.inside) if inside and tap.inside else inside or tap.inside
         value = node.op("GatherElements", flat, node.op("Expand", index, shape), axis=2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numc.frontends.onnx.rewrites import (
+    attention,
+    contrib,
     control,
     elementwise,
     fourier,
@@ -95,4 +97,26 @@ RULES: Rules = {
     ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
     ("ai.onnx.preview.training", "Adam"): optimizers.adam,
     ("ai.onnx.preview.training", "Momentum"): optimizers.momentum,
+    ("", "SimplifiedLayerNormalization"): contrib.simplified_layer_normalization,
+    **{
+        ("com.microsoft", operator): rule
+        for operator, rule in {
+            "Attention": attention.attention,
+            "BiasGelu": contrib.gelu,
+            "DequantizeLinear": contrib.standard,
+            "EmbedLayerNormalization": contrib.embed_layer_normalization,
+            "FastGelu": contrib.fast_gelu,
+            "FusedMatMul": contrib.fused_mat_mul,
+            "Gelu": contrib.gelu,
+            "GroupQueryAttention": attention.group_query_attention,
+            "MatMulNBits": contrib.mat_mul_n_bits,
+            "MultiHeadAttention": attention.multi_head_attention,
+            "QuantizeLinear": contrib.standard,
+            "QuickGelu": contrib.quick_gelu,
+            "RotaryEmbedding": attention.rotary_embedding,
+            "SimplifiedLayerNormalization": contrib.simplified_layer_normalization,
+            "SkipLayerNormalization": contrib.skip_layer_normalization,
+            "SkipSimplifiedLayerNormalization": contrib.skip_simplified_layer_normalization,
+        }.items()
+    },
 }
