@@ -1,6 +1,6 @@
 """Runs the node suite of ONNX through numc.onnx_backend, and says of each case whether it is right.
 
-    python tools/onnx_suite.py [--jobs 2] [--every 30] [--only REGEX] [--output results.json]
+    python tools/onnx_suite.py [--jobs 2] [--every 30] [--only REGEX] [--known known.json]
 
 A case is right; or refused, with the line that says why; or wrong; or it crashes, which includes errors that are
 numc's own and cases that take longer than the limit.
@@ -25,6 +25,7 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.runner import Runner
 
 SECONDS = 120.0
+REASON = 160  # characters of a reason that are kept
 KINDS = ("right", "refused", "wrong", "crash")
 Result = tuple[str, str]
 """One of KINDS, and why, in one line."""
@@ -148,7 +149,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
     parser.add_argument("--every", type=int, default=1, help="run only one case in this many")
     parser.add_argument("--only", default="", help="run only cases whose names match this regular expression")
-    parser.add_argument("--output", help="a JSON file for the results by name")
+    parser.add_argument("--known", help="a JSON file for the kind and the reason of what is not right, by name")
     options = parser.parse_args()
     chosen = [case for case in list(cases().values())[:: options.every] if re.search(options.only, case.name)]
 
@@ -159,9 +160,10 @@ def main() -> None:
     results = run_all(chosen, jobs=options.jobs, note=note)
     print("all types:", counts(results, results))
     print("float32:  ", counts(results, [case.name for case in chosen if is_float32(case)]))
-    if options.output:
-        with open(options.output, "w") as file:
-            json.dump(results, file, indent=1)
+    if options.known:
+        rows = [f"{json.dumps(n)}: {json.dumps([k, w[:REASON]])}" for n, (k, w) in results.items() if k != "right"]
+        with open(options.known, "w") as file:
+            file.write("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def _check_graph(model: onnx.ModelProto) -> None:
         raise NumcError("the model has no outputs; nothing to compile")
     for tensor in graph.initializer:
         check_tensor(tensor, f"initialiser '{tensor.name}'")
-    for value in [*graph.input, *(output for output in graph.output if output.HasField("type"))]:
+    for value in [*graph.input, *(output for output in graph.output if output.type.WhichOneof("value"))]:
         _check_value(value)
     if graph.sparse_initializer:
         raise NumcError(f"sparse initialiser '{graph.sparse_initializer[0].values.name}'; only dense ones are allowed")

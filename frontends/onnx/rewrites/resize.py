@@ -270,7 +270,8 @@ class _Sampler:
             low, high = self.number(-0.5), op("Sub", size, self.number(0.5))
         if mode == "nearest":
             x = op("Round", x)
-        if self.padding != "zeros":
+        # With a border, cubic interpolation only clamps its taps, as in onnxruntime and PyTorch.
+        if self.padding == "reflection" or (self.padding == "border" and mode != "cubic"):
             outside = op("Or", op("Less", x, low), op("Greater", x, high))
             x = op("Where", outside, self.back(x, low, high, last), x)
         if mode == "nearest":
