@@ -123,17 +123,13 @@ def run_all(
                 found[case.name] = "crash", f"took longer than {seconds:g} s"
                 note(case.name, found[case.name])
     for connection, worker in idle:
-        connection.close()
+        connection.send(None)
         worker.join()
     return {case.name: found[case.name] for case in chosen}
 
 
 def _work(connection: Connection, chosen: dict[str, TestCase]) -> None:
-    while True:
-        try:
-            name = connection.recv()
-        except EOFError:
-            return
+    while (name := connection.recv()) is not None:
         connection.send(run(chosen[name]))
 
 

@@ -42,10 +42,9 @@ def quantize(node: Node) -> None:
         return
     if result == TensorProto.INT16:  # torch-mlir rounds to it, but casts to no int16
         if node.attribute("block_size", 0) and not zero:
-            node.copy(axis=None, block_size=None).input[:] = [
-                node.op("Div", source, _spread(node, source, scale)),
-                node.constant(1, np.float32),
-            ]
+            divided = node.op("Div", source, _spread(node, source, scale))
+            one, none = node.constant(1, np.float32), node.constant(0, np.int16)
+            node.copy(axis=None, block_size=None, output_dtype=None).input[:] = [divided, one, none]
         return
     scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
     rounded = node.op("Round", node.op("Div", source, scale))
