@@ -84,10 +84,10 @@ def linear_mat_mul(node: Node) -> None:
     result = node.dtype(y_zero)
     if result not in _RANGES:
         raise RefusedError("its result is of a type other than integers of 8 and 16 bits")
-    for name, rank, last in ((a_scale, node.rank(a), True), (b_scale, node.rank(b), False)):
+    for name in (a_scale, b_scale):
         if node.rank(name) > 1 or (node.rank(name) == 1 and node.shape(name) != [1]):
             raise RefusedError(
-                f"scales of {'rows' if last else 'columns'} are not available, only one for all of {rank}"
+                f"its scale '{name}' is for rows or columns: only one for the whole operand is available"
             )
     product = node.op("MatMul", _centred(node, a, a_zero), _centred(node, b, b_zero))
     factor = node.op("Div", node.op("Mul", _scalar(node, a_scale), _scalar(node, b_scale)), _scalar(node, y_scale))
