@@ -35,7 +35,7 @@ MOVED = {
 
 #: Heading of the Python reference -> the public names below it. A name that is nowhere ends the build.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "Compile and run": ("compile", "load", "Program", "lower", "explain", "verify"),
+    "Compile and run": ("compile", "load", "Program", "lower", "explain", "verify", "onnx_backend"),
     "Arrays": ("round", "fma", "matmul", "pack", "unpack", "Packed", "reference"),
     "Training": ("backend", "arithmetic", "counters", "verify_training", "DynamicLossScale", "train"),
     "Widths at run time": ("widths", "WidthByRatio"),
@@ -50,6 +50,7 @@ TABLES = {
     "group_formats": "`numc.group_formats`, a mapping from a name to a format whose values share scales in groups: "
     "[the same table](tables.md#formats), from `lowbfp` on.",
     "fmas": "`numc.fmas`, a mapping from a name to an `Fma`: the [named operators](tables.md#fma-operators).",
+    "onnx_backend": "`numc.onnx_backend`, the interface `onnx.backend.base.Backend`: [ONNX models](../onnx.md).",
     "train": "`numc.train`, recipes that choose the arithmetic of every step: the [names in it](#numctrain).",
     "presets": "`numc.presets`, a mapping from a name to a recipe of training: the [presets](tables.md#presets).",
 }

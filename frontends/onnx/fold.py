@@ -64,8 +64,11 @@ def _evaluate(
     opsets: Iterable[onnx.OperatorSetIdProto],
     budget: Budget,
 ) -> list[Array] | None:
-    if node.op_type == "Shape" and node.input[0] not in constants:
-        return _static_shape(node, known)
+    if node.op_type in ("Shape", "Size") and node.input[0] not in constants:
+        sizes = _static_shape(node, known)
+        if sizes is None or node.op_type == "Shape":
+            return sizes
+        return [np.array(math.prod(int(size) for size in sizes[0]), dtype=np.int64)]
     if node.op_type not in _MOVES | _INTEGERS or not all(name in constants or not name for name in node.input):
         return None
     feeds = {name: constants[name] for name in node.input if name}

@@ -19,10 +19,10 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.fold import fold
-from numc.frontends.onnx.functions import expand
 from numc.frontends.onnx.narrow import in_float32
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
-from numc.frontends.onnx.rewrite import rewrite
+from numc.frontends.onnx.rewrite import Rewriting
+from numc.frontends.onnx.supported import check_nodes
 
 HOISTED_ELEMENTS = 64
 """Float constants with at least this many elements become function arguments."""
@@ -56,40 +56,29 @@ class Prepared:
 
 def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Prepared:
     """Return the prepared model; `model` is changed in place. Raises NumcError if it cannot be imported."""
+    check_nodes(model)
     graph = model.graph
     graph.name = "main"
-    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     _check_names(graph)
     _name_nodes(graph)
     constants = _take_constants(graph)
+    for value in graph.output:
+        if value.name in constants:
+            _compute(graph, value, constants)
     _fix_shapes(graph, shapes)
     _forget_shapes(graph)
     in_float32(graph, constants, lambda: _infer_shapes(_with_constants(model, constants), values=False).graph)
     users = list(graph.input)
     budget = Budget()
     # The sizes alone first: what shape inference computes of values can take memory itself.
-    sized = _infer_shapes(_with_constants(model, constants), values=False).graph
-    _check_sizes(sized, budget)
-    types = {value.name: value.type for value in [*sized.input, *sized.output, *sized.value_info]}
-    types |= {tensor.name: _type_of(tensor) for tensor in sized.initializer}
-    if expanded := expand(graph, types, opset):
-        constants.update(_take_constants(graph))
-        _name_nodes(graph)
-    fold(graph, constants, model.opset_import, budget)
-    nodes = {node.name: expanded.get(node.name.partition("#")[0], node.op_type) for node in graph.node}
+    _check_sizes(_infer_shapes(_with_constants(model, constants), values=False).graph, budget)
+    rewriting = Rewriting({node.name: node.op_type for node in graph.node})
+    # Before the conversion, which leaves the nodes inside of others as they are.
+    model = _settled(model, constants, budget, rewriting, control=True)
     model = _convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
-    for _ in range(3):
-        model = _infer_shapes(_with_constants(model, constants))
-        if not fold(model.graph, constants, model.opset_import, budget):
-            break
-    _prune(model.graph)
-    model = _infer_shapes(_with_constants(model, constants))
-    _name_nodes(model.graph)
-    if rewrite(model.graph, constants, max(opset, OPSET)):
-        _forget_shapes(model.graph)
-        model = _infer_shapes(_with_constants(model, constants))
+    model = _settled(model, constants, budget, rewriting)
     _check_sizes(model.graph, budget)
     _check_ranks(model.graph)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
@@ -99,8 +88,28 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
         tuple(_argument(value) for value in model.graph.input[: len(users)]),
         tuple(_argument(value) for value in model.graph.output),
         weights,
-        nodes,
+        {node.name: rewriting.kinds.get(node.name, node.op_type) for node in model.graph.node},
     )
+
+
+def _settled(
+    model: onnx.ModelProto, constants: dict[str, Array], budget: Budget, rewriting: Rewriting, *, control: bool = False
+) -> onnx.ModelProto:
+    """Return the model with the shapes that follow, after all that can be folded and rewritten has been.
+
+    control: rewrite only what decides which nodes run.
+    """
+    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    while True:
+        _prune(model.graph)
+        model = _infer_shapes(_with_constants(model, constants))
+        if fold(model.graph, constants, model.opset_import, budget):
+            continue
+        _name_nodes(model.graph)
+        if not rewriting.step(model.graph, constants, opset, control=control):
+            return model
+        constants.update(_take_constants(model.graph))
+        _forget_shapes(model.graph)
 
 
 def _check_names(graph: onnx.GraphProto) -> None:
@@ -149,16 +158,21 @@ def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:
     return constants
 
 
+def _compute(graph: onnx.GraphProto, output: onnx.ValueInfoProto, constants: dict[str, Array]) -> None:
+    """Let a node compute an output that is a constant."""
+    name = f"{output.name}/value"
+    constants[name] = constants.pop(output.name)
+    for node in graph.node:
+        node.input[:] = [name if read == output.name else read for read in node.input]
+    graph.node.append(onnx.helper.make_node("Identity", [name], [output.name], name=output.name))
+
+
 def _value(tensor: onnx.TensorProto) -> Array:
     try:
         value: Array = numpy_helper.to_array(tensor)
         return value
     except Exception as error:
         raise NumcError(f"constant '{tensor.name}' is damaged: {error}") from None
-
-
-def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
-    return onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
 
 
 def _constant_node(node: onnx.NodeProto) -> Array | None:

@@ -15,8 +15,6 @@ from numc.compiler.support.errors import NumcError
 MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
 
-_NO_TENSORS = ("ConcatFromSequence", "Optional", "Regex", "Sequence", "String")
-_CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 _FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {
     *("float", "double", "float16", "bfloat16", "float8e4m3fn", "float8e5m2")
@@ -105,7 +103,9 @@ def _check_opsets(model: onnx.ModelProto) -> None:
             raise NumcError(f"opset {opset.version} is not between 1 and {newest}, the newest of the installed onnx; "
                             "export with an older opset or update onnx")  # fmt: skip
     if not any(opset.domain in ("", "ai.onnx") for opset in model.opset_import):
-        raise NumcError("not an ONNX model: no opset of the default domain; export it again")
+        if any(node.domain in ("", "ai.onnx") for node in model.graph.node):
+            raise NumcError("not an ONNX model: no opset of the default domain; export it again")
+        model.opset_import.append(onnx.helper.make_opsetid("", newest))
 
 
 def _check_graph(model: onnx.ModelProto) -> None:
@@ -114,13 +114,10 @@ def _check_graph(model: onnx.ModelProto) -> None:
         raise NumcError("the model has no outputs; nothing to compile")
     for tensor in graph.initializer:
         check_tensor(tensor, f"initialiser '{tensor.name}'")
-    for value in [*graph.input, *graph.output]:
+    for value in [*graph.input, *(output for output in graph.output if output.type.WhichOneof("value"))]:
         _check_value(value)
     if graph.sparse_initializer:
         raise NumcError(f"sparse initialiser '{graph.sparse_initializer[0].values.name}'; only dense ones are allowed")
-    if not {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}:
-        raise NumcError("the model has no inputs; nothing to compute")
-    _check_nodes(model)
     _check_names(graph)
 
 
@@ -192,30 +189,6 @@ def _check_value(value: onnx.ValueInfoProto) -> None:
     _check_dtype(value.type.tensor_type.elem_type, what)
     dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
     _elements(dims, what)
-
-
-def _check_nodes(model: onnx.ModelProto) -> None:
-    """Raise NumcError, with a list of all nodes that can be refused without trying to convert them."""
-    versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
-    refused = []
-    for node in model.graph.node:
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        version = versions.get(domain)
-        if domain:
-            reason = f"operators of domain '{domain}' are not available"
-        elif node.op_type in _CONTROL_FLOW:
-            reason = "control flow is not available"
-        elif version is None or not onnx.defs.has(node.op_type, version, domain):
-            reason = f"opset {version} has no such operator"
-        elif node.op_type == "Hardmax" and version < 13:
-            reason = "its input is flattened before opset 13: export with opset 13 or newer"
-        elif "ToSequence" in node.op_type or node.op_type.startswith(_NO_TENSORS):
-            reason = "only tensors of numbers are available"
-        else:
-            continue
-        refused.append((node, version, reason))
-    if refused:
-        raise unsupported([(label(node), node.op_type, version, reason) for node, version, reason in refused])
 
 
 def label(node: onnx.NodeProto) -> str:

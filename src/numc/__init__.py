@@ -11,6 +11,7 @@ that running a saved program imports neither MLIR nor ONNX, and only the names f
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from numc import onnx_backend as onnx_backend
     from numc import train as train
     from numc.compiler.arithmetic import reference as reference
     from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
@@ -85,6 +86,7 @@ _PUBLIC = {
     "load": ("numc.runtime.program", "load"),
     "lower": ("numc.compiler.lower", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),
+    "onnx_backend": ("numc.onnx_backend", ""),
     "pack": ("numc.compiler.pack", "pack"),
     "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
     "reference": ("numc.compiler.arithmetic.reference", ""),

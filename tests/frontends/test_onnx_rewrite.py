@@ -166,7 +166,7 @@ def test_refused_nodes_are_all_listed(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("MaxPool", ["a"], ["p", "q"], name="places", kernel_shape=[2]),
         helper.make_node("MaxPool", ["a"], ["c"], name="up", kernel_shape=[2], **CEIL),
-        helper.make_node("GridSample", ["b", "b"], ["g"], name="grid", mode="nearest"),
+        helper.make_node("GridSample", ["b", "b"], ["g"], name="grid", mode="cube"),
         helper.make_node("ArgMin", ["a"], ["l"], name="last", select_last_index=1),
         helper.make_node("Bernoulli", ["a"], ["r"], name="coin"),
         helper.make_node("RNN", ["a", "w", "w"], ["h"], name="bound", hidden_size=4, clip=1.0),
@@ -181,9 +181,9 @@ def test_refused_nodes_are_all_listed(tmp_path: Path) -> None:
     with pytest.raises(numc.NumcError) as caught:
         numc.compile(model_of(tmp_path, nodes, x, free=True, constants=constants))
     reasons = {
-        "'places' (MaxPool": "its output Indices is available for one plane without padding only",
+        "'places' (MaxPool": "it is available for images of fixed sizes only: give shapes={...} or --shape",
         "'up' (MaxPool": "ceil_mode is available for images of fixed sizes only: give shapes={...} or --shape",
-        "'grid' (GridSample": "its mode 'nearest' is not available: use 'linear'",
+        "'grid' (GridSample": "its mode 'cube' with padding_mode 'zeros' is none that ONNX has",
         "'last' (ArgMin": "select_last_index is available along dimensions of fixed size only",
         "'coin' (Bernoulli": "draws random numbers: give them to the model as an input",
         "'bound' (RNN": "its attribute clip is not available",
@@ -208,3 +208,31 @@ def test_lengths_of_sequences(tmp_path: Path, operator: str) -> None:
     short = model_of(tmp_path, [node], feeds, constants={**constants, "n": np.int32([5, 3])})
     with pytest.raises(numc.NumcError, match="sequence_lens is available only as a constant that equals the full"):
         numc.compile(short)
+
+
+def test_rewritten_nodes_take_free_sizes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"x": (2, 3, 5, 4), "g": (2, 3, 3, 2), "t": (6, 2, 3), "m": (2, 3, 4), "v": (4,), "s": (2, 8, 1)}
+    feeds: dict[str, Array] = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    constants = {
+        "w": rng.standard_normal((2, 16, 3)).astype(np.float32),
+        "r": rng.standard_normal((2, 16, 4)).astype(np.float32),
+        "minus": np.array([-1]), "before": np.array([-(2**63)]), "last": np.array([2]), "axis": np.array(-2),
+    }  # fmt: skip
+    nodes = [
+        *[helper.make_node("GridSample", ["x", "g"], [f"{mode}_{padding}{aligned}"], mode=mode, padding_mode=padding,
+                           align_corners=aligned)
+          for mode, padding, aligned in (("linear", "zeros", 0), ("cubic", "border", 1), ("nearest", "reflection", 0))],
+        helper.make_node("Slice", ["m", "minus", "before", "last", "minus"], ["backwards"]),
+        helper.make_node("LSTM", ["t", "w", "r"], ["both"], hidden_size=4, direction="bidirectional"),
+        helper.make_node("MatMul", ["m", "v"], ["product"]),
+        helper.make_node("LpNormalization", ["m"], ["unit"], axis=1),
+    ]  # fmt: skip
+    free = {"x": ["n", 3, "h", "w"], "g": ["n", "p", "q", 2], "t": ["l", 2, 3], "m": ["n", 3, "k"], "v": ["k"]}
+    file = model_of(tmp_path, nodes, {name: feeds[name] for name in free}, constants=constants, opset=20)
+    model = onnx.load(file)
+    for value in model.graph.input:
+        sizes = free[value.name]
+        value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, sizes))
+    onnx.save(model, file)
+    compare(file, {name: feeds[name] for name in free})

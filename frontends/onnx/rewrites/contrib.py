@@ -1,0 +1,165 @@
+"""Operators of the domain com.microsoft that exporters and optimisers of transformers emit, except attention.
+
+Source: docs/ContribOperators.md of onnxruntime.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+_EPSILON = 1e-12
+
+
+def standard(node: Node) -> None:
+    """An operator that is the one of ONNX with the same name."""
+    node.copy().domain = ""
+
+
+def gelu(node: Node) -> None:
+    """Gelu, BiasGelu."""
+    source = node.input(0)
+    if node.input(1):
+        source = node.op("Add", source, node.input(1))
+    half = node.op("Mul", source, node.like(0.5, node.input(0)))
+    erf = node.op("Erf", node.op("Div", source, node.like(math.sqrt(2), node.input(0))))
+    node.op("Mul", half, node.op("Add", erf, node.like(1, node.input(0))), to=node.output(0))
+
+
+def fast_gelu(node: Node) -> None:
+    """FastGelu: with tanh."""
+    source, op = node.input(0), node.op
+
+    def number(value: float) -> str:
+        return node.like(value, node.input(0))
+
+    if node.input(1):
+        source = op("Add", source, node.input(1))
+    cube = op("Mul", op("Mul", op("Mul", source, source), source), number(0.044715))
+    inner = op("Tanh", op("Mul", op("Add", source, cube), number(math.sqrt(2 / math.pi))))
+    op("Mul", op("Mul", source, number(0.5)), op("Add", inner, number(1)), to=node.output(0))
+
+
+def quick_gelu(node: Node) -> None:
+    """QuickGelu: with a sigmoid."""
+    source = node.input(0)
+    inner = node.op("Mul", source, node.like(node.attribute("alpha", 1.702), source))
+    node.op("Mul", source, node.op("Sigmoid", inner), to=node.output(0))
+
+
+def fused_mat_mul(node: Node) -> None:
+    """FusedMatMul: transposed operands and a factor."""
+    for name in ("transBatchA", "transBatchB"):
+        node.refuse_attribute(name, 0)
+    operands = []
+    for n, name in enumerate(("transA", "transB")):
+        value = node.input(n)
+        rank = node.rank(value)
+        if node.attribute(name, 0) and rank > 1:
+            value = node.transpose(value, *range(rank - 2), rank - 1, rank - 2)
+        operands.append(value)
+    product = node.op("MatMul", *operands)
+    node.op("Mul", product, node.like(node.attribute("alpha", 1.0), node.input(0)), to=node.output(0))
+
+
+def mat_mul_n_bits(node: Node) -> None:
+    """MatMulNBits: the weight, whose blocks have scales and zero points, is expanded when the model is compiled."""
+    k, n, block = node.attribute("K", 0), node.attribute("N", 0), node.attribute("block_size", 0)
+    bits = node.attribute("bits", 4)
+    packed, scales = node.constant_input(1, "weight"), node.constant_input(2, "scales")
+    zeros, order = node.constant_input(3, "zero points"), node.constant_input(4, "g_idx")
+    if bits not in (2, 4, 8) or packed is None or scales is None or min(k, n, block) < 1:
+        raise RefusedError(f"bits={bits}, block_size={block}, K={k}, N={n}: 2, 4 and 8 bits in blocks are available")
+    if order is not None and order.size:
+        raise RefusedError("its input g_idx is not available: quantise the model without reordering")
+    blocks = -(-k // block)
+    values = _unpacked(packed.reshape(n, blocks, -1), bits)[..., :block]
+    if scales.dtype != np.float32:
+        raise RefusedError(f"its scales are {scales.dtype}: float32 is available")
+    scale = scales.reshape(n, blocks, 1).astype(np.float32)
+    if zeros is None or not zeros.size:
+        zero = np.full((n, blocks, 1), 2 ** (bits - 1), dtype=np.float32)
+    elif zeros.dtype == np.uint8:
+        zero = _unpacked(zeros.reshape(n, -1), bits)[:, :blocks, None].astype(np.float32)
+    else:
+        zero = zeros.reshape(n, blocks, 1).astype(np.float32)
+    weight = ((values.astype(np.float32) - zero) * scale).reshape(n, blocks * block)[:, :k]
+    product = node.op("MatMul", node.input(0), node.constant(weight.T, np.float32), to="" if node.input(5) else
+                      node.output(0))  # fmt: skip
+    if node.input(5):
+        node.op("Add", product, node.input(5), to=node.output(0))
+
+
+def _unpacked(data: Any, bits: int) -> npt.NDArray[np.uint8]:
+    """The numbers in the bytes of the last axis, of which the low bits come first."""
+    parts = [(data >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*data.shape[:-1], -1)
+
+
+def _rms(node: Node, source: str, scale: str, to: str, inverse: str = "") -> None:
+    """Emit a value over the root of the mean of its squares along the last axis."""
+    mean = node.op("ReduceMean", node.op("Mul", source, source), node.ints(-1))
+    epsilon = node.like(node.attribute("epsilon", 1e-5), node.input(0))
+    root = node.op("Sqrt", node.op("Add", mean, epsilon))
+    if inverse:
+        node.op("Reciprocal", root, to=inverse)
+    node.op("Mul", node.op("Div", source, root), scale, to=to)
+
+
+def simplified_layer_normalization(node: Node) -> None:
+    """SimplifiedLayerNormalization, which is RMSNormalization."""
+    source = node.input(0)
+    if node.attribute("axis", -1) not in (-1, node.rank(source) - 1):
+        raise RefusedError("it is available along the last axis only")
+    _rms(node, source, node.input(1), node.output(0), node.output(1))
+
+
+def _skipped(node: Node, bias: int) -> str:
+    """Emit the sum of what a normalisation takes."""
+    total = node.op("Add", node.input(0), node.input(1))
+    if node.input(bias):
+        total = node.op("Add", total, node.input(bias))
+    if node.output(3):
+        node.op("Identity", total, to=node.output(3))
+    if node.output(1) or node.output(2):
+        raise RefusedError("its outputs mean and inv_std_var are not available")
+    return total
+
+
+def skip_layer_normalization(node: Node) -> None:
+    """SkipLayerNormalization: a sum is normalised."""
+    total = _skipped(node, 4)
+    inputs = [total, node.input(2), *filter(None, [node.input(3)])]
+    node.op("LayerNormalization", *inputs, axis=-1, epsilon=node.attribute("epsilon", _EPSILON), to=node.output(0))
+
+
+def skip_simplified_layer_normalization(node: Node) -> None:
+    """SkipSimplifiedLayerNormalization."""
+    _rms(node, _skipped(node, 3), node.input(2), node.output(0))
+
+
+def embed_layer_normalization(node: Node) -> None:
+    """EmbedLayerNormalization: the sum of the embeddings of words, positions and segments, normalised."""
+    words, segments, word, position, segment, gamma, beta, mask, places = (node.input(n) for n in range(9))
+    total = node.op("Gather", word, words, axis=0)
+    length = node.size(words, 1)
+    if places:
+        where = node.op("Gather", position, places, axis=0)
+    else:
+        where = node.op("Gather", position, node.steps(length), axis=0)
+    total = node.op("Add", total, where)
+    if segments:
+        total = node.op("Add", total, node.op("Gather", segment, segments, axis=0))
+    epsilon = node.attribute("epsilon", _EPSILON)
+    node.op("LayerNormalization", total, gamma, beta, axis=-1, epsilon=epsilon, to=node.output(0))
+    if node.output(2):
+        node.op("Identity", total, to=node.output(2))
+    if node.output(1):
+        counted = mask or node.op("Mul", words, node.like(0, words))
+        node.op("ReduceSum", node.cast(counted, TensorProto.INT32), node.ints(1), keepdims=0, to=node.output(1))

@@ -1,0 +1,50 @@
+"""Operators on elements, and normalisations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+
+def sign(node: Node) -> None:
+    """Sign: torch-mlir gives 0 for NaN."""
+    source = node.input(0)
+    if node.is_float(source):
+        node.op("Where", node.op("IsNaN", source), source, node.op("Sign", source), to=node.output(0))
+
+
+def dropout(node: Node) -> None:
+    """Dropout: nothing is dropped outside of training, or with the ratio 0."""
+    training, ratio = node.constant_input(2, "training_mode"), node.constant_input(1, "ratio")
+    if training is not None and training.any() and (ratio is None or ratio.any()):
+        raise RefusedError("draws random numbers in training: export the model for inference")
+    node.op("Identity", node.input(0), to=node.output(0))
+    if node.output(1):
+        shape = node.list_of(node.sizes(node.input(0)))
+        node.op("Expand", node.constant(True, np.bool_), shape, to=node.output(1))
+
+
+def instance_normalization(node: Node) -> None:
+    """InstanceNormalization: torch-mlir divides by the size of another dimension where sizes are free."""
+    source, scale, bias = node.proto.input
+    shape = node.known_shape(source)
+    if shape is None or None not in shape:
+        return
+    axes = node.ints(*range(2, len(shape)))
+    epsilon = node.constant(node.attribute("epsilon", 1e-5), np.float32)
+    wide = node.ints(-1, *[1] * (len(shape) - 2))
+    difference = node.op("Sub", source, node.op("ReduceMean", source, axes))
+    variance = node.op("ReduceMean", node.op("Mul", difference, difference), axes)
+    normal = node.op("Div", difference, node.op("Sqrt", node.op("Add", variance, epsilon)))
+    scaled = node.op("Mul", normal, node.op("Reshape", scale, wide))
+    node.op("Add", scaled, node.op("Reshape", bias, wide), to=node.output(0))
+
+
+def lp_normalization(node: Node) -> None:
+    """LpNormalization: what has the norm 0 stays 0."""
+    source = node.input(0)
+    axes = node.ints(node.axis(node.rank(source), -1))
+    norm = node.op("ReduceL1" if node.attribute("p", 2) == 1 else "ReduceL2", source, axes)
+    zero = node.like(0, source)
+    node.op("Where", node.op("Equal", norm, zero), zero, node.op("Div", source, norm), to=node.output(0))

@@ -1,0 +1,103 @@
+"""Fourier transforms, as products with the matrix of their sines and cosines."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+
+def dft(node: Node) -> None:
+    """DFT along an axis of fixed size."""
+    source = node.input(0)
+    rank = node.rank(source)
+    if node.opset < 20:
+        axis = int(node.attribute("axis", 1))
+    else:
+        given = node.constant_input(2, "axis")
+        axis = -2 if given is None else int(given.item())
+    axis %= rank
+    size = node.shape(source)[axis]
+    parts = node.shape(source)[-1]
+    length = node.constant_input(1, "dft_length")
+    if size is None or parts is None or axis == rank - 1:
+        raise RefusedError("it is available along dimensions of fixed size only: give shapes={...} or --shape")
+    matrix = _matrix(
+        size,
+        parts,
+        size if length is None and not _is_half(node) else _length(node, size, length),
+        inverse=bool(node.attribute("inverse", 0)),
+        onesided=bool(node.attribute("onesided", 0)),
+    )
+    order = [d for d in range(rank) if d != axis]
+    order.insert(rank - 2, axis)
+    back = [order.index(d) for d in range(rank)]
+    moved = source if order == list(range(rank)) else node.transpose(source, *order)
+    sizes = [node.size(source, d) for d in order[:-2]]
+    flat = node.reshape(moved, [*sizes, size * parts])
+    _, bins, wide = matrix.shape
+    product = node.op("MatMul", flat, node.constant(matrix.reshape(size * parts, bins * wide), np.float32))
+    node.transpose(node.reshape(product, [*sizes, bins, wide]), *back, to=node.output(0))
+
+
+def _is_half(node: Node) -> bool:
+    """Whether the input is the half of the spectrum of real numbers."""
+    return bool(node.attribute("inverse", 0) and node.attribute("onesided", 0))
+
+
+def _length(node: Node, size: int, given: npt.NDArray[np.generic] | None) -> int:
+    if given is not None:
+        return int(given.item())
+    return 2 * (size - 1) if _is_half(node) else size
+
+
+def _matrix(size: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> npt.NDArray[np.float64]:
+    """The matrix of a transform, of the shape [size * parts, bins, 2], or 1 in the place of 2 for real results.
+
+    parts: 1 for real numbers, 2 for complex ones.
+    """
+    if inverse and onesided:
+        if parts != 2 or size != length // 2 + 1:
+            raise RefusedError(f"{size} bins of {parts} parts are not the half of a spectrum of {length}")
+        k, n = np.arange(size), np.arange(length)
+        angle = 2 * np.pi * np.outer(k, n) / length
+        twice = np.where((k == 0) | (2 * k == length), 1.0, 2.0)[:, None] / length
+        real = np.stack([np.cos(angle) * twice, -np.sin(angle) * twice], axis=1)
+        return real.reshape(size * 2, length, 1)
+    bins = length // 2 + 1 if onesided else length
+    angle = 2 * np.pi * np.outer(np.arange(size), np.arange(bins)) / length
+    sign = 1.0 if inverse else -1.0
+    cosine, sine = np.cos(angle), sign * np.sin(angle)
+    if inverse:
+        cosine, sine = cosine / length, sine / length
+    cosine[length:], sine[length:] = 0, 0  # what a shorter transform leaves out
+    of_real = np.stack([cosine, sine], axis=-1)
+    of_imaginary = np.stack([-sine, cosine], axis=-1)
+    rows = np.stack([of_real, of_imaginary][:parts], axis=1)
+    return rows.reshape(size * parts, bins, 2)
+
+
+def stft(node: Node) -> None:
+    """STFT of a signal of fixed length: frames are gathered, and each is transformed."""
+    source, window = node.input(0), node.input(2)
+    step = node.constant_input(1, "frame_step")
+    length = node.constant_input(3, "frame_length")
+    shape = node.shape(source)
+    size = shape[1]
+    parts = shape[2] if len(shape) == 3 else 1
+    frame = int(length.item()) if length is not None else (node.shape(window)[0] if window else None)
+    if size is None or parts is None or frame is None or step is None:
+        raise RefusedError("it is available for signals and frames of fixed sizes only: give shapes={...} or --shape")
+    count = (size - frame) // int(step.item()) + 1
+    indices = np.arange(count)[:, None] * int(step.item()) + np.arange(frame)[None, :]
+    batch = node.size(source, 0)
+    frames = node.op("Gather", source, node.constant(indices.reshape(-1), np.int64), axis=1)
+    frames = node.reshape(frames, [batch, count, frame, parts])
+    if window:
+        frames = node.op("Mul", frames, node.reshape(window, [frame, 1]))
+    matrix = _matrix(frame, parts, frame, inverse=False, onesided=bool(node.attribute("onesided", 1)))
+    _, bins, wide = matrix.shape
+    weights = node.constant(matrix.reshape(frame * parts, bins * wide), np.float32)
+    product = node.op("MatMul", node.reshape(frames, [batch, count, frame * parts]), weights)
+    node.reshape(product, [batch, count, bins, wide], to=node.output(0))

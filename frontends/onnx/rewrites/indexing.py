@@ -1,0 +1,196 @@
+"""Operators that select, order, move and scatter elements, and products along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
+
+
+def extreme(node: Node) -> None:
+    """ArgMax, ArgMin: torch-mlir counts from the end of another dimension where the size is free."""
+    shape = node.known_shape(node.input(0))
+    if node.attribute("select_last_index", 0) and (shape is None or shape[node.axis(len(shape), 0)] is None):
+        raise RefusedError("select_last_index is available along dimensions of fixed size only")
+
+
+def depth_to_space(node: Node) -> None:
+    """DepthToSpace: torch-mlir mixes up the dimensions of CRD where one channel is left, where CRD and DCR are one."""
+    shape, block = node.known_shape(node.input(0)), node.attribute("blocksize", 1)
+    if node.attribute("mode", "DCR") == "CRD" and shape is not None and shape[1] == block * block:
+        node.copy(mode="DCR")
+
+
+def split(node: Node) -> None:
+    """Split: a free dimension has the size that its parts add up to; torch-mlir would leave the rest over."""
+    shape, parts = node.known_shape(node.input(0)), node.constants.get(node.input(1))
+    if shape is None or parts is None:
+        return
+    axis = node.axis(len(shape), 0)
+    if shape[axis] is None:
+        whole = _sized(node, node.input(0), axis, int(parts.sum()), len(shape))
+        node.copy().input[0] = whole
+    elif shape[axis] != parts.sum():
+        where = f"'{node.input(0)}' has in dimension {axis}"
+        raise RefusedError(f"its parts {parts.tolist()} do not add up to {shape[axis]}, which {where}")
+
+
+def top_k(node: Node) -> None:
+    """TopK: a free dimension has k elements or more; torch-mlir would give those that there are."""
+    shape, count = node.known_shape(node.input(0)), node.constants.get(node.input(1))
+    if shape is not None and count is None:
+        _top_k_of_a_run(node, len(shape))
+    if shape is None or count is None or count.size != 1 or int(count.item()) < 2:
+        return
+    k, axis = int(count.item()), node.axis(len(shape), -1)
+    if shape[axis] is None:
+        first = _sized(node, node.cut(node.input(0), axis, 0, k), axis, k, len(shape))
+        whole = node.op("Concat", first, node.cut(node.input(0), axis, k, END), axis=axis)
+        node.copy().input[0] = whole
+
+
+def _top_k_of_a_run(node: Node, rank: int) -> None:
+    """The results have k elements, if k is known in a run only; torch-mlir would give those that there are."""
+    axis, k = node.axis(rank, -1), node.input(1)
+    never = node.ints(2**31)
+    wanted = node.op("Where", node.op("Less", k, node.ints(0)), never, k)
+    sizes = node.list_of([*[0] * axis, wanted, *[0] * (rank - axis - 1)])  # 0 keeps a size
+    copy = node.copy()
+    for n, result in enumerate(node.proto.output):
+        if result:
+            copy.output[n] = node.fresh()
+            node.op("Reshape", copy.output[n], sizes, to=result)
+
+
+def _sized(node: Node, value: str, axis: int, size: int, rank: int) -> str:
+    """Emit a node that fixes a size, and fails the run if it is another one."""
+    return node.op("Reshape", value, node.ints(*(size if d == axis else 0 for d in range(rank))))
+
+
+def random(_: Node) -> None:
+    """What draws random numbers."""
+    raise RefusedError("draws random numbers: give them to the model as an input")
+
+
+def pad(node: Node) -> None:
+    """Pad with elements of the source along dimensions of fixed size, which are gathered."""
+    source, mode = node.input(0), node.attribute("mode", "constant")
+    if mode == "constant":
+        return
+    pads, axes = node.constant_input(1, "pads"), node.constant_input(3, "axes")
+    rank = node.rank(source)
+    chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+    if pads is None or pads.size != 2 * len(chosen):
+        raise RefusedError(f"its pads are not two numbers for each of {len(chosen)} dimensions")
+    value = source
+    for n, axis in enumerate(chosen):
+        before, after, size = int(pads[n]), int(pads[n + len(chosen)]), node.shape(source)[axis]
+        if before == after == 0:
+            continue
+        if size is None:
+            raise RefusedError(f"its mode '{mode}' is available for dimensions of fixed size only: give shapes={{...}}")
+        if mode not in ("edge", "reflect", "wrap") or not size:
+            raise RefusedError(f"its mode '{mode}' is none that ONNX has, or there is nothing to pad with")
+        along = np.pad(np.arange(size), (max(before, 0), max(after, 0)), mode=mode)
+        along = along[max(-before, 0) : len(along) - max(-after, 0)]
+        value = node.op("Gather", value, node.constant(along, np.int64), axis=axis)
+    node.op("Identity", value, to=node.output(0))
+
+
+def slice_backwards(node: Node) -> None:
+    """Slice with negative steps: torch-mlir has none, so the elements are gathered."""
+    starts, ends, steps = (_numbers(node, n) for n in (1, 2, 4))
+    if starts is None or ends is None or steps is None or min(steps, default=1) > 0:
+        return
+    source, rank = node.input(0), node.rank(node.input(0))
+    chosen = [axis % rank for axis in _numbers(node, 3) or range(len(starts))]
+    value = source
+    for axis, start, end, step in zip(chosen, starts, ends, steps, strict=True):
+        size = node.shape(source)[axis]
+        if step > 0:
+            value = node.cut(value, axis, start, end, step=step)
+        elif size is not None:
+            along = np.arange(size)[start : end if end >= -size else None : step]
+            value = node.op("Gather", value, node.constant(along, np.int64), axis=axis)
+        elif step == -1 and start in (-1, END) and end < -(2**31):
+            count = node.size(source, axis)
+            last = node.op("Sub", node.list_of([count]), node.ints(1))
+            value = node.op("Gather", value, node.op("Sub", last, node.steps(count)), axis=axis)
+        else:
+            raise RefusedError("negative steps are available along dimensions of fixed size only: give shapes={...}")
+    node.op("Identity", value, to=node.output(0))
+
+
+def _numbers(node: Node, n: int) -> list[int] | None:
+    """The integers of an input that is a constant; None if it is left out or computed."""
+    value = node.constants.get(node.input(n))
+    return None if value is None else [int(number) for number in value.reshape(-1)]
+
+
+def compress(node: Node) -> None:
+    """Compress: the places where the condition is true are gathered."""
+    source, axis = node.input(0), node.attribute("axis", None)
+    places = node.op("Reshape", node.op("NonZero", node.input(1)), node.ints(-1))
+    if axis is None:
+        source, axis = node.op("Reshape", source, node.ints(-1)), 0
+    node.op("Gather", source, places, axis=axis, to=node.output(0))
+
+
+MAX_TURNS = 256
+"""The largest number of elements along an axis that are treated one after the other."""
+
+
+def scatter_elements(node: Node) -> None:
+    """ScatterElements that keeps the largest or the smallest element: torch-mlir has none."""
+    reduction = node.attribute("reduction", "none")
+    if reduction not in ("max", "min"):
+        return
+    value, indices, updates = (node.input(n) for n in range(3))
+    axis = node.axis(node.rank(value), 0)
+    for step in range(_steps(node, indices, axis)):
+        # No two elements of such a slice have the same place.
+        where, new = (node.cut(name, axis, step, step + 1) for name in (indices, updates))
+        old = node.op("GatherElements", value, where, axis=axis)
+        kept = node.op("Max" if reduction == "max" else "Min", old, new)
+        value = node.op("ScatterElements", value, where, kept, axis=axis)
+    node.op("Identity", value, to=node.output(0))
+
+
+def _steps(node: Node, name: str, axis: int) -> int:
+    size = node.shape(name)[axis]
+    if size is None or size > MAX_TURNS:
+        raise RefusedError(f"it is available for up to {MAX_TURNS} elements along its axis, whose number is fixed")
+    return size
+
+
+def tensor_scatter(node: Node) -> None:
+    """TensorScatter: the places of the elements of a cache that are written are computed."""
+    past, update, start = (node.input(n) for n in range(3))
+    rank = node.rank(past)
+    axis = node.axis(rank, -2)
+    steps = node.steps(node.size(update, axis))
+    places = node.reshape(steps, [-1 if d == axis else 1 for d in range(rank)])
+    if start:
+        places = node.op("Add", places, node.reshape(start, [-1, *[1] * (rank - 1)]))
+    if node.attribute("mode", "linear") == "circular":
+        places = node.op("Mod", places, node.list_of([node.size(past, axis)]))
+    wide = node.op("Expand", places, node.list_of(node.sizes(update)))
+    node.op("ScatterElements", past, wide, update, axis=axis, to=node.output(0))
+
+
+def cumulative_product(node: Node) -> None:
+    """CumProd, one element after the other."""
+    source, given = node.input(0), node.constant_input(1, "axis")
+    rank = node.rank(source)
+    axis = int(given.item() if given is not None else 0) % rank
+    count = _steps(node, source, axis)
+    parts = [node.cut(source, axis, n, n + 1) for n in range(count)]
+    parts = parts[::-1] if node.attribute("reverse", 0) else parts
+    if node.attribute("exclusive", 0):
+        one = node.op("Expand", node.like(1, source), node.op("Shape", parts[0]))
+        parts = [one, *parts[:-1]]
+    products = parts[:1]
+    for part in parts[1:]:
+        products.append(node.op("Mul", products[-1], part))
+    products = products[::-1] if node.attribute("reverse", 0) else products
+    node.op("Concat", *products, axis=axis, to=node.output(0))

@@ -1,0 +1,124 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
+
+MAX_GROUPS = 64
+"""The largest number of groups of a transposed convolution."""
+
+
+def gemm(node: Node) -> None:
+    """Gemm: torch-mlir ignores alpha where C is left out, and takes no empty name for it."""
+    alpha = node.attribute("alpha", 1.0)
+    if node.input(2) or not node.is_float(node.input(0)) or (alpha == 1 and len(node.proto.input) == 2):
+        return
+    product = node.copy(alpha=None, beta=None)
+    del product.input[2:]
+    if alpha != 1:
+        product.output[0] = node.fresh()
+        node.op("Mul", product.output[0], node.like(alpha, node.input(0)), to=node.output(0))
+
+
+def mat_mul(node: Node) -> None:
+    """MatMul of a vector and stacks of matrices, which torch-mlir does not do."""
+    a, b = node.input(0), node.input(1)
+    ranks = node.known_shape(a), node.known_shape(b)
+    if None in ranks or sorted(len(shape or ()) for shape in ranks)[0] != 1 or node.rank(a) + node.rank(b) < 4:
+        return
+    if node.rank(a) == 1:
+        product = node.op("MatMul", node.op("Unsqueeze", a, node.ints(0)), b)
+        node.op("Squeeze", product, node.ints(-2), to=node.output(0))
+    else:
+        product = node.op("MatMul", a, node.op("Unsqueeze", b, node.ints(1)))
+        node.op("Squeeze", product, node.ints(-1), to=node.output(0))
+
+
+def conv_transpose(node: Node) -> None:
+    """ConvTranspose: groups are transposed one by one, and padding to a size is written as numbers."""
+    source, weight, bias = node.input(0), node.input(1), node.input(2)
+    groups = node.attribute("group", 1)
+    changed: dict[str, Any] = {}
+    auto, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape", ())
+    if auto.startswith("SAME") or wanted:
+        changed = {"auto_pad": None, "output_shape": None, **_fitting(node, auto, list(wanted))}
+    channels = node.shape(weight)[0]
+    if groups == 1 or channels is None or groups > MAX_GROUPS:
+        if changed:
+            _cropped(node, [source, weight, *filter(None, [bias])], changed, node.output(0))
+        return
+    parts = []
+    for group in range(groups):
+        bounds = group * channels // groups, (group + 1) * channels // groups
+        inputs = [node.cut(source, 1, *bounds), node.cut(weight, 0, *bounds)]
+        if bias:
+            wide = node.shape(weight)[1]
+            assert wide is not None
+            inputs.append(node.cut(bias, 0, group * wide, (group + 1) * wide))
+        parts.append(_cropped(node, inputs, {**changed, "group": None}, node.fresh()))
+    node.op("Concat", *parts, axis=1, to=node.output(0))
+
+
+def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str) -> str:
+    """Emit the transposed convolution; torch-mlir crops as much before an image as after it only."""
+    pads = changed.get("pads", node.attribute("pads", ()))
+    half = len(pads) // 2
+    crops = list(pads[:half]) != list(pads[half:])
+    copy = node.copy(**{**changed, "pads": None} if crops else changed)
+    copy.input[:] = inputs
+    copy.output[:] = [node.fresh() if crops else to]
+    if crops:
+        starts, ends = node.ints(*pads[:half]), node.ints(*(-pad if pad else END for pad in pads[half:]))
+        node.op("Slice", copy.output[0], starts, ends, node.ints(*range(2, 2 + half)), to=to)
+    return to
+
+
+def _fitting(node: Node, auto: str, wanted: list[int]) -> dict[str, list[int]]:
+    """The padding with which a transposed convolution has the size that it says."""
+    image, weight = node.shape(node.input(0))[2:], node.shape(node.input(1))[2:]
+    if None in image or None in weight:
+        raise RefusedError("padding to a size is available for images of fixed sizes only: give shapes={...}")
+    rank = len(image)
+    strides, dilations = (list(node.attribute(name, [1] * rank)) for name in ("strides", "dilations"))
+    more = list(node.attribute("output_padding", [0] * rank))
+    before, after = [], []
+    for n in range(rank):
+        size, kernel = image[n] or 0, weight[n] or 0
+        target = wanted[len(wanted) - rank + n] if wanted else size * strides[n]
+        total = strides[n] * (size - 1) + more[n] + (kernel - 1) * dilations[n] + 1 - target
+        if total < 0:
+            more[n], total = more[n] - total, 0
+        small, large = total // 2, total - total // 2
+        before.append(small if auto == "SAME_UPPER" else large)
+        after.append(large if auto == "SAME_UPPER" else small)
+    return {"pads": before + after, "output_padding": more}
+
+
+def determinant(node: Node) -> None:
+    """Det of matrices of up to three rows, which torch-mlir does without changing their order only."""
+    source = node.input(0)
+    rows = node.shape(source)[-1]
+    if rows not in (1, 2, 3) or not node.is_float(source):
+        return
+    op = node.op
+
+    def element(row: int, column: int) -> str:
+        line = op("Gather", source, node.constant(row, np.int64), axis=-2)
+        return op("Gather", line, node.constant(column, np.int64), axis=-1)
+
+    def minor(columns: tuple[int, int], first: int) -> str:
+        (one, other), second = columns, first + 1
+        return op("Sub", op("Mul", element(first, one), element(second, other)),
+                  op("Mul", element(first, other), element(second, one)))  # fmt: skip
+
+    if rows == 1:
+        op("Identity", element(0, 0), to=node.output(0))
+    elif rows == 2:
+        op("Identity", minor((0, 1), 0), to=node.output(0))
+    else:
+        one, two, three = (op("Mul", element(0, n), minor(pair, 1)) for n, pair in enumerate(((1, 2), (0, 2), (0, 1))))
+        op("Add", op("Sub", one, two), three, to=node.output(0))

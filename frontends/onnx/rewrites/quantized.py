@@ -1,0 +1,118 @@
+"""Quantised numbers: integers with scales and zero points, written as arithmetic on floats and integers."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+_RANGES = {
+    TensorProto.INT2: (-2, 1),
+    TensorProto.UINT2: (0, 3),
+    TensorProto.INT4: (-8, 7),
+    TensorProto.UINT4: (0, 15),
+    TensorProto.INT8: (-128, 127),
+    TensorProto.UINT8: (0, 255),
+    TensorProto.INT16: (-(2**15), 2**15 - 1),
+    TensorProto.UINT16: (0, 2**16 - 1),
+}
+
+
+def dequantize(node: Node) -> None:
+    """DequantizeLinear of integers: torch-mlir does not do blocks, and mixes up axes."""
+    source, scale, zero = node.input(0), node.input(1), node.input(2)
+    if node.dtype(source) not in (*_RANGES, TensorProto.INT32):
+        return
+    scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
+    result = node.attribute("output_dtype", 0) or node.dtype(node.input(1)) or TensorProto.FLOAT
+    if result != TensorProto.FLOAT or node.dtype(node.input(1)) not in (0, TensorProto.FLOAT):
+        return
+    value = node.cast(source, TensorProto.FLOAT)
+    if zero:
+        value = node.op("Sub", value, node.cast(zero, TensorProto.FLOAT))
+    node.op("Mul", value, scale, to=node.output(0))
+
+
+def quantize(node: Node) -> None:
+    """QuantizeLinear to integers: the result is rounded to nearest, ties to even, and saturates."""
+    source, scale, zero = node.input(0), node.input(1), node.input(2)
+    result = node.attribute("output_dtype", 0) or (node.dtype(zero) if zero else TensorProto.UINT8)
+    if result not in _RANGES or node.dtype(source) != TensorProto.FLOAT:
+        return
+    if result == TensorProto.INT16:  # torch-mlir rounds to it, but casts to no int16
+        if node.attribute("block_size", 0) and not zero:
+            divided = node.op("Div", source, _spread(node, source, scale))
+            one, none = node.constant(1, np.float32), node.constant(0, np.int16)
+            node.copy(axis=None, block_size=None, output_dtype=None).input[:] = [divided, one, none]
+        return
+    scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
+    rounded = node.op("Round", node.op("Div", source, scale))
+    _saturated(node, rounded, zero, result, node.output(0))
+
+
+def _saturated(node: Node, rounded: str, zero: str, result: int, to: str) -> None:
+    """Emit the integers of a type that are nearest to whole floats, to which a zero point is added."""
+    low, high = _RANGES[result]
+    if zero:
+        rounded = node.op("Add", rounded, node.cast(zero, TensorProto.FLOAT))
+    clipped = node.op("Clip", rounded, node.constant(low, np.float32), node.constant(high, np.float32))
+    # Through int32, which every value fits: a float has no defined conversion to a narrow integer.
+    node.cast(node.cast(clipped, TensorProto.INT32), result, to)
+
+
+def _spread(node: Node, source: str, factor: str) -> str:
+    """Emit scales or zero points in a shape that goes with the elements they are for."""
+    shape = node.shape(factor)
+    block = node.attribute("block_size", 0)
+    rank = node.rank(source)
+    if not shape or (shape == [1] and not block):
+        return node.op("Reshape", factor, node.ints()) if shape else factor
+    axis = node.axis(rank, 1)
+    if not block:
+        return node.op("Reshape", factor, node.ints(*(-1 if d == axis else 1 for d in range(rank))))
+    length, blocks = node.shape(source)[axis], shape[axis]
+    if length is None or blocks is None or len(shape) != rank:
+        raise RefusedError("blocks are available along dimensions of fixed size only: give shapes={...} or --shape")
+    indices = node.constant(np.arange(length) // block, np.int64)
+    return node.op("Gather", factor, indices, axis=axis)
+
+
+def linear_mat_mul(node: Node) -> None:
+    """QLinearMatMul: torch-mlir does matrices only, not stacks of them."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (node.input(n) for n in range(8))
+    result = node.dtype(y_zero)
+    if result not in _RANGES:
+        raise RefusedError("its result is of a type other than integers of 8 and 16 bits")
+    for name in (a_scale, b_scale):
+        if node.rank(name) > 1 or (node.rank(name) == 1 and node.shape(name) != [1]):
+            raise RefusedError(
+                f"its scale '{name}' is for rows or columns: only one for the whole operand is available"
+            )
+    product = node.op("MatMul", _centred(node, a, a_zero), _centred(node, b, b_zero))
+    factor = node.op("Div", node.op("Mul", _scalar(node, a_scale), _scalar(node, b_scale)), _scalar(node, y_scale))
+    rounded = node.op("Round", node.op("Mul", node.cast(product, TensorProto.FLOAT), factor))
+    _saturated(node, rounded, _scalar(node, y_zero), result, node.output(0))
+
+
+def _scalar(node: Node, name: str) -> str:
+    return node.op("Reshape", name, node.ints()) if node.rank(name) else name
+
+
+def _centred(node: Node, value: str, zero: str) -> str:
+    """Emit integers as int32, less their zero point."""
+    wide = node.cast(value, TensorProto.INT32)
+    return node.op("Sub", wide, node.cast(_scalar(node, zero), TensorProto.INT32)) if zero else wide
+
+
+def conv_integer(node: Node) -> None:
+    """ConvInteger: torch-mlir does not pad; what is padded is the zero point."""
+    pads = list(node.attribute("pads", ()))
+    if not any(pads):
+        return
+    source, zero = node.input(0), node.input(2)
+    half = len(pads) // 2
+    value = zero and _scalar(node, zero)
+    inputs = [source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else [])]
+    padded = node.op("Pad", *inputs)
+    node.copy(pads=None).input[0] = padded

@@ -1,0 +1,52 @@
+"""Reductions of tensors without elements, and results without elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from numc.frontends.onnx.rewrites.functions import expand
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+# What each reduction of no elements gives.
+_OF_NOTHING = {
+    "ReduceL1": 0.0,
+    "ReduceL2": 0.0,
+    "ReduceLogSum": -np.inf,
+    "ReduceLogSumExp": -np.inf,
+    "ReduceMax": -np.inf,
+    "ReduceMin": np.inf,
+    "ReduceProd": 1.0,
+    "ReduceSum": 0.0,
+    "ReduceSumSquare": 0.0,
+}
+
+
+def reduce(node: Node) -> None:
+    """Reductions of no elements have a constant result."""
+    operator, source, result = node.proto.op_type, node.input(0), node.known_shape(node.output(0))
+    if 0 not in (node.known_shape(source) or ()):
+        return
+    value = _OF_NOTHING.get(operator)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(node.dtype(source))
+    if value is None or result is None or None in result or (dtype.kind in "iub" and np.isinf(value)):
+        raise RefusedError("it reduces a dimension of size 0")
+    full = node.constant(np.full(result, value), dtype)
+    node.op("Identity", full, to=node.output(0))
+
+
+def expanded_reduce(node: Node) -> None:
+    """Reductions that torch-mlir does wrongly over some axes are written with ReduceSum."""
+    reduce(node)
+    if not node.made:
+        expand(node)
+
+
+def without_elements(node: Node) -> None:
+    """A node whose results have no elements: nothing is computed."""
+    results = [(name, node.known_shape(name)) for name in node.proto.output if name]
+    if any(shape is None or None in shape or 0 not in shape for _, shape in results):
+        return
+    for name, shape in results:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(node.dtype(name))
+        node.op("Identity", node.constant(np.zeros(shape or (), dtype), dtype), to=name)

@@ -1,0 +1,320 @@
+"""Resize, and sampling of images at other places: sums of elements that are gathered, with factors."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How an axis is resized. Both lengths are at least 1; roi: where the part begins and ends that is resized."""
+
+    axis: int
+    before: int
+    after: int
+    scale: float
+    roi: tuple[float, float]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the scale is the ratio of the lengths."""
+        return self.scale * self.before == self.after
+
+
+def resize(node: Node) -> None:
+    """Resize of fixed sizes: torch-mlir does only some modes, and takes the ratio of the sizes for the scales."""
+    source, mode = node.input(0), node.attribute("mode", "nearest")
+    shape = node.shape(source)
+    coordinates = node.attribute("coordinate_transformation_mode", "half_pixel")
+    axes = _axes(node, shape)
+    if axes is None:
+        _check_free(node, mode, coordinates)
+        return
+    if _is_lowered_rightly(node, mode, coordinates, axes, len(shape)):
+        return
+    if not node.is_float(source) and mode != "nearest":
+        raise RefusedError(f"its mode '{mode}' is available for floats only")
+    value, outside = source, ""
+    for axis in axes:
+        place, out = _places(axis, coordinates)
+        value = _along(node, value, axis, mode, place, len(shape))
+        if out.any():
+            there = node.constant(out.reshape([-1, *[1] * (len(shape) - 1 - axis.axis)]), np.bool_)
+            outside = node.op("Or", outside, there) if outside else there
+    if outside:
+        other = node.like(node.attribute("extrapolation_value", 0.0), source)
+        value = node.op("Where", outside, other, value)
+    node.op("Identity", value, to=node.output(0))
+
+
+def _axes(node: Node, shape: list[int | None]) -> list[_Axis] | None:
+    """The axes that are resized; None if not all of their sizes are fixed."""
+    chosen = [axis % len(shape) for axis in node.attribute("axes", range(len(shape)))]
+    scales, sizes = node.constants.get(node.input(2)), node.constants.get(node.input(3))
+    if (node.input(3) and sizes is None) or (not node.input(3) and (scales is None or scales.size == 0)):
+        return None
+    lengths = [shape[axis] for axis in chosen]
+    if sizes is not None and sizes.size:
+        if None in lengths:
+            return None
+        found = [int(size) for size in sizes.reshape(-1)]
+        factors = [after / before for after, before in zip(found, lengths, strict=True) if before]
+        if len(factors) != len(found):
+            raise RefusedError("it resizes a dimension of size 0")
+        policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            factor = max(factors) if policy == "not_smaller" else min(factors)
+            factors = [factor] * len(factors)
+            found = [int(np.floor(factor * before + 0.5)) for before in lengths if before]
+    else:
+        assert scales is not None
+        factors = [float(scale) for scale in scales.reshape(-1)]
+        if any(size is None and scale != 1 for size, scale in zip(lengths, factors, strict=True)):
+            return None
+        found = [0 if size is None else int(scale * size) for size, scale in zip(lengths, factors, strict=True)]
+    region = node.constants.get(node.input(1))
+    if region is None or region.size != 2 * len(chosen):
+        region = np.array([0.0] * len(chosen) + [1.0] * len(chosen))
+    axes = []
+    for n, (axis, before, after, scale) in enumerate(zip(chosen, lengths, found, factors, strict=True)):
+        roi = float(region[n]), float(region[n + len(chosen)])
+        cropped = node.attribute("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+        if before is None or (scale == 1 and before == after and not (cropped and roi != (0.0, 1.0))):
+            continue
+        if before < 1 or after < 1:
+            raise RefusedError(f"it resizes dimension {axis} from {before} to {after}: sizes start at 1")
+        axes.append(_Axis(axis, before, after, scale, roi))
+    return axes
+
+
+def _check_free(node: Node, mode: str, coordinates: str) -> None:
+    """Raise RefusedError unless torch-mlir resizes images of free sizes rightly."""
+    plain = not node.attribute("antialias", 0) and not node.attribute("axes", ()) and not node.attribute(
+        "exclude_outside", 0)  # fmt: skip
+    nearest = mode == "nearest" and coordinates == "asymmetric" and node.attribute("nearest_mode", "") == "floor"
+    linear = mode == "linear" and coordinates in ("half_pixel", "asymmetric", "pytorch_half_pixel")
+    if not plain or not (nearest or linear):
+        raise RefusedError(
+            f"mode '{mode}' with coordinates '{coordinates}' is available for images of fixed sizes only: give "
+            "shapes={...} or --shape"
+        )
+
+
+def _is_lowered_rightly(node: Node, mode: str, coordinates: str, axes: list[_Axis], rank: int) -> bool:
+    """Whether torch-mlir does the usual case: planes that grow by an exact factor."""
+    usual = {
+        ("nearest", "asymmetric"): node.attribute("nearest_mode", "round_prefer_floor") == "floor",
+        ("linear", "half_pixel"): True,
+        ("linear", "asymmetric"): True,
+    }
+    exact = all(axis.axis >= 2 and axis.exact and axis.after > axis.before for axis in axes)
+    options = node.attribute("antialias", 0) or node.attribute("axes", ()) or node.attribute("exclude_outside", 0)
+    return rank == 4 and len(axes) == 2 and exact and not options and usual.get((mode, coordinates), False)
+
+
+def _places(axis: _Axis, coordinates: str) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return where the elements of the result lie in the source, and which of them lie outside."""
+    x: Floats = np.arange(axis.after, dtype=np.float64)
+    last, length = axis.before - 1, axis.scale * axis.before
+    if coordinates == "align_corners":
+        place = np.zeros_like(x) if length == 1 else x * last / (length - 1)
+    elif coordinates == "asymmetric":
+        place = x / axis.scale
+    elif coordinates == "tf_crop_and_resize":
+        begin, end = axis.roi
+        part = np.full_like(x, (end - begin) * last / 2) if length == 1 else x * (end - begin) * last / (length - 1)
+        place = part + begin * last
+        return place, (place < 0) | (place > last)
+    elif coordinates in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
+        place = (x + 0.5) / axis.scale - 0.5
+        if coordinates == "pytorch_half_pixel" and length == 1:
+            place = np.full_like(x, -0.5)
+        if coordinates == "half_pixel_symmetric":
+            place += axis.before / 2 * (1 - axis.after / length)
+    else:
+        raise RefusedError(f"its attribute coordinate_transformation_mode is '{coordinates}', which ONNX does not have")
+    return place, np.zeros(axis.after, dtype=np.bool_)
+
+
+def _along(node: Node, value: str, axis: _Axis, mode: str, place: Floats, rank: int) -> str:
+    """Emit the elements at some places along an axis."""
+    base = np.ceil(place) - 1
+    ratio = place - base  # in (0, 1]
+    if mode == "nearest":
+        rounding = node.attribute("nearest_mode", "round_prefer_floor")
+        nearest = {
+            "round_prefer_floor": np.ceil(place - 0.5),
+            "round_prefer_ceil": np.floor(place + 0.5),
+            "floor": np.floor(place),
+            "ceil": np.ceil(place),
+        }.get(rounding)
+        if nearest is None:
+            raise RefusedError(f"its attribute nearest_mode is '{rounding}', which ONNX does not have")
+        return node.op("Gather", value, _indices(node, nearest, axis.before), axis=axis.axis)
+    shrink = min(axis.scale, 1.0) if node.attribute("antialias", 0) else 1.0
+    reach = int(-np.floor(-(1 if mode == "linear" else 2) / shrink))
+    offsets = np.arange(1 - reach, reach + 1)
+    distance = np.abs(offsets[:, None] - ratio[None, :]) * shrink
+    if mode == "linear":
+        factors = np.clip(1 - distance, 0, 1)
+    elif mode == "cubic":
+        factors = _cubic(distance, node.attribute("cubic_coeff_a", -0.75))
+    else:
+        raise RefusedError(f"its attribute mode is '{mode}', which ONNX does not have")
+    taps = base[None, :] + offsets[:, None]
+    if node.attribute("exclude_outside", 0):
+        factors = np.where((taps < 0) | (taps >= axis.before), 0, factors)
+    if node.attribute("exclude_outside", 0) or node.attribute("antialias", 0):
+        factors = factors / factors.sum(axis=0)
+    total = ""
+    for tap, factor in zip(taps, factors, strict=True):
+        if not factor.any():
+            continue
+        element = node.op("Gather", value, _indices(node, tap, axis.before), axis=axis.axis)
+        if (factor != 1).any():
+            wide = factor.reshape([-1, *[1] * (rank - 1 - axis.axis)])
+            element = node.op("Mul", element, node.constant(wide, np.float32))
+        total = node.op("Add", total, element) if total else element
+    return total
+
+
+def _indices(node: Node, places: Floats, length: int) -> str:
+    return node.constant(np.clip(places, 0, length - 1), np.int64)
+
+
+def _cubic(distance: Floats, a: float) -> Floats:
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+
+
+def grid_sample(node: Node) -> None:
+    """GridSample: every tap of the interpolation is gathered from the flat image."""
+    source, grid = node.input(0), node.input(1)
+    rank = node.rank(source) - 2
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attribute("mode", "linear"), node.attribute("mode", ""))
+    mode = mode or "linear"
+    padding = node.attribute("padding_mode", "zeros")
+    if mode not in ("linear", "nearest", "cubic") or padding not in ("zeros", "border", "reflection"):
+        raise RefusedError(f"its mode '{mode}' with padding_mode '{padding}' is none that ONNX has")
+    sampler = _Sampler(node, padding, bool(node.attribute("align_corners", 0)))
+    batch, channels, *image = node.sizes(source)
+    placed = node.sizes(grid)[1:-1]
+    count = node.product(*placed)
+    taps = []
+    for n in range(rank):
+        one = node.op("Gather", grid, node.constant(rank - 1 - n, np.int64), axis=-1)
+        taps.append(sampler.taps(node.reshape(one, [batch, 1, count]), image[n], mode))
+    flat = node.reshape(source, [batch, channels, node.product(*image)])
+    shape = node.list_of([batch, channels, count])
+    total = ""
+    for chosen in itertools.product(*taps):
+        index = factor = inside = ""
+        for n, tap in enumerate(chosen):
+            rows = node.op("Mul", index, node.list_of([image[n]])) if index else ""
+            index = node.op("Add", rows, tap.index) if rows else tap.index
+            factor = node.op("Mul", factor, tap.factor) if factor and tap.factor else factor or tap.factor
+            inside = node.op("And", inside, tap.inside) if inside and tap.inside else inside or tap.inside
+        value = node.op("GatherElements", flat, node.op("Expand", index, shape), axis=2)
+        if inside:
+            value = node.op("Where", inside, value, node.like(0, source))
+        if factor:
+            value = node.op("Mul", value, factor)
+        total = node.op("Add", total, value) if total else value
+    node.reshape(total, [batch, channels, *placed], to=node.output(0))
+
+
+@dataclass(frozen=True)
+class _Tap:
+    """An element that is read: its index, its factor, and whether it lies inside; "" for 1 and for always."""
+
+    index: str
+    factor: str
+    inside: str
+
+
+@dataclass
+class _Sampler:
+    node: Node
+    padding: str
+    aligned: bool
+
+    def number(self, value: float) -> str:
+        return self.node.constant(value, np.float32)
+
+    def taps(self, place: str, length: int | str, mode: str) -> list[_Tap]:
+        """Emit the taps along one axis. place: from -1 to 1 in the image, of the shape [batch, 1, count]."""
+        op = self.node.op
+        size = (
+            self.number(length)
+            if isinstance(length, int)
+            else self.node.cast(self.node.op("Squeeze", length, self.node.ints(0)), onnx.TensorProto.FLOAT)
+        )
+        last = op("Sub", size, self.number(1))
+        moved = op("Add", place, self.number(1))
+        if self.aligned:
+            x = op("Mul", op("Div", moved, self.number(2)), last)
+            low, high = self.number(0), last
+        else:
+            x = op("Div", op("Sub", op("Mul", moved, size), self.number(1)), self.number(2))
+            low, high = self.number(-0.5), op("Sub", size, self.number(0.5))
+        if mode == "nearest":
+            x = op("Round", x)
+        # With a border, cubic interpolation only clamps its taps, as in onnxruntime and PyTorch.
+        if self.padding == "reflection" or (self.padding == "border" and mode != "cubic"):
+            outside = op("Or", op("Less", x, low), op("Greater", x, high))
+            x = op("Where", outside, self.back(x, low, high, last), x)
+        if mode == "nearest":
+            return [self.tap(x, "", low, high, last)]
+        base = op("Floor", x)
+        ratio = op("Sub", x, base)
+        offsets = (0, 1) if mode == "linear" else (-1, 0, 1, 2)
+        taps = []
+        for offset in offsets:
+            distance = op("Abs", op("Sub", ratio, self.number(offset)))
+            factor = (
+                op("Sub", self.number(1), distance) if mode == "linear" else self.cubic(distance, abs(offset - 0.5))
+            )
+            taps.append(self.tap(op("Add", base, self.number(offset)), factor, low, high, last))
+        return taps
+
+    def back(self, x: str, low: str, high: str, last: str) -> str:
+        """Emit where a place outside of the image lies inside of it."""
+        op = self.node.op
+        if self.padding == "border":
+            return op("Min", op("Max", x, self.number(0)), last)
+        span = op("Sub", high, low)
+        period = op("Max", op("Mul", span, self.number(2)), self.number(1))
+        far = op("Sub", x, low)
+        part = op("Sub", far, op("Mul", op("Floor", op("Div", far, period)), period))
+        return op("Add", op("Where", op("Greater", part, span), op("Sub", period, part), part), low)
+
+    def tap(self, x: str, factor: str, low: str, high: str, last: str) -> _Tap:
+        op, zero = self.node.op, self.number(0)
+        inside = ""
+        if self.padding == "zeros":
+            inside = op("And", op("GreaterOrEqual", x, zero), op("LessOrEqual", x, last))
+        if self.padding == "reflection":
+            outside = op("Or", op("Less", x, low), op("Greater", x, high))
+            x = op("Where", outside, self.back(x, low, high, last), x)
+        index = op("Min", op("Where", op("Greater", x, zero), x, zero), last)  # NaN is 0
+        return _Tap(self.node.cast(index, onnx.TensorProto.INT64), factor, inside)
+
+    def cubic(self, distance: str, centre: float) -> str:
+        """Emit the factor of a tap of cubic interpolation at a distance below 1, or between 1 and 2."""
+        op, a = self.node.op, -0.75
+        coefficients = (a + 2, -(a + 3), 0.0, 1.0) if centre < 1 else (a, -5 * a, 8 * a, -4 * a)
+        total = self.number(coefficients[0])
+        for coefficient in coefficients[1:]:
+            total = op("Add", op("Mul", total, distance), self.number(coefficient))
+        return total

@@ -1,0 +1,119 @@
+"""The table of all rewriting functions, by domain and operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from numc.frontends.onnx.rewrites import (
+    attention,
+    contrib,
+    control,
+    elementwise,
+    fourier,
+    indexing,
+    linear,
+    optimizers,
+    quantized,
+    recurrent,
+    reductions,
+    resize,
+    windows,
+)
+from numc.frontends.onnx.rewrites.functions import expand
+from numc.frontends.onnx.rewrites.node import Node
+
+Rule = Callable[[Node], None]
+Rules = dict[tuple[str, str], Rule]
+
+_EXPANDED = (
+    "AffineGrid",
+    "Attention",
+    "CausalConvWithState",
+    "CenterCropPad",
+    "DynamicQuantizeLinear",
+    "GroupNormalization",
+    "LinearAttention",
+    "MeanVarianceNormalization",
+    "NegativeLogLikelihoodLoss",
+    "RMSNormalization",
+    "RotaryEmbedding",
+    "SoftmaxCrossEntropyLoss",
+    "SwiGLU",
+)
+"""Operators for which ONNX's own definition is more right than torch-mlir's lowering."""
+_REDUCTIONS = ("LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
+_EXPANDED_REDUCTIONS = ("L1", "L2", "LogSum", "SumSquare")
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
+CONTROL: Rules = {("", "If"): control.branch, ("", "Loop"): control.loop, ("", "Scan"): control.scan}
+"""What decides which nodes run. Nodes of other operators can be inside."""
+
+RULES: Rules = {
+    **CONTROL,
+    **{("", operator): expand for operator in _EXPANDED},
+    **{("", f"Reduce{kind}"): reductions.reduce for kind in _REDUCTIONS},
+    **{("", f"Reduce{kind}"): reductions.expanded_reduce for kind in _EXPANDED_REDUCTIONS},
+    **{("", operator): indexing.random for operator in _RANDOM},
+    ("", "ArgMax"): indexing.extreme,
+    ("", "ArgMin"): indexing.extreme,
+    ("", "AveragePool"): windows.average_pool,
+    ("", "Col2Im"): windows.col_to_image,
+    ("", "Compress"): indexing.compress,
+    ("", "ConvInteger"): quantized.conv_integer,
+    ("", "ConvTranspose"): linear.conv_transpose,
+    ("", "CumProd"): indexing.cumulative_product,
+    ("", "DFT"): fourier.dft,
+    ("", "DepthToSpace"): indexing.depth_to_space,
+    ("", "DequantizeLinear"): quantized.dequantize,
+    ("", "Det"): linear.determinant,
+    ("", "Dropout"): elementwise.dropout,
+    ("", "GRU"): recurrent.recurrent,
+    ("", "Gemm"): linear.gemm,
+    ("", "GridSample"): resize.grid_sample,
+    ("", "InstanceNormalization"): elementwise.instance_normalization,
+    ("", "LSTM"): recurrent.recurrent,
+    ("", "LpNormalization"): elementwise.lp_normalization,
+    ("", "LpPool"): windows.lp_pool,
+    ("", "MatMul"): linear.mat_mul,
+    ("", "MaxPool"): windows.max_pool,
+    ("", "MaxUnpool"): windows.max_unpool,
+    ("", "Pad"): indexing.pad,
+    ("", "QLinearMatMul"): quantized.linear_mat_mul,
+    ("", "QuantizeLinear"): quantized.quantize,
+    ("", "RNN"): recurrent.recurrent,
+    ("", "Resize"): resize.resize,
+    ("", "RoiAlign"): windows.roi_align,
+    ("", "STFT"): fourier.stft,
+    ("", "ScatterElements"): indexing.scatter_elements,
+    ("", "Sign"): elementwise.sign,
+    ("", "Slice"): indexing.slice_backwards,
+    ("", "Split"): indexing.split,
+    ("", "TensorScatter"): indexing.tensor_scatter,
+    ("", "TopK"): indexing.top_k,
+    ("ai.onnx.preview", "FlexAttention"): expand,
+    ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
+    ("ai.onnx.preview.training", "Adam"): optimizers.adam,
+    ("ai.onnx.preview.training", "Momentum"): optimizers.momentum,
+    ("", "SimplifiedLayerNormalization"): contrib.simplified_layer_normalization,
+    **{
+        ("com.microsoft", operator): rule
+        for operator, rule in {
+            "Attention": attention.attention,
+            "BiasGelu": contrib.gelu,
+            "DequantizeLinear": contrib.standard,
+            "EmbedLayerNormalization": contrib.embed_layer_normalization,
+            "FastGelu": contrib.fast_gelu,
+            "FusedMatMul": contrib.fused_mat_mul,
+            "Gelu": contrib.gelu,
+            "GroupQueryAttention": attention.group_query_attention,
+            "MatMulNBits": contrib.mat_mul_n_bits,
+            "MultiHeadAttention": attention.multi_head_attention,
+            "QuantizeLinear": contrib.standard,
+            "QuickGelu": contrib.quick_gelu,
+            "RotaryEmbedding": attention.rotary_embedding,
+            "SimplifiedLayerNormalization": contrib.simplified_layer_normalization,
+            "SkipLayerNormalization": contrib.skip_layer_normalization,
+            "SkipSimplifiedLayerNormalization": contrib.skip_simplified_layer_normalization,
+        }.items()
+    },
+}

@@ -1,0 +1,42 @@
+"""Which nodes of a model can be refused without trying to convert them. Runs in the worker."""
+
+from __future__ import annotations
+
+import onnx
+
+from numc.compiler.support.errors import did_you_mean
+from numc.frontends.onnx.read import label, unsupported
+from numc.frontends.onnx.rewrites.table import RULES
+
+_NO_TENSORS = ("ConcatFromSequence", "Optional", "Regex", "Sequence", "String")
+
+
+def check_nodes(model: onnx.ModelProto) -> None:
+    """Raise NumcError, with a list of all nodes, if some cannot be compiled whatever their inputs are."""
+    versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    refused = []
+    for node in model.graph.node:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        version = versions.get(domain)
+        if reason := _reason(node, domain, version):
+            refused.append((label(node), node.op_type, version, reason))
+    if refused:
+        raise unsupported(refused)
+
+
+def _reason(node: onnx.NodeProto, domain: str, version: int | None) -> str:
+    if domain:
+        known = [operator for where, operator in RULES if where == domain]
+        if not known:
+            return f"operators of domain '{domain}' are not available"
+        near = did_you_mean(node.op_type, known)
+        return "" if node.op_type in known else f"domain '{domain}' has no such operator here{near}"
+    if (domain, node.op_type) in RULES and not onnx.defs.has(node.op_type, domain):
+        return ""  # what onnxruntime has in ONNX's domain
+    if version is None or not onnx.defs.has(node.op_type, version, domain):
+        return f"opset {version} has no such operator"
+    if node.op_type == "Hardmax" and version < 13:
+        return "its input is flattened before opset 13: export with opset 13 or newer"
+    if "ToSequence" in node.op_type or node.op_type.startswith(_NO_TENSORS):
+        return "only tensors of numbers are available"
+    return ""

@@ -1,0 +1,131 @@
+"""Operators of the domain com.microsoft give onnxruntime's results, in one model for each group of inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import numc
+
+MS = "com.microsoft"
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def check(folder: Path, nodes: list[onnx.NodeProto], feeds: dict[str, Array], constants: dict[str, Array],
+          free: dict[str, list[Any]] | None = None) -> None:  # fmt: skip
+    """Compare every value that no node reads with onnxruntime's. free: shapes of inputs with names of sizes."""
+    free = free or {}
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), free.get(name, a.shape))
+        for name, a in feeds.items()
+    ]
+    read = {name for node in nodes for name in node.input}
+    outputs = [onnx.ValueInfoProto(name=o) for node in nodes for o in node.output if o and o not in read]
+    graph = helper.make_graph(
+        nodes, "g", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in constants.items()]
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    types = {o.name: (o.type, o.shape) for o in session.get_outputs()}
+    for value in model.graph.output:
+        kind, shape = types[value.name]
+        number = {"tensor(float)": 1, "tensor(int32)": 6}[kind]
+        value.CopyFrom(helper.make_tensor_value_info(value.name, number, shape or None))
+    wants = dict(zip(types, session.run(None, feeds), strict=True))
+    onnx.save(model, folder / "m.onnx")
+    got = numc.compile(folder / "m.onnx").by_name(feeds)
+    for name, want in wants.items():
+        assert got[name].shape == want.shape, name
+        np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=name)
+
+
+def node(operator: str, inputs: list[str], outputs: list[str], domain: str = MS, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs, outputs, domain=domain, **attributes)
+
+
+def test_activations_normalisations_and_quantised_weights(tmp_path: Path) -> None:
+    """Batch and length are free."""
+    feeds = {"x": floats(2, 3, 64), "skip": floats(2, 3, 64), "ids": RNG.integers(0, 9, (2, 3)).astype(np.int32)}
+    constants = {
+        "g": floats(64), "b": floats(64), "h": floats(64), "w": floats(5, 64),
+        "q": RNG.integers(0, 256, (8, 2, 16)).astype(np.uint8), "s": floats(16), "z": np.full(8, 0x85, np.uint8),
+        "q8": RNG.integers(0, 256, (8, 2, 32)).astype(np.uint8),
+        "words": floats(9, 64), "places": floats(4, 64), "kinds": floats(9, 64),
+    }  # fmt: skip
+    nodes = [
+        node("Gelu", ["x"], ["gelu"]),
+        node("BiasGelu", ["x", "b"], ["bias_gelu"]),
+        node("FastGelu", ["x", "b"], ["fast_gelu"]),
+        node("QuickGelu", ["x"], ["quick_gelu"], alpha=1.5),
+        node("FusedMatMul", ["x", "w"], ["fused"], transB=1, alpha=0.5),
+        node("SkipLayerNormalization", ["x", "skip", "g", "b", "h"], ["skipped", "", "", "sum"], epsilon=1e-5),
+        node("SkipSimplifiedLayerNormalization", ["x", "skip", "g"], ["simply_skipped"], epsilon=1e-5),
+        node("SimplifiedLayerNormalization", ["x", "g"], ["simple"], domain="", axis=-1),
+        node("MatMulNBits", ["x", "q", "s"], ["four"], K=64, N=8, bits=4, block_size=32),
+        node("MatMulNBits", ["x", "q", "s", "z"], ["zeros"], K=64, N=8, bits=4, block_size=32),
+        node("MatMulNBits", ["x", "q8", "s"], ["eight"], K=64, N=8, bits=8, block_size=32),
+        node("EmbedLayerNormalization", ["ids", "ids", "words", "places", "kinds", "g", "b"], ["embedded", "mask"]),
+    ]
+    free = {"x": ["batch", "length", 64], "skip": ["batch", "length", 64], "ids": ["batch", "length"]}
+    check(tmp_path, nodes, feeds, constants, free)
+
+
+def test_attention(tmp_path: Path) -> None:
+    """One matrix for all, several heads, masks and a cache."""
+    feeds = {"x": floats(2, 4, 16), "key": floats(2, 5, 16), "past": floats(2, 2, 4, 3, 4),
+             "k0": floats(2, 4, 3, 4), "v0": floats(2, 4, 3, 4)}  # fmt: skip
+    seen = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], np.int32)
+    constants = {"w": floats(16, 48), "b": floats(48), "seen": seen, "lengths": np.array([3, 4], np.int32),
+                 "extra": floats(1, 4, 4, 8), "padding": np.array([[1, 1, 1, 1, 0], [1] * 5], np.int32)}  # fmt: skip
+    nodes = [
+        node("Attention", ["x", "w", "b", "seen"], ["masked"], num_heads=4),
+        node("Attention", ["x", "w", "b", "lengths"], ["short"], num_heads=4),
+        node("Attention", ["x", "w", "b", "", "past"], ["cached", "present"], num_heads=4, unidirectional=1),
+        node("MultiHeadAttention", ["x", "key", "key", "b", "padding"], ["cross"], num_heads=4),
+        node("MultiHeadAttention", ["x", "key", "key", "", "", "extra", "k0", "v0"], ["more", "k1", "v1"], num_heads=4),
+    ]
+    check(tmp_path, nodes, feeds, constants)
+
+
+@pytest.mark.parametrize(("length", "past", "room"), [(4, 0, 0), (1, 3, 0), (1, 3, 8)])
+def test_shared_heads_with_a_cache(tmp_path: Path, length: int, past: int, room: int) -> None:
+    """A prompt, a cache that grows, and one that has the room; rotations of both kinds and a window."""
+    lengths = np.full((2, 1), past + length - 1, np.int32)
+    feeds = {"q": floats(2, length, 64), "k": floats(2, length, 32), "v": floats(2, length, 32), "lengths": lengths}
+    packed = np.concatenate([feeds["q"], feeds["k"], feeds["v"]], axis=2)
+    feeds["packed"] = packed
+    caches = ["", ""]
+    if past:
+        for name in ("k0", "v0"):
+            feeds[name] = floats(2, 2, room or past, 16)
+            feeds[name][:, :, past:] = 0  # the room is empty
+        caches = ["k0", "v0"]
+    angles = np.outer(np.arange(16), 0.5 ** np.arange(8)).astype(np.float32)
+    constants = {"total": np.array(past + length, np.int32), "cos": np.cos(angles), "sin": np.sin(angles),
+                 "places": np.arange(length)[None, :].repeat(2, 0)}  # fmt: skip
+    heads = {"num_heads": 4, "kv_num_heads": 2}
+    nodes = [
+        node("GroupQueryAttention", ["q", "k", "v", *caches, "lengths", "total"], ["y", "k1", "v1"],
+             softcap=2.0, **heads),
+        node("GroupQueryAttention", ["packed", "", "", *caches, "lengths", "total", "cos", "sin"], ["r", "k2", "v2"],
+             do_rotary=1, local_window_size=2, **heads),
+        node("RotaryEmbedding", ["q", "places", "cos", "sin"], ["turned"], interleaved=1),
+    ]  # fmt: skip
+    check(tmp_path, nodes, feeds, constants)
+
+
+def test_an_unknown_operator_is_named() -> None:
+    with pytest.raises(numc.NumcError, match="has no such operator here \\(did you mean 'FastGelu'"):
+        numc.onnx_backend.run_node(node("FastGelus", ["x"], ["y"]), [floats(2)], opset_version=1)
