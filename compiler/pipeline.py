@@ -41,6 +41,7 @@ from numc.passes.tensors.merge_products import merge_products
 from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
 from numc.passes.tensors.skip_zeros import skip_zeros
+from numc.passes.tensors.split_batches import split_batches
 from numc.passes.tensors.update_in_place import return_updated, update_in_place
 
 
@@ -166,6 +167,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "tensors": {
         "skip-zeros": ours(skip_zeros, switch="skip-zeros"),
         "drop-unused-results": ours(drop_unused_results),
+        "split-batches": ours(split_batches, switch="split-batches"),
         "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),
         "merge-products": ours(
             merge_products, switch="merge-products"

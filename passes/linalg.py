@@ -160,9 +160,7 @@ def generic(
         operands=operands,
         attributes={
             "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-            "iterator_types": ir.ArrayAttr.get(
-                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-            ),
+            "iterator_types": _iterators(kinds),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
         },
         regions=1,
@@ -174,18 +172,25 @@ def generic(
     return new.results[0]
 
 
+def _iterators(kinds: Sequence[str]) -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
+
+
 def generic_like(
     old: ir.Operation,
     operands: list[ir.Value],
     maps: list[ir.AffineMap],
     arguments: list[ir.Type],
     results: list[ir.Type],
+    kinds: Sequence[str] | None = None,
 ) -> tuple[ir.Operation, ir.Block]:
-    """A linalg.generic before `old` with its loops and its layer but other operands.
+    """A linalg.generic before `old` with its layer and its loops, or loops of other kinds, but other operands.
 
     Returns it with its body, which is empty and has these arguments.
     """
     kept = {name: old.attributes[name] for name in ("iterator_types", "numc.layer") if name in old.attributes}
+    if kinds is not None:
+        kept["iterator_types"] = _iterators(kinds)
     with ir.InsertionPoint(old), old.location:
         new = ir.Operation.create(
             "linalg.generic",

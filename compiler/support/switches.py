@@ -19,6 +19,7 @@ SWITCHES = {
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
     "skip-zeros": "transposed convolutions without the zeros between inputs",
+    "split-batches": "products of batches over the dimensions that the batches come from",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
 }
 
