@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
+from numc.frontends.training.clock import Clock
 from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
@@ -36,11 +38,12 @@ class Backend:
     """A backend for torch.compile that computes in one arithmetic.
 
     arithmetic: as given. regions: the parts of graphs that numc computes, in the order in which they were compiled.
-    refused: the operations that torch runs instead, with reasons.
+    refused: the operations that torch runs instead, with reasons. clock: measures these, if there is one.
     """
 
-    def __init__(self, arithmetic: Arithmetic) -> None:
+    def __init__(self, arithmetic: Arithmetic, clock: Clock | None = None) -> None:
         self.arithmetic = arithmetic
+        self._clock = clock
         self.regions: list[Region] = []
         self.refused: list[Refusal] = []
         self._warned = False
@@ -86,6 +89,8 @@ class Backend:
             self.refused += refused
             self.regions += regions
             self._warn([r for r in refused if r.is_of_tensors])
+            if self._clock is not None:
+                self._clock.watch(split, {refusal.op for refusal in refused})
             split.graph.set_codegen(torch.fx.graph._BoxedCodeGen())  # so that inputs are freed after their last use
             split.recompile()
             return _boxed(split.forward)
@@ -195,7 +200,8 @@ class Explanation:
 
     programs: the number of numc's programs. operations: how many operations they have. eager: the operations that torch
     runs, with reasons. graph_breaks: the reasons why torch cut the graph. tables: the arithmetic of every operation,
-    one table for each program.
+    one table for each program. seconds: what one run took, forward and backward, when all was compiled. eager_seconds:
+    what all operations of a name in `eager` took of it.
     """
 
     programs: int
@@ -203,6 +209,8 @@ class Explanation:
     eager: tuple[Refusal, ...]
     graph_breaks: tuple[str, ...]
     tables: tuple[PolicyTable, ...] = ()
+    seconds: float = 0.0
+    eager_seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def layers(self) -> list[dict[str, Any]]:
@@ -217,6 +225,9 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"{self.operations} operations in {self.programs} programs of numc"]
         lines += [f"torch runs {why}" for why in dict.fromkeys(map(str, self.eager))]
+        for name, seconds in sorted(self.eager_seconds.items(), key=lambda one: -one[1]):
+            share = f"{1e3 * seconds:.3g} of {1e3 * self.seconds:.3g} ms"
+            lines.append(f"torch takes {share} for {name} ({seconds / self.seconds:.0%})")
         lines += [f"torch cuts the graph: {reason}" for reason in self.graph_breaks]
         return "\n".join(lines)
 
@@ -230,12 +241,22 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     target = copy.deepcopy(function) if isinstance(function, torch.nn.Module) else function
     breaks = torch._dynamo.explain(target)(*args).break_reasons
-    used = backend()
-    try:
-        results = torch.utils._pytree.tree_leaves(torch.compile(target, backend=used)(*args))
+    clock = Clock()
+    used = Backend(choose("fp32"), clock)
+    compiled = torch.compile(target, backend=used)
+
+    def run() -> None:
+        results = torch.utils._pytree.tree_leaves(compiled(*args))
         total = sum(r.sum() for r in results if isinstance(r, torch.Tensor) and r.requires_grad)
         if isinstance(total, torch.Tensor):
             total.backward()
+
+    try:
+        run()
+        clock.seconds.clear()  # the first run compiles
+        begin = time.perf_counter()
+        run()
+        seconds = time.perf_counter() - begin
     finally:
         torch._dynamo.reset()
     reasons = []
@@ -245,4 +266,12 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
     operations = sum(region.operations for region in used.regions)
     policy = replace(options.resolved()[0], strict=False)  # each graph has only some of the layers
     tables = [policy_table(region.imported, Options(policy=policy)) for region in used.regions]
-    return Explanation(len(used.regions), operations, tuple(used.refused), tuple(reasons), tuple(tables))
+    return Explanation(
+        len(used.regions),
+        operations,
+        tuple(used.refused),
+        tuple(reasons),
+        tuple(tables),
+        seconds,
+        dict(clock.seconds),
+    )
