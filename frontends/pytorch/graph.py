@@ -225,6 +225,8 @@ def _reason(node: fx.Node) -> tuple[str, str] | None:
         return "control flow and custom operators are not available", "write the branch that is taken"
     if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags:
         return "draws random numbers", "call module.eval() first, or train with torch.compile(backend='numc')"
+    if target is aten.logcumsumexp.default:
+        return "torch-mlir would compute exponentials that overflow", "use x.exp().cumsum(dim).log() if they do not"
     for value in values_of(node):
         if free_unbacked_symbols(value):
             return (
