@@ -31,6 +31,7 @@ def options(folder: Path) -> list[str]:
     return [*chosen, "--results", str(folder / "results.jsonl")]
 
 
+@pytest.mark.slow
 def test_quick_study(
     run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

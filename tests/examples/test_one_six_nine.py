@@ -34,6 +34,7 @@ def options(folder: Path) -> list[str]:
     return ["--quick", "--results", str(folder / "results.jsonl"), "--json", str(folder / "tables.json")]
 
 
+@pytest.mark.slow
 def test_quick_study(
     run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
