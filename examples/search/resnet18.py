@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[1] / "formats_compared"))
 from tasks import Digits
 
 TASK = Digits(depths=(2, 2, 2, 2), batch=64, steps=160)
-SPACE = "e=4,5,8 m=1,2,3,5,7"
+SPACE = "e=3..8 m=1..7"
 OPEN = "fmacs(e2..8m1..23)"
 CHOICE = re.compile(r"^role (\w+) +fma = fmacs\(e(\d)m(\d+)\)$", re.MULTILINE)
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tolerance", type=float, default=2.0, help="percentage points of accuracy")
-    parser.add_argument("--trials", type=int, help="try no more candidates than these")
+    parser.add_argument("--trials", type=int, default=40, help="try no more candidates than these")
     args = parser.parse_args()
     found = numc.search(
         network(),
@@ -82,7 +82,8 @@ def main() -> None:
         tolerance=args.tolerance,
         by="role",
         space=SPACE,
-        objective="area",
+        objective="bytes",
+        sampler="nsga2",
         folder=args.folder,
         resume=(args.folder / "results.jsonl").exists(),
         trials=args.trials,
@@ -92,10 +93,10 @@ def main() -> None:
     )
     print(found.policy)
     for row in found.rows:
-        print(f"{row.name}: area {row.cost}, search {row.search:.1f} %, report {row.report:.1f} %")
+        print(f"{row.name}: {row.cost} bytes, search {row.search:.1f} %, report {row.report:.1f} %")
     for trial in found.front():
         widths = ", ".join(f"{name} e{v['e']}m{v['m']}" for name, v in found.values(trial).items())
-        print(f"area {trial.cost:.4g}: {trial.value:.1f} %: {widths}")
+        print(f"{trial.cost} bytes: {trial.value:.1f} %: {widths}")
 
 
 if __name__ == "__main__":
