@@ -25,6 +25,7 @@ def run() -> Iterator[ModuleType]:
         yield module
 
 
+@pytest.mark.slow
 def test_tables_pictures_and_resumption(
     run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

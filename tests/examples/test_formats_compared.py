@@ -50,6 +50,7 @@ def no_training(*_: Any) -> None:
     raise AssertionError("trained again")
 
 
+@pytest.mark.slow
 def test_table_and_picture(
     run: ModuleType, done: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +72,7 @@ def test_table_and_picture(
     assert (done / "losses.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["resnet", "lstm"])
 def test_fp32_is_as_eager(run: ModuleType, done: Path, network: str) -> None:
     (task,) = (t for t in run.QUICK if t.name == network)
@@ -85,6 +87,7 @@ def test_fp32_is_as_eager(run: ModuleType, done: Path, network: str) -> None:
     assert len(set(found["losses"])) == task.steps
 
 
+@pytest.mark.slow
 def test_resumed_run_gives_the_same_bits(run: ModuleType, done: Path, tmp_path: Path) -> None:
     whole = (done / "results.jsonl").read_text()
     lines = whole.splitlines(keepends=True)
@@ -114,6 +117,7 @@ def test_depths_are_resnets_of_more_and_more_blocks(
     assert re.findall(r"\d+\.\d+ ±", base) == ["89.50 ±", "88.50 ±", "86.50 ±"]
 
 
+@pytest.mark.slow
 def test_results_of_other_settings_do_not_count(run: ModuleType, done: Path) -> None:
     from dataclasses import replace
 

@@ -200,7 +200,7 @@ class Training:
         return [value.numpy().view(np.int32).copy() for value in self.model.state_dict().values()]
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_a_training_that_goes_on_from_a_checkpoint_makes_the_same_bits() -> None:
     whole = Training(threshold=0)
     recipe = whole.recipe

@@ -44,7 +44,15 @@ def step(model: nn.Module, kind: str, backend: Any = None) -> tuple[torch.Tensor
     return found, [p.grad for p in model.parameters() if p.grad is not None]
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "float16", "autocast bfloat16", "autocast float16"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "bfloat16",
+        pytest.param("float16", marks=pytest.mark.slow),
+        "autocast bfloat16",
+        pytest.param("autocast float16", marks=pytest.mark.slow),
+    ],
+)
 def test_gradients_are_as_exact_as_in_eager_torch(kind: str) -> None:
     exact, eager = step(network(), "float64"), step(network(), kind)
     backend = numc.backend()
