@@ -206,6 +206,22 @@ def generic_like(
     return new, new.regions[0].blocks.append(*arguments, arg_locs=[old.location] * len(arguments))
 
 
+def with_operands(
+    old: ir.Operation,
+    operands: list[ir.Value],
+    maps: list[ir.AffineMap],
+    result: ir.Type,
+    kinds: Sequence[str] | None = None,
+) -> ir.Operation:
+    """A linalg.generic before `old` with its body but other operands of the same elements; see generic_like."""
+    source = body(old)
+    new, block = generic_like(old, operands, maps, [a.type for a in source.arguments], [result], kinds)
+    yielded = copy_body(source, ir.InsertionPoint(block), dict(zip(source.arguments, block.arguments, strict=True)))
+    with ir.InsertionPoint(block), old.location:
+        ir.Operation.create("linalg.yield", operands=yielded)
+    return new
+
+
 def copy(op: ir.Operation, at: ir.InsertionPoint, values: dict[ir.Value, ir.Value]) -> None:
     """Copy `op` to `at` with `values` replaced in it and in its regions; `values` gains its results."""
     new = op.clone(at)

@@ -185,14 +185,8 @@ def _position(op: ir.Operation) -> int:
 
 
 def _clone(source: ir.Operation, at: ir.Operation, operands: list[ir.Value], result: ir.Type) -> ir.Operation:
-    maps = linalg.indexing_maps(source)
-    kinds = [a.type for a in linalg.body(source).arguments]
-    new, block = linalg.generic_like(source, operands, maps, kinds, [result])
+    new = linalg.with_operands(source, operands, linalg.indexing_maps(source), result)
     new.move_before(at)
-    values = dict(zip(linalg.body(source).arguments, block.arguments, strict=True))
-    yielded = linalg.copy_body(linalg.body(source), ir.InsertionPoint(block), values)
-    with ir.InsertionPoint(block), source.location:
-        ir.Operation.create("linalg.yield", operands=yielded)
     return new
 
 

@@ -101,12 +101,7 @@ def _split(generic: ir.Operation, expand: ir.Operation) -> None:
         room = ir.Operation.create("tensor.empty", results=[result]).results[0]
         spread = [ir.AffineMap.get(result.rank, 0, []), ir.AffineMap.get_identity(result.rank)]
         operands[-1] = linalg.generic([number], room, spread, ["parallel"] * result.rank, lambda one, _: one)
-    body = linalg.body(generic)
-    new, block = linalg.generic_like(generic, operands, wide, [a.type for a in body.arguments], [result], kinds)
-    values = dict(zip(body.arguments, block.arguments, strict=True))
-    yielded = linalg.copy_body(body, ir.InsertionPoint(block), values)
-    with ir.InsertionPoint(block), generic.location:
-        ir.Operation.create("linalg.yield", operands=yielded)
+    new = linalg.with_operands(generic, operands, wide, result, kinds)
     linalg.replace(expand, new.results)
     given = list(generic.operands)
     generic.erase()

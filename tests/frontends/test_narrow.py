@@ -19,6 +19,7 @@ from torch.nn import functional
 
 import numc
 from numc.compiler.support.errors import NumcError
+from torch_modules import Calls
 
 Array = npt.NDArray[Any]
 # In MLIR, in numpy.
@@ -28,17 +29,6 @@ DTYPES: dict[str, Any] = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
     "f8E5M2": ml_dtypes.float8_e5m2,
 }
-
-
-class Calls(nn.Module):
-    """A module that calls a function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
 
 
 def refused(model: Any, *inputs: Any, **options: Any) -> str:

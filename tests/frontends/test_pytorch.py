@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from numc.compiler.support.errors import NumcError  # noqa: E402
 from numc.frontends.imported import Argument  # noqa: E402
 from numc.frontends.pytorch import load as frontend  # noqa: E402
 from numc.runtime.tensors import to_array  # noqa: E402
+from torch_modules import Calls  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 X = torch.arange(16.0).reshape(4, 4)
@@ -40,17 +40,6 @@ class Small(nn.Module):
         y = self.body(torch.relu(self.bn(self.conv(x))).flatten(1))
         y = self.twice(torch.tanh(self.twice(y)))
         return {"logits": y + self.table(ids + self.offset), "shape": (x, None)}
-
-
-class Calls(nn.Module):
-    """A module that calls a function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
 
 
 @pytest.fixture(scope="module")
