@@ -11,19 +11,24 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, Guard, product_numbers
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.segments import Read, by_segments, lanes_below
 from numc.passes.kernels.ssa import PTR, Value
+from numc.passes.kernels.straight import Index
 from numc.passes.kernels.tasks.interface import SELF, Task, context, load, stream_places
 from numc.passes.kernels.tasks.panels import width
-from numc.passes.kernels.tasks.plane import offset_of
+from numc.passes.kernels.tasks.plane import Plane, offset_of
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.kernels.values.widths import run_time
 
 UNPACKED_ROW = f"{SELF}_unpacked_row"
 _EXACT = f"{UNPACKED_ROW}_exact"
+
+# A block of a plane has at most so many rows, and two vectors of each if no cheap sequence takes registers of its own.
+_ROWS = 8
 
 # What it takes: the context; the operand of the lanes; the packed row; where vectors of initial and final accumulators
 # are stored as well, a tile each, or null; the place in the output and how many lanes there are; the vectors, counted
@@ -65,7 +70,8 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
                 acc, *found = steps.values
                 raw = read(f.at(f["source"], f.fetch(offsets, steps.index)))
                 rounded = emit_round(code, raw, kernel.conversion("lanes"), widths=widths)
-                after = _step(code, kernel, rounded, _row(code, kernel, f["data"], steps.index), acc, drawn, fast=fast)
+                parts = emit_parts(code, rounded, kernel.parts("lanes"))
+                after = _step(code, kernel, parts, _row(code, kernel, f["data"], steps.index), acc, drawn, fast=fast)
                 if fast:
                     found = list(magnitude_range(code, code.cast("bitcast", rounded, "i32"), *found))
                 steps.next = [after, *found]
@@ -78,38 +84,88 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
 
 
 def _plane_text(task: Task, name: str, *, fast: bool) -> str:
-    """Rows ``begin`` to ``end`` of lanes, ``lane_count`` each from ``lane`` on: in a plane every place is known."""
-    kernel, t, plane = task.kernel, task.kernel.tile, task.plane
+    """Rows ``begin`` to ``end`` of lanes of a plane, ``lane_count`` lanes each from ``lane`` on.
+
+    In a plane every place is known, so that a block of vectors is updated at once. The exact sequence, where there is a
+    cheap one, computes single vectors.
+    """
+    kernel, plane = task.kernel, task.plane
     assert plane is not None
     f = Function(name, _ARGUMENTS)
-    code = f.lanes(t.width)
-    edge, drawn = _Edge(f, task, fast=fast), _drawn(f, kernel)
-    (length, stride), *_ = reversed(plane.lanes)
-    rows = [_row(code, kernel, f["data"], f.number(k)) for k in range(task.unpacked_steps)]
-    limits = [code.broadcast(f[name]) for name in ("lane_low", "lane_high")] if fast else []
-    end = f.i64("addi", f["lane"], f["lane_count"])
-    rest = f.i64("remui", f["lane_count"], t.width)
-    full = f.i64("subi", end, rest)
-    some, mask = f.compare("ne", rest, f.number(0)), lanes_below(f, t.width, rest)
-    with f.loop(f["begin"], f["end"]) as row:
-        source = f.at(f["source"], offset_of(f, row, plane.lanes[:-1]))
-        begin = f.i64("muli", row, length)
-
-        def vector(x: Value, lanes: Value | None) -> None:
-            lane = f.i64("addi", begin, x)
-            at = f.at(source, f.i64("muli", x, stride))
-            acc = before = edge.enter(lane, lanes)
-            for tap, values in zip(plane.taps, rows, strict=True):
-                acc = _step(code, kernel, _strided(code, f.at(at, tap), stride), values, acc, drawn, fast=fast)
-            count = f.number(t.width) if lanes is None else rest
-            again = {"begin": row, "end": f.i64("addi", row, 1), "lane": x, "lane_count": count}
-            edge.leave(lane, before, acc, limits, again, f.int(int(lanes is None), "i1"))
-
-        with f.loop(f["lane"], full, t.width) as x:
-            vector(x, None)
-        with f.when(some):
-            vector(full, mask)
+    columns = _PlaneColumns(f, task, plane, fast=fast)
+    if kernel.limits is not None and not fast:
+        columns.block(f["begin"], f["lane"], 1, 1)
+        return f.function()
+    height, length = plane.lanes[-2][0] if len(plane.lanes) > 1 else 1, plane.lanes[-1][0]
+    vectors = 2 if is_one_fma(kernel.fma) and -(-length // kernel.tile.width) % 2 == 0 else 1
+    rows = -(-height // -(-height // _ROWS))
+    with f.loop(f["begin"], f["end"], height) as first, f.loop(0, length, vectors * kernel.tile.width) as x:
+        with f.loop(0, height - rows + 1, rows) as y:
+            columns.block(f.i64("addi", first, y), x, rows, vectors)
+        if height % rows:
+            columns.block(f.i64("addi", first, height - height % rows), x, height % rows, vectors)
     return f.function()
+
+
+class _PlaneColumns:
+    """Blocks of vectors of a plane: some adjacent rows of some adjacent vectors."""
+
+    def __init__(self, f: Function, task: Task, plane: Plane, *, fast: bool) -> None:
+        self.f, self.task, self.plane, self.fast = f, task, plane, fast
+        self.code = f.lanes(task.kernel.tile.width)
+        self.edge, self.drawn = _Edge(f, task, fast=fast), _drawn(f, task.kernel)
+        self.limits = [self.code.broadcast(f[name]) for name in ("lane_low", "lane_high")] if fast else []
+        self.sums = f.alloca(2 * _ROWS * task.kernel.tile.width, "f32")
+
+    def block(self, row: Value, x: Value, rows: int, vectors: int) -> None:
+        """Compute `rows` rows from `row` on, `vectors` vectors of each from lane `x` on."""
+        f, code, width = self.f, self.code, self.task.kernel.tile.width
+        length, stride = self.plane.lanes[-1]
+        line = f.i64("addi", f.i64("muli", row, length), x)
+        left = f.i64("subi", length, x)
+
+        def entered(r: Index, v: int) -> tuple[Value, Value, Value]:
+            """Before the first step: which lane, how many there are of it, and its initial accumulators."""
+            lane = f.i64("addi", line, f.i64("addi", f.i64("muli", r, length), v * width))
+            count = f.i64("minui", f.i64("subi", left, v * width), width)
+            return lane, count, self.edge.enter(lane, lanes_below(f, width, count))
+
+        start = [entered(r, v)[2] for r in range(rows) for v in range(vectors)]
+        at = f.at(f.at(f["source"], offset_of(f, row, self.plane.lanes[:-1])), f.i64("muli", x, stride))
+        for n, total in enumerate(self._steps(at, start, vectors)):
+            code.store(total, f.at(self.sums, n * width))
+        with f.loop(0, rows) as r:
+            for v in range(vectors):
+                lane, count, before = entered(r, v)
+                after = code.load(f.at(self.sums, f.i64("muli", f.i64("addi", f.i64("muli", r, vectors), v), width)))
+                y, last = f.i64("addi", row, r), f.i64("addi", x, v * width)
+                again = {"begin": y, "end": f.i64("addi", y, 1), "lane": last, "lane_count": count}
+                self.edge.leave(lane, before, after, self.limits, again, f.compare("eq", count, f.number(width)))
+
+    def _steps(self, at: Value, start: Sequence[Value], vectors: int) -> list[Value]:
+        """All steps of k on a block that begins at `at`: rows share the vectors that several of them read."""
+        f, code, kernel, plane = self.f, self.code, self.task.kernel, self.plane
+        stride, taps = plane.lanes[-1][1], plane.taps
+        pitch = plane.lanes[-2][1] if len(plane.lanes) > 1 else 0
+        steps = [(k, r) for k in range(len(taps)) for r in range(len(start) // vectors)]
+        if list(taps) == sorted(taps):  # the steps of a row stay in their order
+            steps.sort(key=lambda step: taps[step[0]] + step[1] * pitch)
+
+        @functools.cache
+        def lanes(offset: int) -> list[Value]:
+            return emit_parts(code, _strided(code, f.at(at, offset), stride), kernel.parts("lanes"))
+
+        @functools.cache
+        def row(k: int) -> list[Value]:
+            return _row(code, kernel, f["data"], f.number(k))
+
+        totals = list(start)
+        for k, r in steps:
+            for v in range(vectors):
+                found = lanes(taps[k] + r * pitch + v * stride * code.width)
+                n = r * vectors + v
+                totals[n] = _step(code, kernel, found, row(k), totals[n], self.drawn, fast=self.fast)
+        return totals
 
 
 def _strided(code: Code, address: Value, stride: int) -> Value:
@@ -181,11 +237,10 @@ def _drawn(f: Function, kernel: Kernel) -> Drawn:
 
 
 def _step(
-    code: Code, kernel: Kernel, lanes: Value, rows: Sequence[Value], acc: Value, drawn: Drawn, *, fast: bool
+    code: Code, kernel: Kernel, lanes: Sequence[Value], rows: Sequence[Value], acc: Value, drawn: Drawn, *, fast: bool
 ) -> Value:
-    """One step of k on converted lanes."""
-    parts = emit_parts(code, lanes, kernel.parts("lanes"))
-    a, b = (parts, rows) if kernel.swap else (rows, parts)
+    """One step of k on the parts of converted lanes."""
+    a, b = (lanes, rows) if kernel.swap else (rows, lanes)
     datapath, fma = kernel.datapath, kernel.fma
     if not fast:
         return datapath.step(code, fma, a, b, acc, drawn)
