@@ -97,13 +97,13 @@ def matmul(
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
         raise NumcError(f"matmul: a has shape {x.shape}, b has shape {y.shape}: want (m, k) and (k, n)")
     shape = (x.shape[0], y.shape[1])
-    start = np.zeros(shape, np.float32) if c is None else f32_array(c, "c")
-    if start.shape != shape:
-        raise NumcError(f"matmul: c has shape {start.shape}: want {shape}")
+    start = [] if c is None else [f32_array(c, "c")]
+    if start and start[0].shape != shape:
+        raise NumcError(f"matmul: c has shape {start[0].shape}: want {shape}")
     # Few rows have a micro-kernel of their own.
     rows = len(x) if 0 < len(x) < 8 else None
-    program = _matmul(str(parse_fma(fma)), rows, target, fast, counting())
-    return _run_matmul(program, x, y, start, threads=threads, seed=seed, widths=widths)
+    program = _matmul(str(parse_fma(fma)), rows, bool(start), target, fast, counting())
+    return _run_matmul(program, x, y, *start, threads=threads, seed=seed, widths=widths)
 
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
@@ -163,12 +163,20 @@ func.func @main({arguments}) -> {kind} {{
 
 
 @cache
-def _matmul(fma: str, rows: int | None, target: str, fast: bool, statistics: bool) -> Program:
+def _matmul(fma: str, rows: int | None, start: bool, target: str, fast: bool, statistics: bool) -> Program:
     kind = "tensor<?x?xf32>"
     left = f"tensor<{rows or '?'}x?xf32>"
+    zeros = f"""
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %a, %c0 : {left}
+  %n = tensor.dim %b, %c1 : {kind}
+  %e = tensor.empty({"" if rows else "%m, "}%n) : {left}
+  %zero = arith.constant 0.0 : f32
+  %c = linalg.fill ins(%zero : f32) outs(%e : {left}) -> {left}"""
     return _compile(
         f"""
-func.func @main(%a: {left}, %b: {kind}, %c: {left}) -> {left} {{
+func.func @main(%a: {left}, %b: {kind}{f", %c: {left}" if start else ""}) -> {left} {{{"" if start else zeros}
   %r = linalg.matmul ins(%a, %b : {left}, {kind}) outs(%c : {left}) -> {left}
   return %r : {left}
 }}""",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from numc.compiler.arithmetic.operators import FP32
 from numc.passes.kernels.datapaths import counting, group_sums, stochastic
 from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.chunked import Chunks
-from numc.passes.kernels.datapaths.datapath import Datapath, Guard, Setting
+from numc.passes.kernels.datapaths.datapath import ROWS_IN_PLACE, Datapath, Guard, Setting
 from numc.passes.kernels.datapaths.groups import Groups
 from numc.passes.kernels.datapaths.table import datapath_of
 
@@ -29,6 +30,7 @@ class Kernel(Setting):
         some = "".join(f"_{n}" for n in self.partial)
         some += "_narrow" if self.narrow else ""
         some += "_counting" if self.counts else ""
+        some += "_in_place" if self.rows_in_place else ""
         some += ("" if self.fast else "_unguarded") + ("_pairs" if self.pairs else "")
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 
@@ -113,12 +115,19 @@ class Kernel(Setting):
         k0 = {"k0": "i64"} if self.needs_k0 else {}
         width = {"product_width": "i64"} if self.has_open_product else {}
         ahead = {"ahead": "!llvm.ptr"} if self.fetches_ahead else {}
-        return (*k0.items(), *self.datapath.arguments, *width.items(), *ahead.items())
+        in_place = ROWS_IN_PLACE if self.rows_in_place else {}
+        return (*k0.items(), *self.datapath.arguments, *width.items(), *ahead.items(), *in_place.items())
 
     @property
     def reads_directly(self) -> bool:
         """Whether lanes can be converted as they are read (unpacked_row.py): for one row, packing is half the work."""
         return self.tile.rows == 1 and self.datapath.in_place
+
+    @property
+    def takes_rows_in_place(self) -> bool:
+        """Whether rows need no packing if their steps of k are adjacent: nothing is converted, no range is wanted."""
+        ready = self.fma.groups is None and self.conversion("rows") == FP32 and not self.is_open("rows")
+        return ready and self.limits is None
 
     @property
     def joins(self) -> bool:

@@ -20,10 +20,10 @@ CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibrat
 #: Ways through a task: tiles from packed panels; the same, a tile staying in registers from its initial values to the
 #: epilogue; one row, its lanes read where they are.
 PANELS, REGISTERS, UNPACKED_ROW = "panels", "registers", "unpacked row"
-#: How an operand is packed: by the task that needs it, or when the program is built; lanes also not at all, or copied
-#: into a plane with padding around it.
+#: How an operand is packed: by the task that needs it, when the program is built, or not at all (whole panels of rows
+#: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding.
 AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE = "at compile time", "in place", "padded plane"
-ROWS, LANES = (PANELS, AT_COMPILE_TIME), (PANELS, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE)
+ROWS, LANES = (PANELS, AT_COMPILE_TIME, IN_PLACE), (PANELS, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE)
 #: What a task computes.
 BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
@@ -82,7 +82,8 @@ class Plan:
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
         used = isa if self.pairs else replace(isa, dot_pairs=None)
-        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0)
+        in_place = self.packing.rows == IN_PLACE
+        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0, in_place)
 
 
 def takes_narrow(fma: Fma) -> bool:
@@ -129,6 +130,13 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
     found = []
     if rows == lanes == AT_COMPILE_TIME:
         found.append("packing: rows and lanes are both packed at compile time: one operand can be")
+    if rows == IN_PLACE and not kernel.takes_rows_in_place:
+        found.append(
+            f"packing.rows = 'in place': wants an operator that neither converts them nor has a cheap sequence: "
+            f"not '{kernel.fma}'"
+        )
+    if rows == IN_PLACE and way == UNPACKED_ROW:
+        found.append("packing.rows = 'in place': not with way = 'unpacked row'")
     if way == REGISTERS and not kernel.joins:
         found.append(
             f"way = 'registers': wants several rows, and an operator of which one step is one FMA: not '{kernel.fma}'"

@@ -37,7 +37,7 @@ from numc.passes.plan.plan import (
     Plan,
     TilePlan,
 )
-from numc.passes.plan.tiling import few_steps, is_narrow, partial_rows, tile_for
+from numc.passes.plan.tiling import few_steps, has_adjacent_k, is_narrow, partial_rows, tile_for
 from numc.passes.plan.weights import packing_of, weights_of
 from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
 
@@ -124,6 +124,10 @@ class _Planner:
         elif kernel.joins and is_short(kernel.tile.width, prologue_of(first), epilogue_of(last)):
             way = REGISTERS
             why.append("a step is one FMA: tiles stay in registers")
+        rows = AT_COMPILE_TIME if packed == "rows" else PANELS
+        if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found):
+            rows = IN_PLACE
+            why.append("rows need no conversion, and their steps of k are adjacent")
         if packed:
             why.append(f"{packed} are a weight")
         if packed == "lanes":
@@ -132,7 +136,7 @@ class _Planner:
         return Plan(
             TilePlan(t.rows, t.vectors, t.width, t.k_block, kernel.partial, kernel.narrow),
             way,
-            OperandPlan(AT_COMPILE_TIME if packed == "rows" else PANELS, lanes),
+            OperandPlan(rows, lanes),
             text_of(first),
             text_of(last),
             kernel.fast,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from torch_mlir import ir
+
 from numc.passes.kernels.datapaths.groups import block_of_k
 from numc.passes.kernels.isa.instruction_set import Tile
 from numc.passes.kernels.kernel import Kernel
@@ -52,3 +54,11 @@ def few_steps(kernel: Kernel, found: Found) -> int:
     """How many steps of k there are if lanes can be read where they are, else 0."""
     depth = size_of(found, found.shape.k)
     return depth if kernel.reads_directly and depth is not None and depth <= _FEW else 0
+
+
+def has_adjacent_k(found: Found) -> bool:
+    """Whether the last steps of k of a row are adjacent in memory."""
+    places, k = found.rows.places, found.shape.k
+    if not places or not k or places[-1] != ({k[-1]: 1}, 0):
+        return False
+    return bool(ir.MemRefType(found.rows.value.type).get_strides_and_offset()[0][-1] == 1)

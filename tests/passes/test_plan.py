@@ -168,6 +168,8 @@ def test_another_tile_of_other_operators(fma: str) -> None:
     ("fma", "edit"),
     [
         ("fp32", changed(way="panels")),
+        ("fp32", lambda text: text.replace('rows = "in place"', 'rows = "panels"')),
+        ("fp32", changed(partial=[])),
         ("fp32", changed(rows=5, vectors=3, partial=[4], narrow=False)),
         ("bf16_1_1", changed(guarded=False)),
         ("bf16_1_1", changed(narrow=False)),
@@ -263,6 +265,11 @@ REFUSED = {
         changed(way="unpacked row", lanes="padded plane", rows=1, partial=[], tasks="planes"),
         "numc.plan.packing.lanes = 'padded plane': the region does not pad the lanes by planes",
     ),
+    "rows in place": (
+        lambda text: text.replace('rows = "panels"', 'rows = "in place"'),
+        "packing.rows = 'in place': wants an operator that neither converts them nor has a cheap sequence: not "
+        "'bf16_1_1'",
+    ),
     "tasks": (changed(tasks="planes"), "tasks = 'planes': with packing.lanes = 'panels' they are 'blocks of rows"),
     "no weight": (
         lambda text: text.replace('lanes = "panels"', 'lanes = "at compile time"'),
@@ -344,6 +351,12 @@ def test_an_impossible_plan_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("fma", "target", "edit", "text"),
     [
+        (
+            "fp32",
+            "x86-64-v4",
+            changed(way="unpacked row", lanes="in place", rows=1, partial=[], narrow=False),
+            "packing.rows = 'in place': not with way = 'unpacked row'",
+        ),
         (
             "highbfp",
             "x86-64-v4",

@@ -41,6 +41,10 @@ class Drawn(NamedTuple):
 
 NOTHING = Drawn()
 
+#: The arguments that say where rows are, if they may be in place: the offset of each, and the distance of two steps of
+#: k of one row that are a vector apart, in vectors.
+ROWS_IN_PLACE = {"starts": "!llvm.ptr", "chunk": "i64"}
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -63,7 +67,8 @@ class Setting:
 
     fast: cheap sequences may run where they are exact. partial: row counts below `tile.rows` that get a micro-kernel of
     their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
-    statistics: micro-kernels can count their additions (counting.py).
+    statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
+    the operand is.
     """
 
     fma: Fma
@@ -74,6 +79,7 @@ class Setting:
     isa: InstructionSet = PORTABLE
     narrow: bool = False
     statistics: bool = False
+    rows_in_place: bool = False
 
     @property
     def instructions(self) -> InstructionSet:
@@ -123,7 +129,7 @@ class Micro:
     name: that of its set of micro-kernels, which begins the names of all functions of the set.
     f: the function; its arguments are ``rows`` and ``lanes`` (packed panels), ``tile``, ``kc`` (steps of k) and the
     datapath's own. kept: what the datapath's `prepare` returned. widths: the numbers of the product's format if its
-    widths are open.
+    widths are open. row_starts: where the rows begin, if they may be where the operand is.
     """
 
     name: str
@@ -135,6 +141,7 @@ class Micro:
     fast: bool
     kept: Any = None
     widths: Numbers | None = None
+    row_starts: Sequence[Value] = ()
 
     @property
     def code(self) -> Code:
@@ -261,11 +268,22 @@ def fetch_ahead(m: Micro, k: Value) -> None:
     s.instructions.prefetch(m.code, m.f.at(m.f["ahead"], place))
 
 
+def row_starts(m: Micro) -> list[Value]:
+    """Where the rows begin, if the micro-kernel is told so by `ROWS_IN_PLACE`."""
+    if not m.setting.rows_in_place:
+        return []
+    return [m.f.at(m.f["rows"], m.f.fetch(m.f["starts"], r)) for r in range(m.rows)]
+
+
 def row_places(m: Micro, k: Value) -> list[list[Value]]:
     """Where the values of the rows are at step `k`: [row][part] (layout.py says how panels are laid out)."""
-    t, parts, scalar, code = m.setting.tile, m.setting.parts("rows"), m.f.scalar, m.code
+    s, scalar, code = m.setting, m.f.scalar, m.code
+    t, parts = s.tile, s.parts("rows")
     within = scalar.binary("andi", k, scalar.int(t.width - 1, "i64"))
     chunk = scalar.binary("subi", k, within)
+    if s.rows_in_place:
+        at = scalar.binary("addi", scalar.binary("muli", chunk, m.f["chunk"]), within)
+        return [[code.at(start, at)] for start in m.row_starts]
     at = scalar.binary("addi", scalar.binary("muli", chunk, scalar.int(t.rows * parts, "i64")), within)
     base = code.at(m.f["rows"], at)
     return [[code.at(base, (r * parts + p) * t.width) for p in range(parts)] for r in range(m.rows)]

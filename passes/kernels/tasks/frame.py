@@ -13,7 +13,7 @@ from numc.passes.kernels.tasks.interface import Task, context
 from numc.passes.kernels.tasks.panels import packed_panel_words
 
 _WORDS = (
-    *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "lane_run"),
+    *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "k_run", "lane_run"),
     *("a", "b", "probe", "a_batch", "b_batch"),
 )
 
@@ -34,8 +34,8 @@ class Frame:
     words: those of the context that are loaded once. memory: what is to be freed; buffers: its parts. counting: None if
     the micro-kernels cannot. row_blocks, tasks: of a batch; lane_panels: of a block. k_blocks: how many blocks of k
     there are, at least one; last_block: the number of the last; one_block: whether it is the only one. row_pitch: from
-    one packed panel of rows to the next, in f32 numbers. observed: whether an observer wants accumulators; seen: where
-    it finds those that stay in registers, or null.
+    one packed panel of rows to the next, in f32 numbers. adjacent_k: whether the steps of k of a row are. observed:
+    whether an observer wants accumulators; seen: where it finds those that stay in registers, or null.
     """
 
     f: Function
@@ -51,6 +51,7 @@ class Frame:
     last_block: Value
     one_block: Value
     row_pitch: Value
+    adjacent_k: Value
     observed: Value
     seen: Value
 
@@ -87,6 +88,9 @@ def enter(f: Function, task: Task) -> Frame:
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
     memory, buffers = _allocate(f, _sizes(f, task, row_block, lane_block, row_panels))
     counts = _counting(f, task, buffers["counters"]) if kernel.counts else None
+    if kernel.rows_in_place:  # where the rows of a packed panel begin
+        for r in range(t.rows):
+            f.line(f"llvm.store {f.number(r * t.width)}, {f.at(buffers['starts'], r, 'i64')} : i64, !llvm.ptr")
     if task.plane is not None:  # what is padding once stays it
         _clear(f, buffers["plane"], _plane_words(task))
     row_blocks, lane_blocks = (
@@ -101,9 +105,10 @@ def enter(f: Function, task: Task) -> Frame:
     observed = f.is_given(words["probe"])
     seen = f.select(observed, buffers["tiles"], f.null())
     one_block = f.compare("eq", last_block, f.number(0))
+    adjacent_k = f.compare("uge", words["k_run"], depth)
     return Frame(
         f, task, words, memory, buffers, counts, row_blocks, tasks, lane_panels,
-        k_blocks, last_block, one_block, row_pitch, observed, seen,
+        k_blocks, last_block, one_block, row_pitch, adjacent_k, observed, seen,
     )  # fmt: skip
 
 
@@ -127,6 +132,8 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
     sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), each)}
     if task.packed != "rows":
         sizes |= {"rows": f.i64("muli", row_panels, row_words), "limits": f.i64("muli", row_panels, 2)}
+    if kernel.rows_in_place:
+        sizes["starts"] = f.number(2 * t.rows)
     if task.packed != "lanes":
         sizes["lanes"] = f.number(lane_words)
     if task.plane is not None:

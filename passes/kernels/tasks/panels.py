@@ -21,13 +21,15 @@ from numc.passes.kernels.tasks.interface import Task, context
 class Panel:
     """Rows or lanes of a micro-tile: the number of the first one, how many there are, their data.
 
-    limits: the smallest non-zero magnitude less one and the largest one, as encodings (zeros if nobody asks).
+    limits: the smallest non-zero magnitude less one and the largest one, as encodings (zeros if nobody asks). places:
+    `ROWS_IN_PLACE`, of a kernel that takes them.
     """
 
     first: Value
     count: Value
     data: Value
     limits: Sequence[Value]
+    places: Sequence[Value] = ()
 
 
 _LIMITS = ("i32", "i32")

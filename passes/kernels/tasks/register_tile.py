@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.datapaths.datapath import Micro, one_step
+from numc.passes.kernels.datapaths.datapath import ROWS_IN_PLACE, Micro, one_step, row_starts
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task, load, stream_places
 
 REGISTER_TILE = f"{SELF}_register_tile"
 
 # What it takes: the context; packed rows and lanes, the panel of rows that comes next; where initial and final
-# accumulators are stored as well, or null; steps of k, and where the tile is.
+# accumulators are stored as well, or null; steps of k, and where the tile is; where rows are, if they may be in place.
 _ARGUMENTS = {
     **dict.fromkeys(("context", "rows", "lanes", "ahead", "seen"), PTR),
     **dict.fromkeys(("kc", "batch", "row", "lane"), "i64"),
@@ -25,7 +25,7 @@ _ARGUMENTS = {
 def register_tile_text(task: Task) -> str:
     """The function that computes a tile without missing rows or lanes, adjacent in every stream."""
     kernel, t = task.kernel, task.kernel.tile
-    f = Function(REGISTER_TILE, _ARGUMENTS)
+    f = Function(REGISTER_TILE, _ARGUMENTS | (ROWS_IN_PLACE if kernel.rows_in_place else {}))
     code = f.lanes(t.width)
     inputs = len(task.prologue_streams)
     start: list[Value] = []
@@ -46,6 +46,7 @@ def register_tile_text(task: Task) -> str:
             start.append(task.prologue(code, values))
     watch(start, 0)
     micro = Micro(kernel.name, f, kernel, kernel.datapath, t.rows, t.vectors, fast=False)
+    micro.row_starts = row_starts(micro)
     with f.carry(0, f["kc"], 1, start) as loop:
         loop.next = one_step(micro, loop.index, loop.values)
     watch(loop.results, t.rows * t.lanes)

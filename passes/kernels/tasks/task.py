@@ -7,14 +7,15 @@ through the epilogue on their way out (normalisation, activation, residual), so 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
-from numc.passes.kernels.tasks.interface import SELF, Task, run_from
+from numc.passes.kernels.tasks.interface import SELF, Task, context, run_from
 from numc.passes.kernels.tasks.measure import measure_text, measured
 from numc.passes.kernels.tasks.panels import Panel, convert_groups, pack_lanes, pack_rows, packed_panel, width
 from numc.passes.kernels.tasks.plane import fill_plane_text
@@ -92,12 +93,20 @@ def _pack_rows(frame: Frame, block: Block) -> None:
         panel = f.i64("divui", f.i64("subi", i, block.i0), kernel.tile.rows)
         count = f.i64("minui", f.i64("subi", block.i_end, i), kernel.tile.rows)
         to = f.at(frame.buffers["rows"], f.i64("muli", panel, frame.row_pitch))
-        limits = pack_rows(f, kernel, f.at(frame.words["a"], block.a_start), i, count, block.k0, block.kc, to)
-        if kernel.groups is not None:
-            limits = convert_groups(f, task, "rows", block.kc, to, block.batch, i, block.k0)
-        for word, limit in enumerate(limits):
-            place = f.at(frame.buffers["limits"], f.i64("addi", f.i64("addi", panel, panel), word), "i32")
-            f.line(f"llvm.store {limit}, {place} : i32, {PTR}")
+        with f.when(f.negated(_is_in_place(frame, count))) if kernel.rows_in_place else nullcontext():
+            limits = pack_rows(f, kernel, f.at(frame.words["a"], block.a_start), i, count, block.k0, block.kc, to)
+            if kernel.groups is not None:
+                limits = convert_groups(f, task, "rows", block.kc, to, block.batch, i, block.k0)
+            for word, limit in enumerate(limits):
+                place = f.at(frame.buffers["limits"], f.i64("addi", f.i64("addi", panel, panel), word), "i32")
+                f.line(f"llvm.store {limit}, {place} : i32, {PTR}")
+
+
+def _is_in_place(frame: Frame, count: Value) -> Value:
+    """Whether a panel of `count` rows is read where the operand is: a micro-kernel reads all the rows that it has."""
+    f, kernel = frame.f, frame.task.kernel
+    whole = [f.compare("eq", count, f.number(n)) for n in (kernel.tile.rows, *kernel.partial)]
+    return f.binary("andi", frame.adjacent_k, functools.reduce(lambda a, b: f.binary("ori", a, b), whole))
 
 
 def _in_place_or_by_tiles(frame: Frame, block: Block) -> None:
@@ -151,7 +160,15 @@ def _rows(frame: Frame, block: Block, i: Value, count: Value) -> Panel:
     twice = f.i64("addi", number, number)
     kept = frame.buffers["limits"]
     limits = f.fetch(kept, twice, "i32"), f.fetch(kept, f.i64("addi", twice, 1), "i32")
-    return Panel(i, count, f.at(frame.buffers["rows"], f.i64("muli", number, frame.row_pitch)), limits)
+    packed = f.at(frame.buffers["rows"], f.i64("muli", number, frame.row_pitch))
+    if not task.kernel.rows_in_place:
+        return Panel(i, count, packed, limits)
+    in_place = _is_in_place(frame, count)
+    rows, steps = context(f, "a_row", "a_k")
+    there = f.at(f.at(frame.words["a"], block.a_start), f.fetch(steps, block.k0))
+    starts = f.select(in_place, f.at(rows, i, "i64"), frame.buffers["starts"])
+    chunk = f.select(in_place, f.number(1), f.number(t.rows))
+    return Panel(i, count, f.select(in_place, there, packed), limits, (starts, chunk))
 
 
 def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:

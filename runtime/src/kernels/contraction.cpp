@@ -140,7 +140,9 @@ void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, boo
   if (!(d.flags & kRowsPacked)) {
     c.a_row = table(arena, s.row, of_a);
     c.a_k = table(arena, s.k, of_a);
-    const Segments cut = segments(arena, c.a_k, s.k.count, runs(s.k, of_a), d.width, 1);
+    const Runs run = runs(s.k, of_a);
+    c.k_run = run.stride == 1 ? run.length : 1;
+    const Segments cut = segments(arena, c.a_k, s.k.count, run, d.width, 1);
     c.k_first = cut.first, c.k_segment = cut.offset, c.k_mask = cut.mask;
   }
   const int64_t *const of_b = operands.next(c.b);
