@@ -160,11 +160,12 @@ TASK_CONTEXT = Structure(
         Field("lane_block", "int64_t", "How many lanes one task takes, a multiple of the tile's lanes."),
         Field("ranges", "int64_t", "Where the guard's data begins in the packed weight, in float32 numbers."),
         Field(
-            "k_run",
+            "a_run",
             "int64_t",
             "In the operand of the rows, this many steps of k, counted from any multiple of this number, are adjacent "
             "in memory; 0 if it was packed at compile time.",
         ),
+        Field("b_run", "int64_t", "The same for the operand of the lanes; 0 also if it is read as a plane."),
         Field(
             "lane_run",
             "int64_t",

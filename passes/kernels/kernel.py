@@ -30,7 +30,7 @@ class Kernel(Setting):
         some = "".join(f"_{n}" for n in self.partial)
         some += "_narrow" if self.narrow else ""
         some += "_counting" if self.counts else ""
-        some += "_in_place" if self.rows_in_place else ""
+        some += ("_in_place" if self.rows_in_place else "") + ("_transposes" if self.transposes else "")
         some += ("" if self.fast else "_unguarded") + ("_pairs" if self.pairs else "")
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 

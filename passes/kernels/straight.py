@@ -220,10 +220,10 @@ class Straight:
         element = _vector("vector.reduction", a).element
         return self.op(f"vector.reduction <{kind}>, {a} : {a.type} into {element}", element)
 
-    def shuffle(self, a: Value, lanes: Sequence[Number]) -> Value:
-        """A vector of these lanes of `a`."""
+    def shuffle(self, a: Value, lanes: Sequence[Number], b: Value | None = None) -> Value:
+        """A vector of these lanes of `a` and, counted on, of `b`."""
         kind = _vector("llvm.shufflevector", a)
-        return self.op(f"llvm.shufflevector {a}, {a} [{listed(lanes)}] : {kind}", Type(kind.element, len(lanes)))
+        return self.op(f"llvm.shufflevector {a}, {b or a} [{listed(lanes)}] : {kind}", Type(kind.element, len(lanes)))
 
     def reinterpret(self, a: Value, type_: Type | str) -> Value:
         """The same bits as another type of equal size (``llvm.bitcast``: other numbers of lanes are allowed)."""

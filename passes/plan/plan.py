@@ -21,9 +21,11 @@ CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibrat
 #: epilogue; one row, its lanes read where they are.
 PANELS, REGISTERS, UNPACKED_ROW = "panels", "registers", "unpacked row"
 #: How an operand is packed: by the task that needs it, when the program is built, or not at all (whole panels of rows
-#: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding.
+#: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding,
+#: or read along k where that is adjacent, and transposed.
 AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE = "at compile time", "in place", "padded plane"
-ROWS, LANES = (PANELS, AT_COMPILE_TIME, IN_PLACE), (PANELS, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE)
+TRANSPOSED = "transposed panels"
+ROWS, LANES = (PANELS, AT_COMPILE_TIME, IN_PLACE), (PANELS, TRANSPOSED, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE)
 #: What a task computes.
 BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
@@ -82,8 +84,8 @@ class Plan:
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
         used = isa if self.pairs else replace(isa, dot_pairs=None)
-        in_place = self.packing.rows == IN_PLACE
-        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0, in_place)
+        in_place, turned = self.packing.rows == IN_PLACE, self.packing.lanes == TRANSPOSED
+        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0, in_place, turned)
 
 
 def takes_narrow(fma: Fma) -> bool:

@@ -32,6 +32,7 @@ from numc.passes.plan.plan import (
     PLAN,
     PLANES,
     REGISTERS,
+    TRANSPOSED,
     UNPACKED_ROW,
     OperandPlan,
     Plan,
@@ -124,8 +125,11 @@ class _Planner:
         elif kernel.joins and is_short(kernel.tile.width, prologue_of(first), epilogue_of(last)):
             way = REGISTERS
             why.append("a step is one FMA: tiles stay in registers")
+        if packed != "lanes" and lanes == PANELS and has_adjacent_k(found.lanes, found):
+            lanes = TRANSPOSED
+            why.append("the steps of k of a lane are adjacent")
         rows = AT_COMPILE_TIME if packed == "rows" else PANELS
-        if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found):
+        if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found.rows, found):
             rows = IN_PLACE
             why.append("rows need no conversion, and their steps of k are adjacent")
         if packed:

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from numc.passes.kernels.datapaths.groups import block_of_k
 from numc.passes.kernels.isa.instruction_set import Tile
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.plan.contraction import Found, size_of
+from numc.passes.plan.contraction import Found, Operand, size_of
 from numc.passes.plan.plan import takes_narrow
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
@@ -56,9 +56,9 @@ def few_steps(kernel: Kernel, found: Found) -> int:
     return depth if kernel.reads_directly and depth is not None and depth <= _FEW else 0
 
 
-def has_adjacent_k(found: Found) -> bool:
-    """Whether the last steps of k of a row are adjacent in memory."""
-    places, k = found.rows.places, found.shape.k
+def has_adjacent_k(operand: Operand, found: Found) -> bool:
+    """Whether the last steps of k of a row or lane are adjacent in memory."""
+    places, k = operand.places, found.shape.k
     if not places or not k or places[-1] != ({k[-1]: 1}, 0):
         return False
-    return bool(ir.MemRefType(found.rows.value.type).get_strides_and_offset()[0][-1] == 1)
+    return bool(ir.MemRefType(operand.value.type).get_strides_and_offset()[0][-1] == 1)

@@ -12,6 +12,7 @@ import pytest
 from torch_mlir import ir
 
 from numc.compiler import pipeline
+from numc.compiler.arrays import matmul
 from numc.compiler.build import build
 from numc.compiler.lower import lower
 from numc.compiler.options import Options
@@ -43,6 +44,22 @@ func.func @main(%a: A, %b: B, %c: C) -> C {
   } -> C
   return %y : C
 }"""
+# A matrix times the transpose of another one.
+TRANSPOSED = """
+func.func @main(%a: A, %b: D) -> C {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : C
+  %start = linalg.fill ins(%zero : f32) outs(%empty : C) -> C
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (j, k)>,
+      affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : A, D) outs(%start : C) {
+  ^bb0(%x: f32, %u: f32, %o: f32):
+    %p = arith.mulf %x, %u : f32
+    %s = arith.addf %p, %o : f32
+    linalg.yield %s : f32
+  } -> C loc("product")
+  return %r : C
+}"""
 # A depthwise convolution of padded images.
 DEPTHWISE = """
 func.func @main(%x: X, %k: F, %c: Y) -> Y {
@@ -58,19 +75,24 @@ TYPES = {
     "A": f"tensor<{M}x{K}xf32>",
     "B": f"tensor<{K}x{N}xf32>",
     "C": f"tensor<{M}x{N}xf32>",
+    "D": f"tensor<{N}x{K}xf32>",
     "X": "tensor<2x17x14x14xf32>",
     "P": "tensor<2x17x16x16xf32>",
     "F": "tensor<17x3x3xf32>",
     "Y": "tensor<2x17x14x14xf32>",
 }
-SHAPES = {PRODUCT: ((M, K), (K, N), (M, N)), DEPTHWISE: ((2, 17, 14, 14), (17, 3, 3), (2, 17, 14, 14))}
+SHAPES = {
+    PRODUCT: ((M, K), (K, N), (M, N)),
+    TRANSPOSED: ((M, K), (N, K)),
+    DEPTHWISE: ((2, 17, 14, 14), (17, 3, 3), (2, 17, 14, 14)),
+}
 
 
 @cache
 def imported(source: str) -> Imported:
     if source == CNN:
         return load_file(CNN)
-    return Imported(mlir=re.sub(r"\b[ABCXPFY]\b", lambda m: TYPES[m[0]], source))
+    return Imported(mlir=re.sub(r"\b[ABCDXPFY]\b", lambda m: TYPES[m[0]], source))
 
 
 def built(source: str, options: Options, edit: Edit | None = None) -> Contents:
@@ -188,6 +210,20 @@ def test_lanes_are_read_in_place_from_a_plane_or_packed() -> None:
     check(DEPTHWISE, Options("bf16_1_1"), *edits)
 
 
+@pytest.mark.parametrize(
+    ("fma", "target"), [("fp32", "x86-64-v4"), ("bf16_2_2{3}", "x86-64-v3"), ("highbfp", "x86-64-v4")]
+)
+def test_lanes_are_transposed_as_they_are_packed(fma: str, target: str) -> None:
+    def panels(text: str) -> str:
+        return text.replace('lanes = "transposed panels"', 'lanes = "panels"')
+
+    options = Options(fma, target=target)
+    check(TRANSPOSED, options, panels, changed(rows=3, vectors=3, k_block=64, partial=[], narrow=False))
+    a, b = feeds(TRANSPOSED).values()
+    expected = np.asarray(matmul(a, b.T, fma=fma))
+    assert np.array_equal(result(usual_contents(TRANSPOSED, options), TRANSPOSED), expected)
+
+
 @pytest.mark.all
 @pytest.mark.parametrize("fma", one_in(2, ["highbfp", "bf16_1_1"]))
 def test_weights_are_packed_when_the_program_is_built_or_runs(fma: str) -> None:
@@ -283,7 +319,8 @@ REFUSED = {
     ),
     "unknown packing": (
         lambda text: text.replace('lanes = "panels"', 'lanes = "nowhere"'),
-        "packing.lanes = 'nowhere': want one of 'panels', 'at compile time', 'in place', 'padded plane'",
+        "packing.lanes = 'nowhere': want one of 'panels', 'transposed panels', 'at compile time', 'in place', "
+        "'padded plane'",
     ),
     "pairs": (
         changed(pairs=True),

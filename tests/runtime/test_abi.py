@@ -40,7 +40,7 @@ def test_a_stale_header_is_named_with_the_command_to_run(tool, tmp_path, capsys)
 def test_words_are_counted_over_arrays():
     assert [DESCRIPTOR.word(name) for name in ("width", "largest", "random", "dims")] == [0, 6, 15, 16]
     assert DESCRIPTOR.words == 20
-    assert TASK_CONTEXT.words == len(TASK_CONTEXT.names) == 38
+    assert TASK_CONTEXT.words == len(TASK_CONTEXT.names) == 39
     assert STREAM.words == 4
     assert TASK_CONTEXT.field("rows").mlir_type == "i64"
     assert TASK_CONTEXT.field("probe").mlir_type == "!llvm.ptr"

@@ -68,7 +68,7 @@ class Setting:
     fast: cheap sequences may run where they are exact. partial: row counts below `tile.rows` that get a micro-kernel of
     their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
     statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
-    the operand is.
+    the operand is. transposes: lanes are packed by a function of its own where their steps of k are adjacent.
     """
 
     fma: Fma
@@ -80,6 +80,7 @@ class Setting:
     narrow: bool = False
     statistics: bool = False
     rows_in_place: bool = False
+    transposes: bool = False
 
     @property
     def instructions(self) -> InstructionSet:

@@ -13,7 +13,7 @@ from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import layout
-from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments
+from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments, lanes_below
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.kernels.values.widths import Numbers, run_time
@@ -69,6 +69,53 @@ def pack_dense_text(kernel: Kernel) -> str:
         steps.next = limits
     _fill(f, code, f["panel"], to.step_words, to.count * to.parts)
     return f.function(*_reduced(f, steps.results))
+
+
+def pack_transposed_text(kernel: Kernel) -> str:
+    """The function ``@<kernel>_pack_transposed``: pack_lanes for a panel whose steps of k are all adjacent.
+
+    It transposes squares of the width of a vector, in registers. Arguments: where step 0 is, the offsets of the lanes,
+    how many lanes and steps there are, the panel, open widths.
+    """
+    to = layout(kernel, "lanes")
+    order = ("src", "offsets", "count", "size", "panel")
+    f = _function(kernel, "lanes", f"{kernel.name}_pack_transposed", order)
+    code, widths = f.lanes(to.width), _widths(kernel, "lanes", f)
+    with f.carry(0, to.count, 1, _widest(code)) as vectors:
+        first = f.i64("muli", vectors.index, to.width)
+        last = f.i64("subi", f["count"], 1)
+        starts = [
+            f.at(f["src"], f.fetch(f["offsets"], f.i64("minsi", f.i64("addi", first, n), last)))
+            for n in range(to.width)
+        ]
+        left = f.i64("maxsi", f.i64("subi", f["count"], first), 0)
+        there = lanes_below(f, to.width, f.i64("minsi", left, to.width))
+        column = f.at(f["panel"], f.i64("muli", first, to.parts))
+        with f.carry(0, f["size"], to.width, vectors.values) as steps:
+            left = f.i64("minsi", f.i64("subi", f["size"], steps.index), to.width)
+            square = [code.load(f.at(start, steps.index), lanes_below(f, to.width, left)) for start in starts]
+            limits: Sequence[Value] = steps.values
+            for n, lanes in enumerate(_transposed(code, square)):
+                raw = code.select(there, lanes, code.f32(0.0))
+                place = f.at(column, f.i64("muli", f.i64("addi", steps.index, n), to.step_words))
+                limits = _convert(kernel, "lanes", code, raw, place, limits, widths)
+            steps.next = limits
+        vectors.next = steps.results
+    return f.function(*_reduced(f, vectors.results))
+
+
+def _transposed(code: Code, square: Sequence[Value]) -> list[Value]:
+    """The columns of a square of rows: blocks of 1, 2, 4, ... elements change places with those beside the diagonal."""
+    found, size, block = list(square), len(square), 1
+    while block < size:
+        even = [e if not e & block else size + e - block for e in range(size)]
+        odd = [e + block if not e & block else size + e for e in range(size)]
+        for n in range(size):
+            if not n & block:
+                a, b = found[n], found[n + block]
+                found[n], found[n + block] = code.shuffle(a, even, b), code.shuffle(a, odd, b)
+        block *= 2
+    return found
 
 
 def converts_open(kernel: Kernel, side: str) -> bool:

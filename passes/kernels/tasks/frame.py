@@ -13,7 +13,7 @@ from numc.passes.kernels.tasks.interface import Task, context
 from numc.passes.kernels.tasks.panels import packed_panel_words
 
 _WORDS = (
-    *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "k_run", "lane_run"),
+    *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "a_run", "lane_run"),
     *("a", "b", "probe", "a_batch", "b_batch"),
 )
 
@@ -105,7 +105,7 @@ def enter(f: Function, task: Task) -> Frame:
     observed = f.is_given(words["probe"])
     seen = f.select(observed, buffers["tiles"], f.null())
     one_block = f.compare("eq", last_block, f.number(0))
-    adjacent_k = f.compare("uge", words["k_run"], depth)
+    adjacent_k = f.compare("uge", words["a_run"], depth)
     return Frame(
         f, task, words, memory, buffers, counts, row_blocks, tasks, lane_panels,
         k_blocks, last_block, one_block, row_pitch, adjacent_k, observed, seen,

@@ -63,6 +63,25 @@ def pack_lanes(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
+    if not kernel.transposes:
+        return _pack_lanes(f, kernel, data, panel, k0, kc, to)
+    run, depth, offsets, steps, lanes = context(f, "b_run", "depth", "b_lane", "b_k", "lanes")
+    with f.choose(f.compare("uge", run, depth), *_LIMITS) as found:
+        with found.then():
+            first = f.i64("muli", panel, kernel.tile.lanes)
+            count = f.i64("minui", f.i64("subi", lanes, first), kernel.tile.lanes)
+            arguments = f.at(data, f.fetch(steps, k0)), f.at(offsets, first, "i64"), count, kc, to
+            name = f"{kernel.name}_pack_transposed"
+            found.next = f.call(name, *arguments, *_width(f, kernel, "lanes"), results=_RESULTS)
+        with found.otherwise():
+            found.next = _pack_lanes(f, kernel, data, panel, k0, kc, to)
+    return found.results
+
+
+def _pack_lanes(
+    f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
+    """The same in whatever order the lanes are in memory."""
     names = ("b_k", "lane_first", "lane_segment", "lane_mask", "lane_dense")
     offsets, first, segment, mask, dense = context(f, *names)
     vectors = kernel.tile.vectors

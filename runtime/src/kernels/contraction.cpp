@@ -98,6 +98,9 @@ struct OperandReader {
   }
 };
 
+// How many elements from the first one on are adjacent in memory.
+int64_t adjacent(const Runs &run) { return run.stride == 1 ? run.length : 1; }
+
 // Fills the tables of the prologue's and epilogue's operands, and finds how many lanes are adjacent in all of them.
 void fill_streams(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, OperandReader &operands) {
   c.lane_run = s.lane.count;
@@ -112,8 +115,7 @@ void fill_streams(const Descriptor &d, TaskContext &c, Arena &arena, const Shape
     if (!differs) continue;
     // The lengths of runs are products of trailing sizes, so the shortest one divides the others.
     const Runs run = runs(s.lane, strides);
-    const int64_t adjacent = run.stride == 1 ? run.length : 1;
-    if (adjacent < c.lane_run) c.lane_run = adjacent;
+    if (adjacent(run) < c.lane_run) c.lane_run = adjacent(run);
   }
 }
 
@@ -122,6 +124,7 @@ void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &
   const Runs run = runs(s.lane, strides);
   c.b_lane = table(arena, s.lane, strides);
   c.b_k = table(arena, s.k, strides);
+  c.b_run = adjacent(runs(s.k, strides));
   const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.width, d.tile_lanes / d.width);
   c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
   int64_t *const dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
@@ -141,7 +144,7 @@ void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, boo
     c.a_row = table(arena, s.row, of_a);
     c.a_k = table(arena, s.k, of_a);
     const Runs run = runs(s.k, of_a);
-    c.k_run = run.stride == 1 ? run.length : 1;
+    c.a_run = adjacent(run);
     const Segments cut = segments(arena, c.a_k, s.k.count, run, d.width, 1);
     c.k_first = cut.first, c.k_segment = cut.offset, c.k_mask = cut.mask;
   }

@@ -71,7 +71,9 @@ struct TaskContext {
   int64_t ranges;
   // In the operand of the rows, this many steps of k, counted from any multiple of this number, are adjacent in memory;
   // 0 if it was packed at compile time.
-  int64_t k_run;
+  int64_t a_run;
+  // The same for the operand of the lanes; 0 also if it is read as a plane.
+  int64_t b_run;
   // In every stream, this many lanes, counted from any multiple of this number, are adjacent in memory or all the same
   // element.
   int64_t lane_run;
@@ -136,7 +138,7 @@ struct TaskContext {
   // The operands of the prologue, those of the epilogue, the output.
   Stream streams[];
 };
-static_assert(sizeof(TaskContext) == 304, "generated code counts words of 8 bytes");
+static_assert(sizeof(TaskContext) == 312, "generated code counts words of 8 bytes");
 
 // What a program tells the runtime of one contraction (passes/plan/descriptor.py): numc_contract makes a TaskContext
 // from it and runs the tasks.
