@@ -1,0 +1,284 @@
+"""Recording a profile: every run of a program while a block lasts, and the steps that they belong to."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.studies.profile.profile import Profile
+from numc.compiler.studies.profile.roofline import Roofline, roofline
+from numc.compiler.studies.profile.rows import BETWEEN, OUTSIDE, Event, ProfileRow, Step
+from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.errors import NumcError
+from numc.runtime.library import Span, library
+from numc.runtime.program import WATCHES, Program
+
+Spans = npt.NDArray[Any]
+_SPAN = np.dtype(Span)
+_WHOLE_RUN, _NO_PART = -2, -1  # numc.h
+
+Key = tuple[str, str, str, str]
+"""Layer, role, kind and operator of a row."""
+
+
+class _Recorder:
+    """A numc_profile of the runtime: the spans of the runs that used it."""
+
+    def __init__(self) -> None:
+        self.handle = library().numc_profile_new()
+        if not self.handle:
+            raise NumcError("profile: out of memory")
+
+    def take(self) -> Spans:
+        """Return the spans, and free the profile."""
+        count = ctypes.c_size_t()
+        address = library().numc_profile_spans(self.handle, ctypes.byref(count))
+        found = np.zeros(count.value, _SPAN)
+        if count.value:
+            ctypes.memmove(found.ctypes.data, address, found.nbytes)
+        library().numc_profile_free(self.handle)
+        return found
+
+
+@dataclass
+class _Interval:
+    """A step: when it began and ended, in nanoseconds of time.perf_counter_ns, and the runs in it."""
+
+    begin: int
+    end: int = 0
+    runs: list[tuple[Program, Spans]] = field(default_factory=list)
+
+
+class Profiled:
+    """The profile of a block of `numc.profile`, complete when the block has ended."""
+
+    def __init__(self, peak: float | None, bandwidth: float | None) -> None:
+        self._given = peak, bandwidth
+        self._done: list[_Interval] = []
+        self._open = _Interval(time.perf_counter_ns())
+        self._profile: Profile | None = None
+
+    @contextlib.contextmanager
+    def around(self, program: Program) -> Iterator[int]:
+        """Record one run of a program; gives the address of the runtime's profile."""
+        checked_parts(program)
+        recorder, interval = _Recorder(), self._open
+        try:
+            yield recorder.handle
+        finally:
+            spans = recorder.take()
+            if spans.size:
+                interval.runs.append((program, spans))
+
+    def step(self) -> None:
+        """Say that a step of the training ends here, and the next one begins."""
+        now = time.perf_counter_ns()
+        self._open.end = now
+        self._done.append(self._open)
+        self._open = _Interval(now)
+        self._profile = None
+
+    def close(self) -> None:
+        """End the last step, if anything of numc ran in it."""
+        if self._open.runs or not self._done:
+            self.step()
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the steps that have ended. Raises NumcError if no program ran in any of them."""
+        if self._profile is None:
+            self._profile = profile_of(self._done, *self._given, inside=False)
+        return self._profile
+
+
+@contextlib.contextmanager
+def profile(*, peak: float | None = None, bandwidth: float | None = None) -> Iterator[Profiled]:
+    """Profile everything that numc runs while a ``with`` block lasts, in any thread: calls of programs, and training.
+
+        with numc.profile() as profiled:
+            for x, y in batches:
+                train_step(x, y)
+                profiled.step()
+        print(profiled.profile.table())
+
+    The block's value has a method ``step``, which ends a step of the training, and an attribute ``profile``: a Profile
+    of its fastest step. Without a call of ``step`` the block is one step. No bit of a result changes, and nothing is
+    compiled anew. peak, bandwidth: what the machine can reach in GFLOP/s and GB/s; they are measured otherwise.
+    Raises NumcError for a peak or a bandwidth that is not positive, and for a program that has no table of its parts.
+    """
+    roofline(1, peak or 1.0, bandwidth or 1.0)
+    profiled = Profiled(peak, bandwidth)
+    WATCHES.append(profiled.around)
+    try:
+        yield profiled
+    finally:
+        WATCHES.remove(profiled.around)
+        profiled.close()
+
+
+def profile_program(
+    program: Program,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    *,
+    repeat: int,
+    threads: int | None,
+    seed: int | None,
+    widths: Any,
+    peak: float | None,
+    bandwidth: float | None,
+) -> Profile:
+    """Run a program `repeat` times after a run that is not counted. See Program.profile."""
+    checked_integer(repeat, "repeat", 1, 1_000_000)
+    checked_parts(program)
+    roofline(1, peak or 1.0, bandwidth or 1.0)
+    program(*args, threads=threads, seed=seed, widths=widths, **named)
+    profiled = Profiled(peak, bandwidth)
+    WATCHES.append(profiled.around)
+    try:
+        for _ in range(repeat):
+            program(*args, threads=threads, seed=seed, widths=widths, **named)
+            profiled.step()
+    finally:
+        WATCHES.remove(profiled.around)
+    return profile_of(profiled._done, peak, bandwidth, inside=True)
+
+
+def checked_parts(program: Program) -> None:
+    """Raise NumcError if a program has no table of its parts."""
+    if "parts" not in program.manifest:
+        raise NumcError("profile: the program has no table of its parts: compile it again with this version of numc")
+
+
+def profile_of(steps: Sequence[_Interval], peak: float | None, bandwidth: float | None, *, inside: bool) -> Profile:
+    """Return the profile of steps. inside: the time of a step is that of its runs, not what lies around them."""
+    counted = [_Counted.of(step, inside) for step in steps]
+    ran = [n for n, step in enumerate(steps) if step.runs]
+    if not ran:
+        raise NumcError("no profile: no program of numc ran in the block")
+    fastest = min(ran, key=lambda n: counted[n].seconds)
+    threads = max(one.threads for one in counted)
+    limits = roofline(threads, peak, bandwidth)
+    rows = counted[fastest].rows(limits)
+    told = tuple(Step(1e-9 * step.begin, one.seconds, one.roles()) for step, one in zip(steps, counted, strict=True))
+    events = tuple(event for n, one in enumerate(counted) for event in one.events(n))
+    return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), fastest, told, limits, threads, events)
+
+
+@dataclass
+class _Sum:
+    """What is counted for a row. busy: nanoseconds by thread."""
+
+    calls: int = 0
+    time: int = 0
+    fmas: int = 0
+    bytes: int = 0
+    busy: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class _Counted:
+    """The sums over the parts of one step."""
+
+    def __init__(self) -> None:
+        self.time = self.threads = 0
+        self.sums: defaultdict[Key, _Sum] = defaultdict(_Sum)
+        self._spans: list[tuple[Key, int, int, int]] = []
+
+    @classmethod
+    def of(cls, step: _Interval, inside: bool) -> _Counted:
+        """Count the spans of a step."""
+        found = cls()
+        within = 0
+        for program, spans in step.runs:
+            within += found._add(program, spans)
+        found.time = within if inside else step.end - step.begin
+        if not inside and step.runs and found.time > within:
+            outside = found.sums["", "", OUTSIDE, ""]
+            outside.calls, outside.time = 1, found.time - within
+        return found
+
+    @property
+    def seconds(self) -> float:
+        """The time of the step."""
+        return 1e-9 * self.time
+
+    def _add(self, program: Program, spans: Spans) -> int:
+        """Count the spans of a run, and return its time."""
+        keys, table = keys_of(program), program.manifest["parts"]
+        time = 0
+        for begin, end, waited, fmas, bytes_, part, thread in spans.tolist():
+            if part == _WHOLE_RUN:
+                time += end - begin
+                self.threads = max(self.threads, thread)
+                continue
+            key = keys[part] if part != _NO_PART else ("", "", BETWEEN, "")
+            one = self.sums[key]
+            self._spans.append((key, thread, begin, end))
+            one.busy[thread] += end - begin - waited
+            if thread == 0:
+                known = table[part]["bytes"] if part != _NO_PART else 0
+                one.calls += 1
+                one.time += end - begin
+                one.fmas += fmas
+                one.bytes += bytes_ if known is None else known
+        return time
+
+    def rows(self, limits: Roofline) -> list[ProfileRow]:
+        """Return the rows of the table, in no order."""
+        found = []
+        for key, one in self.sums.items():
+            least = limits.least_seconds(one.fmas, one.bytes)
+            busy = sum(one.busy.values())
+            counts = one.time > 0 and key[2] not in (BETWEEN, OUTSIDE)
+            found.append(
+                ProfileRow(
+                    *key,
+                    one.calls,
+                    1e-9 * one.time,
+                    one.time / self.time if self.time else 0.0,
+                    one.fmas,
+                    one.bytes,
+                    least / (1e-9 * one.time) if counts and least else None,
+                    max(one.busy.values()) * self.threads / busy if counts and busy and self.threads > 1 else None,
+                )
+            )
+        return found
+
+    def roles(self) -> dict[str, float]:
+        """Return the seconds by role, the most first; those without a role by their kind."""
+        found: dict[str, float] = {}
+        for (_, role, kind, _), one in self.sums.items():
+            name = role or (kind if kind in (BETWEEN, OUTSIDE) else "")
+            found[name] = found.get(name, 0.0) + 1e-9 * one.time
+        return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+    def events(self, step: int) -> list[Event]:
+        """Return what threads did, in order."""
+        spans = sorted(self._spans, key=lambda one: (one[2], one[1]))
+        return [Event(*key, thread, step, 1e-9 * begin, 1e-9 * (end - begin)) for key, thread, begin, end in spans]
+
+
+def keys_of(program: Program) -> list[Key]:
+    """Return layer, role, kind and operator of every part of a program."""
+    manifest = program.manifest
+    layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
+    numbered = {row["id"]: row for row in manifest.get("contractions", ())}
+    found = []
+    for part in manifest["parts"]:
+        layer = layers.get(part["layer"], {})
+        fma = ""
+        if part["kind"] == "contraction":
+            fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
+            if part["contraction"] in numbered and layer.get("swapped"):
+                fma = str(parse_fma(fma).swapped)
+        found.append((part["layer"], layer.get("role", ""), part["kind"], fma))
+    return found
