@@ -33,13 +33,15 @@ class Part:
     layer: the name of the operation in the model; "" if it has none. kind: ``contraction``, ``elementwise``,
     ``reduction``, ``gather``, ``fill``, ``copy``, ``transpose``, ``broadcast``, or the name of another operation.
     contraction: its number in the manifest's `contractions`, if it has one. bytes: the size of operands and results,
-    each counted once; None if it is known at run time only.
+    each counted once; None if it is known at run time only. role: as in the table of a policy; "" if it is not known,
+    as in passes.
     """
 
     layer: str
     kind: str
     contraction: int | None = None
     bytes: int | None = None
+    role: str = ""
 
 
 def mark_parts(module: ir.Operation) -> None:

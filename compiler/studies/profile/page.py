@@ -43,7 +43,7 @@ def render(profile: ProfileData) -> str:
         looks=[looks[row.kind] for row in profile.rows],
         bar=bar,
         kinds=[{"label": kind, "share": share, **looks[kind]} for kind, share in profile.by("kind").items()],
-        roles=[(name, share) for name, share in profile.by("role").items() if name],
+        roles=[(name, share) for name, share in profile.by("role").items()],
         steps=[(n, step.seconds, list(step.roles.items())) for n, step in enumerate(profile.steps)],
         role_names=list(dict.fromkeys(name for step in profile.steps for name in step.roles)),
         left=("layer", "role", "kind", "fma"),

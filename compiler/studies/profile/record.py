@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.studies.profile.profile import Profile
-from numc.compiler.studies.profile.roofline import Roofline, roofline
+from numc.compiler.studies.profile.roofline import Roofline, check_given, roofline
 from numc.compiler.studies.profile.rows import BETWEEN, OUTSIDE, Event, ProfileRow, Step
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import NumcError
@@ -68,9 +68,14 @@ class Profiled:
         self._profile: Profile | None = None
 
     @contextlib.contextmanager
-    def around(self, program: Program) -> Iterator[int]:
-        """Record one run of a program; gives the address of the runtime's profile."""
-        checked_parts(program)
+    def around(self, program: Program) -> Iterator[int | None]:
+        """Record one run of a program; gives the address of the runtime's profile.
+
+        Programs without a table of parts are those that compute constants for the compiler.
+        """
+        if "parts" not in program.manifest:
+            yield None
+            return
         recorder, interval = _Recorder(), self._open
         try:
             yield recorder.handle
@@ -113,9 +118,9 @@ def profile(*, peak: float | None = None, bandwidth: float | None = None) -> Ite
     The block's value has a method ``step``, which ends a step of the training, and an attribute ``profile``: a Profile
     of its fastest step. Without a call of ``step`` the block is one step. No bit of a result changes, and nothing is
     compiled anew. peak, bandwidth: what the machine can reach in GFLOP/s and GB/s; they are measured otherwise.
-    Raises NumcError for a peak or a bandwidth that is not positive, and for a program that has no table of its parts.
+    Raises NumcError for a peak or a bandwidth that is not positive.
     """
-    roofline(1, peak or 1.0, bandwidth or 1.0)
+    check_given(peak, bandwidth)
     profiled = Profiled(peak, bandwidth)
     WATCHES.append(profiled.around)
     try:
@@ -139,8 +144,9 @@ def profile_program(
 ) -> Profile:
     """Run a program `repeat` times after a run that is not counted. See Program.profile."""
     checked_integer(repeat, "repeat", 1, 1_000_000)
-    checked_parts(program)
-    roofline(1, peak or 1.0, bandwidth or 1.0)
+    if "parts" not in program.manifest:
+        raise NumcError("profile: the program has no table of its parts: compile it again with this version of numc")
+    check_given(peak, bandwidth)
     program(*args, threads=threads, seed=seed, widths=widths, **named)
     profiled = Profiled(peak, bandwidth)
     WATCHES.append(profiled.around)
@@ -151,12 +157,6 @@ def profile_program(
     finally:
         WATCHES.remove(profiled.around)
     return profile_of(profiled._done, peak, bandwidth, inside=True)
-
-
-def checked_parts(program: Program) -> None:
-    """Raise NumcError if a program has no table of its parts."""
-    if "parts" not in program.manifest:
-        raise NumcError("profile: the program has no table of its parts: compile it again with this version of numc")
 
 
 def profile_of(steps: Sequence[_Interval], peak: float | None, bandwidth: float | None, *, inside: bool) -> Profile:
@@ -254,10 +254,10 @@ class _Counted:
         return found
 
     def roles(self) -> dict[str, float]:
-        """Return the seconds by role, the most first; those without a role by their kind."""
+        """Return the seconds by role, the most first; those without a role are under their kind."""
         found: dict[str, float] = {}
         for (_, role, kind, _), one in self.sums.items():
-            name = role or (kind if kind in (BETWEEN, OUTSIDE) else "")
+            name = role or kind
             found[name] = found.get(name, 0.0) + 1e-9 * one.time
         return dict(sorted(found.items(), key=lambda each: -each[1]))
 
@@ -274,11 +274,10 @@ def keys_of(program: Program) -> list[Key]:
     numbered = {row["id"]: row for row in manifest.get("contractions", ())}
     found = []
     for part in manifest["parts"]:
-        layer = layers.get(part["layer"], {})
-        fma = ""
+        fma, layer = "", layers.get(part["layer"], {})
         if part["kind"] == "contraction":
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
             if part["contraction"] in numbered and layer.get("swapped"):
                 fma = str(parse_fma(fma).swapped)
-        found.append((part["layer"], layer.get("role", ""), part["kind"], fma))
+        found.append((part["layer"], part["role"], part["kind"], fma))
     return found

@@ -42,11 +42,7 @@ def roofline(threads: int, peak: float | None = None, bandwidth: float | None = 
     peak: in GFLOP/s, and bandwidth: in GB/s, for what is not to be measured. What is measured is kept in the cache
     folder, under the name of the processor. Raises NumcError for anything but positive numbers.
     """
-    for name, value in (("peak", peak), ("bandwidth", bandwidth)):
-        known = value is None or (isinstance(value, Real) and not isinstance(value, bool))
-        if not known or (value is not None and not 0 < float(value) < math.inf):
-            unit = "GFLOP/s" if name == "peak" else "GB/s"
-            raise NumcError(f"{name}: got {shown(value)}, want a number of {unit} above 0")
+    check_given(peak, bandwidth)
     if peak is not None and bandwidth is not None:
         return Roofline(1e9 * peak, 1e9 * bandwidth, "given")
     flops, bytes_ = _measured(threads)
@@ -55,6 +51,15 @@ def roofline(threads: int, peak: float | None = None, bandwidth: float | None = 
     return Roofline(
         flops if peak is None else 1e9 * peak, bytes_ if bandwidth is None else 1e9 * bandwidth, "partly given"
     )
+
+
+def check_given(peak: float | None, bandwidth: float | None) -> None:
+    """Raise NumcError unless both are positive numbers, or None."""
+    for name, value in (("peak", peak), ("bandwidth", bandwidth)):
+        known = value is None or (isinstance(value, Real) and not isinstance(value, bool))
+        if not known or (value is not None and not 0 < float(value) < math.inf):
+            unit = "GFLOP/s" if name == "peak" else "GB/s"
+            raise NumcError(f"{name}: got {shown(value)}, want a number of {unit} above 0")
 
 
 @functools.cache

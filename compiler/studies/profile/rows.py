@@ -100,10 +100,13 @@ class ProfileData:
         return self.steps[self.fastest].seconds
 
     def by(self, column: str) -> dict[str, float]:
-        """Return the shares by ``layer``, ``role``, ``kind`` or ``fma``, the largest first."""
+        """Return the shares by ``layer``, ``role``, ``kind`` or ``fma``, the largest first.
+
+        What belongs to no layer and no role is under its kind.
+        """
         found: dict[str, float] = {}
         for row in self.rows:
-            key = str(getattr(row, column))
+            key = str(getattr(row, column)) or row.kind
             found[key] = found.get(key, 0.0) + row.share
         return dict(sorted(found.items(), key=lambda one: -one[1]))
 
@@ -160,7 +163,7 @@ def _cells(row: ProfileRow) -> list[str]:
         row.kind or "-",
         row.fma or "-",
         str(row.calls),
-        f"{1e3 * row.seconds:.3f}",
+        f"{1e3 * row.seconds:.4f}",
         f"{row.share:.1%}",
         number(row.gflops, ".1f"),
         number(row.bytes / 1e6 if row.bytes else None, ".3f"),

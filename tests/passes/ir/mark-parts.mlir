@@ -1,8 +1,8 @@
 // Every loop and copy of @main begins with a mark, and the one behind it says that the part is over, unless the next
 // one begins at once. Where a size is known at run time only, the bytes are computed if the run is profiled.
-// CHECK:       module attributes {numc.parts = [{bytes = 4096 : i64, contraction, kind = "gather", layer = "look"}
-// CHECK-SAME:     {bytes, contraction, kind = "copy", layer = "keep"}
-// CHECK-SAME:     {bytes = 96 : i64, contraction, kind = "transpose", layer = ""}
+// CHECK:       module attributes {numc.parts = [{bytes = 4096 : i64, contraction, kind = "gather", layer = "look", role = ""}
+// CHECK-SAME:     {bytes, contraction, kind = "copy", layer = "keep", role = ""}
+// CHECK-SAME:     {bytes = 96 : i64, contraction, kind = "transpose", layer = "", role = ""}
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[ZERO:.*]] = arith.constant 0 : i64
 // CHECK-NEXT:    call @numc_mark(%[[ZERO]])
