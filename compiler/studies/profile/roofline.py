@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
-from numc.compiler.cache import folder, limit
+from numc.compiler.cache import ROOFLINE, folder, limit
 from numc.compiler.support.errors import NumcError, shown
 from numc.compiler.support.files import write_whole
 from numc.runtime.library import ErrorText, cpu_features, library
-
-_FILE = "roofline.json"
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def check_given(peak: float | None, bandwidth: float | None) -> None:
 def _measured(threads: int) -> tuple[float, float]:
     """Return operations and bytes in a second, from the cache folder or measured now."""
     place, key = folder(), f"{_processor()}, {threads} threads"
-    file = None if place is None or limit() == 0 else place / _FILE
+    file = None if place is None or limit() == 0 else place / ROOFLINE
     known = {} if file is None else _read(file)
     if key not in known:
         known[key] = _measure(threads)
