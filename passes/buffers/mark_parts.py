@@ -114,10 +114,16 @@ class _Marker:
         sizes = [_static(group) for group in moved]
         known = None if None in sizes else sum(size for size in sizes if size is not None)
         # A contraction without a number is one that no observer sees, of a product that has other kernels, too.
-        self.parts.append(Part(linalg.name_of(op), kind, None if number == -1 else number, known))
+        self.parts.append(Part(_layer(op), kind, None if number == -1 else number, known))
         profiled = _mark(op, len(self.parts) - 1)
         if known is None:
             _count(op, profiled, moved)
+
+
+def _layer(op: ir.Operation) -> str:
+    """The name of an operation; of a copy that bufferization made, the name of what is copied."""
+    makers = (linalg.maker(value) for value in op.operands)
+    return next(filter(None, map(linalg.name_of, filter(None, (op, *makers)))), "")
 
 
 def _mark(before: ir.Operation, number: int) -> ir.Value:

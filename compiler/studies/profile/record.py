@@ -169,7 +169,7 @@ def profile_of(steps: Sequence[_Interval], peak: float | None, bandwidth: float 
     threads = max(one.threads for one in counted)
     limits = roofline(threads, peak, bandwidth)
     rows = counted[fastest].rows(limits)
-    told = tuple(Step(1e-9 * step.begin, one.seconds, one.roles()) for step, one in zip(steps, counted, strict=True))
+    told = tuple(Step(1e-9 * one.begin, one.seconds, one.roles()) for one in counted)
     events = tuple(event for n, one in enumerate(counted) for event in one.events(n))
     return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), fastest, told, limits, threads, events)
 
@@ -186,10 +186,10 @@ class _Sum:
 
 
 class _Counted:
-    """The sums over the parts of one step."""
+    """The sums over the parts of one step. begin, time: in nanoseconds."""
 
     def __init__(self) -> None:
-        self.time = self.threads = 0
+        self.begin = self.time = self.threads = 0
         self.sums: defaultdict[Key, _Sum] = defaultdict(_Sum)
         self._spans: list[tuple[Key, int, int, int]] = []
 
@@ -200,7 +200,9 @@ class _Counted:
         within = 0
         for program, spans in step.runs:
             within += found._add(program, spans)
-        found.time = within if inside else step.end - step.begin
+        found.begin, found.time = step.begin, step.end - step.begin
+        if inside and step.runs:
+            found.begin, found.time = int(step.runs[0][1]["begin"][0]), within
         if not inside and step.runs and found.time > within:
             outside = found.sums["", "", OUTSIDE, ""]
             outside.calls, outside.time = 1, found.time - within
