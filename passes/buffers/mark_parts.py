@@ -6,12 +6,13 @@ are calls of the runtime's numc_mark, which returns at once unless the run is pr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, memref, scf
+from torch_mlir.dialects import arith, memref
 
 from numc.passes import facts, linalg
 from numc.passes.buffers.loop_nest import WIDTHS
@@ -19,11 +20,14 @@ from numc.passes.buffers.loop_nest import WIDTHS
 PARTS = "numc.parts"
 NUMBER = "numc.number"
 """On a call of a contraction: its number among the contractions, -1 if it has none."""
-_MARK, _BYTES = "numc_mark", "numc_mark_bytes"
+_MARK = "numc_mark"
 _BETWEEN = -1
 # Operations that take no time, after which the next part may begin.
 _FREE = ("arith.constant", "memref.subview", "memref.cast", "memref.get_global", "memref.collapse_shape",
          "memref.expand_shape", "memref.reinterpret_cast")  # fmt: skip
+
+Moved = tuple[ir.Value, ...]
+"""A memref of which a part reads or writes all, or several of which it moves as much as of the smallest."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,11 @@ class Part:
 def mark_parts(module: ir.Operation) -> None:
     """Mark where every part of @main begins and ends, for profiles, and list the parts."""
     with module.context, ir.Location.unknown():
-        i64, i32 = (ir.IntegerType.get_signless(bits) for bits in (64, 32))
-        with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]):
-            func.FuncOp(_MARK, ([i64], [i32]), visibility="private")
-            func.FuncOp(_BYTES, ([i64], []), visibility="private")
-        marker = _Marker(_defined(module))
-        for block in _blocks(linalg.main(module)):
+        main = linalg.main(module)
+        declared = ir.Module.parse(f"llvm.func @{_MARK}(i64, i64)").body.operations[0].operation.clone()
+        ir.InsertionPoint(module.regions[0].blocks[0]).insert(declared)
+        marker = _Marker(_defined(module), main)
+        for block in _blocks(main):
             marker.mark(block)
         facts.put(module, PARTS, [asdict(part) for part in marker.parts])
 
@@ -87,8 +90,10 @@ def _is_loops(op: ir.Operation) -> bool:
 class _Marker:
     """Writes the marks, and collects the parts."""
 
-    def __init__(self, functions: set[str]) -> None:
+    def __init__(self, functions: set[str], main: ir.Operation) -> None:
         self._functions = functions
+        with ir.InsertionPoint.at_block_begin(main.regions[0].blocks[0]), ir.Location.unknown():
+            self._between, self._zero = _number(_BETWEEN), _number(0)
         self.parts: list[Part] = []
 
     def mark(self, block: ir.Block) -> None:
@@ -99,7 +104,8 @@ class _Marker:
                 self._begin(op)
                 is_open = True
             elif is_open and op.name not in _FREE:
-                _mark(op, _BETWEEN)
+                with ir.InsertionPoint(op), op.location:
+                    _mark(self._between, self._zero)
                 is_open = False
 
     def _is_part(self, op: ir.Operation) -> bool:
@@ -115,9 +121,8 @@ class _Marker:
         known = None if None in sizes else sum(size for size in sizes if size is not None)
         # A contraction without a number is one that no observer sees, of a product that has other kernels, too.
         self.parts.append(Part(_layer(op), kind, None if number == -1 else number, known))
-        profiled = _mark(op, len(self.parts) - 1)
-        if known is None:
-            _count(op, profiled, moved)
+        with ir.InsertionPoint(op), op.location:
+            _mark(_number(len(self.parts) - 1), self._zero if known is not None else _bytes(moved))
 
 
 def _layer(op: ir.Operation) -> str:
@@ -126,10 +131,22 @@ def _layer(op: ir.Operation) -> str:
     return next(filter(None, map(linalg.name_of, filter(None, (op, *makers)))), "")
 
 
-def _mark(before: ir.Operation, number: int) -> ir.Value:
-    with ir.InsertionPoint(before), before.location:
-        given = arith.ConstantOp(ir.IntegerType.get_signless(64), number).result
-        return func.CallOp([ir.IntegerType.get_signless(32)], _MARK, [given]).results[0]
+def _number(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IntegerType.get_signless(64), number).result
+
+
+def _mark(part: ir.Value, bytes_: ir.Value) -> None:
+    """Call the runtime, as later passes would write it: there may be hundreds of marks, and each pass takes time."""
+    callee = {"callee": ir.FlatSymbolRefAttr.get(_MARK), "op_bundle_sizes": ir.DenseI32ArrayAttr.get([])}
+    sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 0])}
+    ir.Operation.create("llvm.call", operands=[part, bytes_], attributes={**callee, **sizes})
+
+
+def _bytes(moved: Sequence[Moved]) -> ir.Value:
+    """The bytes of memrefs whose sizes are known at run time only (i64)."""
+    least = (functools.reduce(lambda a, b: arith.MinUIOp(a, b).result, map(_size, group)) for group in moved)
+    total = functools.reduce(lambda a, b: arith.AddIOp(a, b).result, least)
+    return arith.IndexCastOp(ir.IntegerType.get_signless(64), total).result
 
 
 def _kind(op: ir.Operation) -> str:
@@ -155,9 +172,6 @@ def _kind(op: ir.Operation) -> str:
     return "copy" if all(each == sorted(each) for each in dims) else "transpose"
 
 
-Moved = tuple[ir.Value, ...]
-
-
 def _moved(op: ir.Operation) -> list[Moved]:
     """The memrefs that a part reads and writes: each alone, or with the result that bounds how much of it is read."""
     results = (
@@ -180,24 +194,6 @@ def _static(group: Moved) -> int | None:
 
 def _width(kind: ir.MemRefType) -> int:
     return WIDTHS.get(str(kind.element_type), 8)
-
-
-def _count(before: ir.Operation, profiled: ir.Value, moved: Sequence[Moved]) -> None:
-    """Tell the runtime the bytes of memrefs, if the run is profiled."""
-    with ir.InsertionPoint(before), before.location:
-        zero = arith.ConstantOp(profiled.type, 0).result
-        choice = scf.IfOp(arith.CmpIOp(arith.CmpIPredicate.ne, profiled, zero).result)
-        with ir.InsertionPoint(choice.then_block):
-            total = None
-            for group in moved:
-                least = None
-                for value in group:
-                    size = _size(value)
-                    least = size if least is None else arith.MinUIOp(least, size).result
-                total = least if total is None else arith.AddIOp(total, least).result
-            bytes_ = arith.IndexCastOp(ir.IntegerType.get_signless(64), total).result
-            func.CallOp([], _BYTES, [bytes_])
-            scf.YieldOp([])
 
 
 def _size(value: ir.Value) -> ir.Value:

@@ -256,10 +256,9 @@ NUMC_API int64_t numc_width_of(int64_t slot);
  * for other widths, and runs that use it keep it as well. */
 NUMC_API int64_t numc_converted(const float *weight, int64_t words, int64_t panels, int64_t widths,
                                 void (*convert)(void *context, int64_t begin, int64_t end));
-/* Part number `part` of the program begins, -1 for what lies between parts. Returns whether the run is profiled. */
-NUMC_API int32_t numc_mark(int64_t part);
-/* The bytes of operands and results of the part that has begun. */
-NUMC_API void numc_mark_bytes(int64_t bytes);
+/* Part number `part` of the program begins, -1 for what lies between parts. `bytes` are those of its operands and
+ * results, 0 if the program's manifest has them. */
+NUMC_API void numc_mark(int64_t part, int64_t bytes);
 /* Whether the current run has an observer. */
 NUMC_API int32_t numc_watched(void);
 /* numc_underflow_end returns whether a result since numc_underflow_begin was tiny and inexact. */

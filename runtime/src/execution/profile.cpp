@@ -42,7 +42,7 @@ void numc_profile::begin(int threads) {
 }
 
 void numc_profile::end() {
-  enter(-1);
+  enter(-1, 0);
   const int64_t last = open_.begin, length = now() - nanoseconds_;
   profiled_runs.fetch_sub(1, std::memory_order_relaxed);
   if (lost_) {
@@ -60,17 +60,12 @@ void numc_profile::end() {
   }
 }
 
-void numc_profile::enter(int32_t part) {
+void numc_profile::enter(int32_t part, int64_t bytes) {
   open_.end = ticks();
   keep(open_);
   const int64_t begin = open_.end;
   open_ = {};
-  open_.begin = begin, open_.part = part;
-}
-
-void numc_profile::add(int64_t fmas, int64_t bytes) {
-  open_.fmas += fmas;
-  open_.bytes += bytes;
+  open_.begin = begin, open_.bytes = bytes, open_.part = part;
 }
 
 void numc_profile::helped(int32_t thread, int64_t begin, int64_t end) {
@@ -99,14 +94,9 @@ const numc_span *numc_profile_spans(const numc_profile *profile, size_t *count) 
 
 void numc_profile_free(numc_profile *profile) { delete profile; }
 
-int32_t numc_mark(int64_t part) {
+void numc_mark(int64_t part, int64_t bytes) {
   numc_profile *const profile = profile_here();
-  if (profile == nullptr) return 0;
-  profile->enter(static_cast<int32_t>(part));
-  return 1;
-}
-
-void numc_mark_bytes(int64_t bytes) {
-  if (numc_profile *const profile = profile_here()) profile->add(0, bytes);
+  if (profile == nullptr) return;
+  profile->enter(static_cast<int32_t>(part), bytes);
 }
 }

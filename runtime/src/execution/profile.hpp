@@ -27,8 +27,8 @@ struct numc_profile {
   void end();
 
   // The thread of the run, inside of the run: the next part begins; work of the part that is open; waiting for others.
-  void enter(int32_t part);
-  void add(int64_t fmas, int64_t bytes);
+  void enter(int32_t part, int64_t bytes);
+  void multiplied(int64_t fmas) { open_.fmas += fmas; }
   void waited(int64_t time) { open_.waited += time; }
   // Any other thread: it has worked on the part that is open.
   void helped(int32_t thread, int64_t begin, int64_t end);

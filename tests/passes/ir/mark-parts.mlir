@@ -1,24 +1,27 @@
 // Every loop and copy of @main begins with a mark, and the one behind it says that the part is over, unless the next
-// one begins at once. Where a size is known at run time only, the bytes are computed if the run is profiled.
+// one begins at once. Where a size is known at run time only, the mark has the bytes.
 // CHECK:       module attributes {numc.parts = [{bytes = 4096 : i64, contraction, kind = "gather", layer = "look", role = ""}
 // CHECK-SAME:     {bytes, contraction, kind = "copy", layer = "keep", role = ""}
 // CHECK-SAME:     {bytes = 96 : i64, contraction, kind = "transpose", layer = "", role = ""}
 // CHECK-LABEL: func.func @main
+// CHECK-DAG:     %[[BETWEEN:.*]] = arith.constant -1 : i64
+// CHECK-DAG:     %[[STATIC:.*]] = arith.constant 0 : i64
 // CHECK:         %[[ZERO:.*]] = arith.constant 0 : i64
-// CHECK-NEXT:    call @numc_mark(%[[ZERO]])
+// CHECK-NEXT:    llvm.call @numc_mark(%[[ZERO]], %[[STATIC]])
 // CHECK-NEXT:    linalg.generic
-// CHECK:         %[[BETWEEN:.*]] = arith.constant -1 : i64
-// CHECK-NEXT:    call @numc_mark(%[[BETWEEN]])
-// CHECK:         memref.alloc
-// CHECK:         %[[ON:.*]] = call @numc_mark
-// CHECK:         arith.cmpi ne, %[[ON]]
-// CHECK:         scf.if
-// CHECK:           memref.dim
-// CHECK:           func.call @numc_mark_bytes
-// CHECK:         linalg.generic
-// CHECK-NOT:     arith.constant -1
-// CHECK:         call @numc_mark
+// CHECK:         llvm.call @numc_mark(%[[BETWEEN]], %[[STATIC]])
+// CHECK-NEXT:    memref.alloc
+// CHECK:         %[[ONE:.*]] = arith.constant 1 : i64
+// CHECK:         memref.dim
+// CHECK:         %[[BYTES:.*]] = arith.index_cast
+// CHECK-NEXT:    llvm.call @numc_mark(%[[ONE]], %[[BYTES]])
 // CHECK-NEXT:    linalg.generic
+// CHECK-NOT:     llvm.call @numc_mark(%[[BETWEEN]]
+// CHECK:         %[[TWO:.*]] = arith.constant 2 : i64
+// CHECK-NEXT:    llvm.call @numc_mark(%[[TWO]], %[[STATIC]])
+// CHECK-NEXT:    linalg.generic
+// CHECK:         llvm.call @numc_mark(%[[BETWEEN]], %[[STATIC]])
+// CHECK-NEXT:    return
 #id = affine_map<(i, j) -> (i, j)>
 #swapped = affine_map<(i, j) -> (j, i)>
 #line = affine_map<(i) -> (i)>
