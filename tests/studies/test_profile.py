@@ -20,6 +20,7 @@ import runtime_programs as programs
 from numc.compiler import cache
 from numc.compiler.cli import main
 from numc.compiler.studies.profile import roofline
+from numc.compiler.studies.profile.count import SPAN, Interval, profile_of
 from numc.runtime.library import library
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -79,6 +80,20 @@ def test_the_thread_of_the_run_has_no_gaps(found: numc.Profile) -> None:
         ends = [event.begin + event.seconds for event in mine]
         assert np.allclose([event.begin for event in mine[1:]], ends[:-1], rtol=0, atol=1e-8)
         assert np.isclose(ends[-1], mine[0].begin + step.seconds, rtol=0, atol=1e-8)
+
+
+def test_waiting_is_not_busy(program: numc.Program) -> None:
+    names = "begin", "end", "waited", "fmas", "bytes", "part", "thread"
+    spans = np.zeros(4, SPAN)
+    rows = [(0, 100, 0, 0, 0, -2, 2), (0, 90, 30, 7, 11, 0, 0), (10, 50, 0, 0, 0, 0, 3), (90, 100, 0, 0, 0, -1, 0)]
+    for n, row in enumerate(rows):
+        spans[n] = row
+    assert spans.dtype.names == names
+    found = profile_of([Interval(0, 150, [(program, spans)])], 100, 10, inside=False)
+    first, outside, other = found.rows
+    assert (first.seconds, first.fmas, first.calls) == (pytest.approx(90e-9), 7, 1)
+    assert first.balance == 60 / 50  # 60 and 40 ns, of two threads
+    assert (outside.kind, outside.share, other.kind, other.share) == ("outside", 50 / 150, "other", 10 / 150)
 
 
 def test_no_bit_changes_and_a_failed_run_ends_its_profile(program: numc.Program) -> None:

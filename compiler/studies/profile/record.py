@@ -5,29 +5,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.studies.profile.count import SPAN, Interval, Spans, profile_of
 from numc.compiler.studies.profile.profile import Profile
-from numc.compiler.studies.profile.roofline import Roofline, check_given, roofline
-from numc.compiler.studies.profile.rows import BETWEEN, OUTSIDE, Event, ProfileRow, Step
+from numc.compiler.studies.profile.roofline import check_given
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import NumcError
-from numc.runtime.library import Span, library
+from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
-
-Spans = npt.NDArray[Any]
-_SPAN = np.dtype(Span)
-_WHOLE_RUN, _NO_PART = -2, -1  # numc.h
-
-Key = tuple[str, str, str, str]
-"""Layer, role, kind and operator of a row."""
 
 
 class _Recorder:
@@ -42,20 +31,11 @@ class _Recorder:
         """Return the spans, and free the profile."""
         count = ctypes.c_size_t()
         address = library().numc_profile_spans(self.handle, ctypes.byref(count))
-        found = np.zeros(count.value, _SPAN)
+        found = np.zeros(count.value, SPAN)
         if count.value:
             ctypes.memmove(found.ctypes.data, address, found.nbytes)
         library().numc_profile_free(self.handle)
         return found
-
-
-@dataclass
-class _Interval:
-    """A step: when it began and ended, in nanoseconds of time.perf_counter_ns, and the runs in it."""
-
-    begin: int
-    end: int = 0
-    runs: list[tuple[Program, Spans]] = field(default_factory=list)
 
 
 class Profiled:
@@ -63,8 +43,8 @@ class Profiled:
 
     def __init__(self, peak: float | None, bandwidth: float | None) -> None:
         self._given = peak, bandwidth
-        self._done: list[_Interval] = []
-        self._open = _Interval(time.perf_counter_ns())
+        self._done: list[Interval] = []
+        self._open = Interval(time.perf_counter_ns())
         self._profile: Profile | None = None
 
     @contextlib.contextmanager
@@ -89,7 +69,7 @@ class Profiled:
         now = time.perf_counter_ns()
         self._open.end = now
         self._done.append(self._open)
-        self._open = _Interval(now)
+        self._open = Interval(now)
         self._profile = None
 
     def close(self) -> None:
@@ -149,137 +129,15 @@ def profile_program(
     check_given(peak, bandwidth)
     program(*args, threads=threads, seed=seed, widths=widths, **named)
     profiled = Profiled(peak, bandwidth)
-    WATCHES.append(profiled.around)
+
+    def around(running: Program) -> contextlib.AbstractContextManager[int | None]:
+        return profiled.around(running) if running is program else contextlib.nullcontext()
+
+    WATCHES.append(around)
     try:
         for _ in range(repeat):
             program(*args, threads=threads, seed=seed, widths=widths, **named)
             profiled.step()
     finally:
-        WATCHES.remove(profiled.around)
+        WATCHES.remove(around)
     return profile_of(profiled._done, peak, bandwidth, inside=True)
-
-
-def profile_of(steps: Sequence[_Interval], peak: float | None, bandwidth: float | None, *, inside: bool) -> Profile:
-    """Return the profile of steps. inside: the time of a step is that of its runs, not what lies around them."""
-    counted = [_Counted.of(step, inside) for step in steps]
-    ran = [n for n, step in enumerate(steps) if step.runs]
-    if not ran:
-        raise NumcError("no profile: no program of numc ran in the block")
-    fastest = min(ran, key=lambda n: counted[n].seconds)
-    threads = max(one.threads for one in counted)
-    limits = roofline(threads, peak, bandwidth)
-    rows = counted[fastest].rows(limits)
-    told = tuple(Step(1e-9 * one.begin, one.seconds, one.roles()) for one in counted)
-    events = tuple(event for n, one in enumerate(counted) for event in one.events(n))
-    return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), fastest, told, limits, threads, events)
-
-
-@dataclass
-class _Sum:
-    """What is counted for a row. busy: nanoseconds by thread."""
-
-    calls: int = 0
-    time: int = 0
-    fmas: int = 0
-    bytes: int = 0
-    busy: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-
-
-class _Counted:
-    """The sums over the parts of one step. begin, time: in nanoseconds."""
-
-    def __init__(self) -> None:
-        self.begin = self.time = self.threads = 0
-        self.sums: defaultdict[Key, _Sum] = defaultdict(_Sum)
-        self._spans: list[tuple[Key, int, int, int]] = []
-
-    @classmethod
-    def of(cls, step: _Interval, inside: bool) -> _Counted:
-        """Count the spans of a step."""
-        found = cls()
-        within = 0
-        for program, spans in step.runs:
-            within += found._add(program, spans)
-        found.begin, found.time = step.begin, step.end - step.begin
-        if inside and step.runs:
-            found.begin, found.time = int(step.runs[0][1]["begin"][0]), within
-        if not inside and step.runs and found.time > within:
-            outside = found.sums["", "", OUTSIDE, ""]
-            outside.calls, outside.time = 1, found.time - within
-        return found
-
-    @property
-    def seconds(self) -> float:
-        """The time of the step."""
-        return 1e-9 * self.time
-
-    def _add(self, program: Program, spans: Spans) -> int:
-        """Count the spans of a run, and return its time."""
-        keys, table = keys_of(program), program.manifest["parts"]
-        time = 0
-        for begin, end, waited, fmas, bytes_, part, thread in spans.tolist():
-            if part == _WHOLE_RUN:
-                time += end - begin
-                self.threads = max(self.threads, thread)
-                continue
-            key = keys[part] if part != _NO_PART else ("", "", BETWEEN, "")
-            one = self.sums[key]
-            self._spans.append((key, thread, begin, end))
-            one.busy[thread] += end - begin - waited
-            if thread == 0:
-                known = table[part]["bytes"] if part != _NO_PART else 0
-                one.calls += 1
-                one.time += end - begin
-                one.fmas += fmas
-                one.bytes += bytes_ if known is None else known
-        return time
-
-    def rows(self, limits: Roofline) -> list[ProfileRow]:
-        """Return the rows of the table, in no order."""
-        found = []
-        for key, one in self.sums.items():
-            least = limits.least_seconds(one.fmas, one.bytes)
-            busy = sum(one.busy.values())
-            counts = one.time > 0 and key[2] not in (BETWEEN, OUTSIDE)
-            found.append(
-                ProfileRow(
-                    *key,
-                    one.calls,
-                    1e-9 * one.time,
-                    one.time / self.time if self.time else 0.0,
-                    one.fmas,
-                    one.bytes,
-                    least / (1e-9 * one.time) if counts and least else None,
-                    max(one.busy.values()) * self.threads / busy if counts and busy and self.threads > 1 else None,
-                )
-            )
-        return found
-
-    def roles(self) -> dict[str, float]:
-        """Return the seconds by role, the most first; those without a role are under their kind."""
-        found: dict[str, float] = {}
-        for (_, role, kind, _), one in self.sums.items():
-            name = role or kind
-            found[name] = found.get(name, 0.0) + 1e-9 * one.time
-        return dict(sorted(found.items(), key=lambda each: -each[1]))
-
-    def events(self, step: int) -> list[Event]:
-        """Return what threads did, in order."""
-        spans = sorted(self._spans, key=lambda one: (one[2], one[1]))
-        return [Event(*key, thread, step, 1e-9 * begin, 1e-9 * (end - begin)) for key, thread, begin, end in spans]
-
-
-def keys_of(program: Program) -> list[Key]:
-    """Return layer, role, kind and operator of every part of a program."""
-    manifest = program.manifest
-    layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
-    numbered = {row["id"]: row for row in manifest.get("contractions", ())}
-    found = []
-    for part in manifest["parts"]:
-        fma, layer = "", layers.get(part["layer"], {})
-        if part["kind"] == "contraction":
-            fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
-            if part["contraction"] in numbered and layer.get("swapped"):
-                fma = str(parse_fma(fma).swapped)
-        found.append((part["layer"], part["role"], part["kind"], fma))
-    return found

@@ -38,10 +38,10 @@ struct numc_profile {
  private:
   void keep(const numc_span &span);
 
-  std::mutex mutex_;  // guards `spans_` while threads help
+  std::mutex mutex_;  // guards spans_ and lost_ while threads help
   std::vector<numc_span> spans_;
   numc_span open_{};
-  size_t first_ = 0;  // span of the run
+  size_t first_ = 0;                     // the span of the run that is recorded
   int64_t ticks_ = 0, nanoseconds_ = 0;  // when it began
   bool lost_ = false;
 };
