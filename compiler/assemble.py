@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 from torch_mlir import ir
 
 from numc.compiler import pipeline
+from numc.compiler.arithmetic.policy.layer import SWAPPED, kinds_of, role_of
 from numc.compiler.arithmetic.policy.table import COLUMNS
 from numc.compiler.lower import module_of, signature
 from numc.compiler.options import Options
 from numc.compiler.support.versions import version_of
 from numc.frontends.imported import Imported
 from numc.passes import facts
+from numc.passes.buffers.mark_parts import parts_of
 from numc.passes.explicit.fmas import fmas_of
 from numc.passes.explicit.width_slots import slots_of
 from numc.passes.llvm.packed_entry import ENTRY
@@ -76,6 +78,7 @@ def assemble(
         "sources": list(imported.sources),
         "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
         "contractions": contractions,
+        "parts": [asdict(replace(part, role=_role(imported, part.layer))) for part in parts_of(module.operation)],
         "fmas": None if fmas is None else [asdict(row) for row in fmas],
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
@@ -83,6 +86,13 @@ def assemble(
     code = state.target.backend.generator().object_code(module, state.target, ENTRY)
     manifest["code"] = hashlib.sha256(code).hexdigest()
     return Contents(abi, code, tuple(w for _, w in weights), manifest, pack_ir(numc_ir))
+
+
+def _role(imported: Imported, layer: str) -> str:
+    """The role of the operations of a name, those without arithmetic too, which no policy asks about."""
+    if not imported.roles:
+        return role_of(kinds_of(imported.nodes.get(layer, "")))
+    return imported.roles.get(layer, "").partition(SWAPPED)[0]
 
 
 def _symbols(imported: Imported) -> tuple[SizeSymbol, ...]:

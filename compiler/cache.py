@@ -32,7 +32,9 @@ from numc.runtime.container import VERSION, Contents, read_open_program, write_p
 
 _DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_NAME = re.compile(r"[0-9a-f]{64}\.(numc|json)")
+ROOFLINE = "roofline.json"
+"""The file of the folder that keeps what this machine can reach (studies/profile/roofline.py)."""
+_NAME = re.compile(rf"[0-9a-f]{{64}}\.(numc|json)|{re.escape(ROOFLINE)}")
 _ABANDONED = 3600.0  # seconds after which the writer of a temporary file is assumed to have died
 
 

@@ -21,6 +21,7 @@ from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
 from numc.passes.buffers.lower_numc import lower_numc
+from numc.passes.buffers.mark_parts import mark_parts
 from numc.passes.buffers.outline import outline
 from numc.passes.buffers.parallel_loops import parallel_loops
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
@@ -209,6 +210,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         ),
         # As linalg.generic, to be outlined like the rest.
         "copies": upstream("Write copies of buffers as linalg.generic.", "func.func(refback-munge-memref-copy)"),
+        "mark-parts": ours(mark_parts),  # while it is plain what every operation does
         "parallel-loops": ours(parallel_loops, switch="parallel-loops"),
         "outline": ours(outline),  # after inlining: bodies are complete, so that equal ones become equal functions
     },

@@ -47,6 +47,20 @@ class Choice(ctypes.Structure):
     )
 
 
+class Span(ctypes.Structure):
+    """`numc_span` of numc.h."""
+
+    _fields_ = (
+        ("begin", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("waited", ctypes.c_int64),
+        ("fmas", ctypes.c_int64),
+        ("bytes", ctypes.c_int64),
+        ("part", ctypes.c_int32),
+        ("thread", ctypes.c_int32),
+    )
+
+
 class RunOptions(ctypes.Structure):
     """`numc_run_options` of numc.h."""
 
@@ -57,6 +71,7 @@ class RunOptions(ctypes.Structure):
         ("seed", ctypes.c_uint64),
         ("widths", ctypes.POINTER(Width)),
         ("choices", ctypes.POINTER(Choice)),
+        ("profile", ctypes.c_void_p),
     )
 
 
@@ -77,6 +92,10 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_run_with": (_int, (_pointer, _pointer, _pointer, _pointer, _error)),
     "numc_tensor_release": (None, (_pointer,)),
     "numc_set_observer": (None, (_pointer, _pointer, _pointer)),
+    "numc_profile_new": (_pointer, ()),
+    "numc_profile_spans": (_pointer, (_pointer, _pointer)),
+    "numc_profile_free": (None, (_pointer,)),
+    "numc_peaks": (_int, (_int, _pointer, _pointer, _error)),
     "numc_load_object": (_pointer, (_pointer, _size, _error)),
     "numc_object_symbol": (_pointer, (_pointer, _text)),
     "numc_object_call": (_int, (_pointer, _pointer, _pointer, _int, _error)),

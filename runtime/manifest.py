@@ -50,6 +50,7 @@ _LAYER = {
     "ops_line": _NUMBER,
 }
 _FMAS = {"role": str, "fma": str, "contraction": bool, "count": _INDEX}
+_PART = {"layer": str, "kind": str, "contraction": _NUMBER, "bytes": _NUMBER, "role": str}
 # A type; a range of whole numbers; a set of texts to choose from; a list of equal things; an object with exactly these
 # keys, or with any key where the key is `str`; (something, None) is that or null.
 SCHEMA = {
@@ -65,6 +66,7 @@ SCHEMA = {
     "sources": [str],
     "versions": {str: str},
     "contractions": [_CONTRACTION],
+    "parts": [_PART],
     "fmas": ([_FMAS], None),
     "converted_weights": {str: str},
     "failures": {str: str},

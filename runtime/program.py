@@ -6,6 +6,7 @@ import contextlib
 import copy
 import ctypes
 import dataclasses
+import importlib
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,8 +32,9 @@ Callback = Callable[[int, int, int], None]
 #: What a run returns in which NUMC_CHECK found something (numc.h).
 CHECK_FAILED = -4
 
-#: Context managers that every run of a program enters: those of verification and statistics while they are active.
-WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[None]]] = []
+#: Context managers that every run of a program enters: those of verification, statistics and profiles while they are
+#: active. One that profiles gives the address of a numc_profile.
+WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[int | None]]] = []
 
 
 class _Owner:
@@ -186,7 +188,7 @@ class Program:
         if WATCHES:
             with contextlib.ExitStack() as stack:
                 for watch in WATCHES:
-                    stack.enter_context(watch(self))
+                    options.profile = stack.enter_context(watch(self)) or options.profile
                 code = self._execute(given, taken, options, error)
         else:
             code = self._execute(given, taken, options, error)
@@ -220,6 +222,32 @@ class Program:
             given[name] = np.array(as_array(f"input {quoted(name)}", given[name]))
         found = self(given, threads=threads, seed=seed, widths=widths)
         return found if isinstance(found, dict) else {self.outputs[0].name: found}
+
+    def profile(
+        self,
+        *args: Any,
+        repeat: int = 10,
+        threads: int | None = None,
+        seed: int | None = None,
+        widths: Any = None,
+        peak: float | None = None,
+        bandwidth: float | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run the program, and return what its parts take of the time: a numc.Profile (docs/profiling.md).
+
+        The program runs once to warm up and then `repeat` times; the table is that of the fastest run. What is run, and
+        all bits of the results, are the same as without a profile. Inputs that the program updates are updated by every
+        run.
+        args, named, threads, seed, widths: as for a call. peak, bandwidth: what the machine can reach in GFLOP/s and in
+        GB/s; what is not given is measured once and kept in the cache folder.
+        Raises NumcError as a call does, for numbers that are not positive, and for a program that has no table of its
+        parts.
+        """
+        # This floor imports nothing from above, and a program that is not profiled needs none of it.
+        record = importlib.import_module("numc.compiler.studies.profile.record")
+        given = {"threads": threads, "seed": seed, "widths": widths, "peak": peak, "bandwidth": bandwidth}
+        return record.profile_program(self, args, named, repeat=repeat, **given)
 
     def _chosen(self, widths: Any) -> Options:
         """Return what a run is told about widths; the same as the run before, if these are the same numbers."""

@@ -13,6 +13,7 @@ import click
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
+from numc.compiler.cli.profile_options import Profiling, print_profile, profile_options
 from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
 from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
@@ -35,6 +36,7 @@ Examples:
   numc run model.onnx --fma 'fmac(e6m9:sr8)' --seed 7
   numc run model.onnx --fma 'bfp(16,3,2..4)' --widths '{"conv*": 2, "fc1": {"a": 3}}'
   numc run model.onnx --fma bf16_1_1 --input x.npy --stats swamping,exponents --sample 1/16
+  numc run model.onnx --random-input 0 --threads 1 --profile --report profile.html
   numc run model.numc --verify-with public.pem --input x.npy
 """
 
@@ -49,6 +51,7 @@ Examples:
 @click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
 @click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
 @click.option("--verify-with", "key", metavar="KEY.pem", help="Refuse a program that this public key does not verify.")
+@profile_options
 @arithmetic_options
 @shape_option
 @click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
@@ -65,6 +68,7 @@ def run_command(
     sample: str | None,
     stats_output: str | None,
     key: str | None,
+    profiling: Profiling,
     arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
@@ -75,6 +79,7 @@ def run_command(
         if Path(out).suffix not in (".npy", ".npz"):
             raise NumcError(f"--output {out}: want a name that ends in .npy or .npz")
         check_writable(Path(out))
+    profiling.check()
     chosen = seed_number(draws or 0)
     what, chosen_widths = _what(stats, sample, stats_output), _widths(widths)
     program = program_from(path, arithmetic, statistics="swamping" in what, verify_with=key)
@@ -97,11 +102,14 @@ def run_command(
         output.write_statistics(collected, stats_output)
     if out is not None:
         _save(Path(out), results)
+    profile = profiling.profile(program, inputs, threads=threads, seed=chosen, widths=chosen_widths)
     rows = [(name, value.shape, value.dtype.name, *_statistics(value)) for name, value in results.items()]
     if want_json:
         keys = ("name", "shape", "dtype", "min", "mean", "max")
         listed = [dict(zip(keys, row, strict=True)) for row in rows]
         found = {} if collected is None else {"statistics": collected.to_json()}
+        if profile is not None:
+            found["profile"] = profile.as_json()
         output.as_json({"outputs": listed, "seconds": round(seconds, 6), "output": out, **found})
         return
     if out is None:
@@ -112,6 +120,8 @@ def run_command(
         output.say(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
     if collected is not None and stats_output is None:
         output.print_statistics(collected)
+    if profile is not None:
+        print_profile(profile)
 
 
 def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from torch_mlir import ir
 from numc.compiler.support.errors import NumcError
 from numc.passes import facts, linalg
 from numc.passes.buffers.lower_numc import stream, width
+from numc.passes.buffers.mark_parts import NUMBER
 from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_packed import convert_packed_text
@@ -145,7 +146,7 @@ class _Emitter:
             ir.Operation.create(
                 "func.call",
                 operands=[*(o.value for o in operands), id_, *told],
-                attributes={"callee": ir.FlatSymbolRefAttr.get(callee)},
+                attributes={"callee": ir.FlatSymbolRefAttr.get(callee), NUMBER: number["value"]},
             )
 
     def finish(self) -> None:

@@ -142,8 +142,37 @@ typedef struct numc_choice {
   numc_width width;
 } numc_choice;
 
+/* What runs spend their time on, if their options name a profile. Every span belongs to a part of the program: a
+ * contraction, a loop, a copy; its number is that of the part in the list "parts" of the program's manifest. The spans
+ * of thread 0, which called numc_run, follow each other without gaps; those of part -1 lie between two parts: buffers
+ * are allocated and freed, and sizes are computed. Spans of other threads say when they helped. A run begins with a
+ * span of part NUMC_WHOLE_RUN, from its begin to its end, whose thread is the number of threads of the run. */
+#define NUMC_WHOLE_RUN (-2)
+
+typedef struct numc_span {
+  int64_t begin, end; /* nanoseconds of CLOCK_MONOTONIC */
+  int64_t waited;     /* thread 0: how many of them it waited for other threads */
+  int64_t fmas;       /* thread 0: the multiply-adds that kernels of contractions computed */
+  int64_t bytes;      /* thread 0: the bytes of operands and results, where the manifest has no number of them */
+  int32_t part;
+  int32_t thread; /* 0, or the number of a worker */
+} numc_span;
+
+typedef struct numc_profile numc_profile;
+
+/* NULL if there is not enough memory. One run at a time may use a profile; its spans come after those of earlier runs,
+ * and are valid until the next one. A run that fails leaves spans of what it did, and one for whose spans there is not
+ * enough memory leaves none. */
+NUMC_API numc_profile *numc_profile_new(void);
+NUMC_API const numc_span *numc_profile_spans(const numc_profile *profile, size_t *count);
+NUMC_API void numc_profile_free(numc_profile *profile);
+
+/* What this processor can do with `threads` threads: fp32 operations of vector FMA instructions in a second, two for
+ * each multiply-add, and bytes read from memory, or copied in it, in a second. It takes about a tenth of a second. */
+NUMC_API int32_t numc_peaks(int32_t threads, double *flops, double *bytes, char **error);
+
 /* What a run is told besides its inputs. A caller sets `size` to sizeof(numc_run_options) and what it does not use to 0.
- * threads: as for numc_run. seed: used if `seeded` is not 0. widths: an array of numc_width_count, or NULL for the widest
+ * profile: where the run records its spans, or NULL. threads: as for numc_run. seed: used if `seeded` is not 0. widths: an array of numc_width_count, or NULL for the widest
  * of every range. choices: as many, or NULL for none; a run that succeeds writes to it. */
 typedef struct numc_run_options {
   size_t size;
@@ -152,6 +181,7 @@ typedef struct numc_run_options {
   uint64_t seed;
   const numc_width *widths;
   numc_choice *choices;
+  numc_profile *profile;
 } numc_run_options;
 
 /* numc_run with options. Widths outside of their ranges are an error that names the layer. */
@@ -226,6 +256,9 @@ NUMC_API int64_t numc_width_of(int64_t slot);
  * for other widths, and runs that use it keep it as well. */
 NUMC_API int64_t numc_converted(const float *weight, int64_t words, int64_t panels, int64_t widths,
                                 void (*convert)(void *context, int64_t begin, int64_t end));
+/* Part number `part` of the program begins, -1 for what lies between parts. `bytes` are those of its operands and
+ * results, 0 if the program's manifest has them. */
+NUMC_API void numc_mark(int64_t part, int64_t bytes);
 /* Whether the current run has an observer. */
 NUMC_API int32_t numc_watched(void);
 /* numc_underflow_end returns whether a result since numc_underflow_begin was tiny and inexact. */

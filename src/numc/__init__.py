@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from numc.compiler.studies.observe.collect import collect_stats as collect_stats
     from numc.compiler.studies.observe.verify import verify as verify
     from numc.compiler.studies.observe.verify_training import verify_training as verify_training
+    from numc.compiler.studies.profile.profile import Profile as Profile
+    from numc.compiler.studies.profile.record import profile as profile
     from numc.compiler.support.errors import CompilerBug as CompilerBug
     from numc.compiler.support.errors import NumcError as NumcError
     from numc.frontends.training.backend import arithmetic as arithmetic
@@ -64,6 +66,7 @@ _PUBLIC = {
     "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
     "NumcError": ("numc.compiler.support.errors", "NumcError"),
     "Packed": ("numc.compiler.pack", "Packed"),
+    "Profile": ("numc.compiler.studies.profile.profile", "Profile"),
     "Program": ("numc.runtime.program", "Program"),
     "Search": ("numc.compiler.search.found", "Search"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
@@ -89,6 +92,7 @@ _PUBLIC = {
     "onnx_backend": ("numc.onnx_backend", ""),
     "pack": ("numc.compiler.pack", "pack"),
     "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
+    "profile": ("numc.compiler.studies.profile.record", "profile"),
     "reference": ("numc.compiler.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
     "search": ("numc.compiler.search.search", "search"),

@@ -13,6 +13,7 @@ import runtime_programs as programs
 from numc.compiler.arithmetic.policy.table import COLUMNS
 from numc.compiler.cli import main
 from numc.compiler.support.errors import NumcError
+from numc.passes.buffers.mark_parts import Part
 from numc.passes.explicit.fmas import FmaRow
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.tasks.plane import Plane
@@ -46,6 +47,7 @@ def whole(tmp_path_factory) -> bytes:
 def test_the_schema_is_what_the_compiler_writes():
     assert decode_manifest(text_of(FULL)) == FULL
     decode_manifest(text_of(FULL | {"fmas": None}))
+    assert list(SCHEMA["parts"][0]) == [field.name for field in dataclasses.fields(Part)]
     assert list(SCHEMA["fmas"][0][0]) == [field.name for field in dataclasses.fields(FmaRow)]
     for change in ({"layout": None}, {"plane": None}, {"packed": ""}):
         decode_manifest(text_of(FULL | {"contractions": [CONTRACTION | change]}))

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "execution/alloc.hpp"
+#include "execution/profile.hpp"
 #include "execution/run.hpp"
 
 namespace numc {
@@ -148,7 +149,10 @@ struct Pool {
       }
       current_run = job->run;
       _mm_setcsr(job->mxcsr);
+      numc_profile *const profile = current_run != nullptr ? current_run->profile : nullptr;
+      const int64_t begin = profile != nullptr ? ticks() : 0;
       work(*job, number % job->ranges);
+      if (profile != nullptr) profile->helped(number, begin, ticks());
       job->flags.fetch_or(_mm_getcsr() & 0x3f, std::memory_order_relaxed);
       current_run = nullptr;
       job->active.fetch_sub(1, std::memory_order_release);
@@ -171,6 +175,8 @@ struct Pool {
     ++parallel_depth;
     work(job, 0);
     --parallel_depth;
+    numc_profile *const profile = job.run != nullptr ? job.run->profile : nullptr;
+    const int64_t done = profile != nullptr ? ticks() : 0;
     {
       std::lock_guard<std::mutex> lock(mutex);
       if (job.previous != nullptr) job.previous->following = job.following;
@@ -182,6 +188,7 @@ struct Pool {
         _mm_pause();
       else
         std::this_thread::yield();
+    if (profile != nullptr) profile->waited(ticks() - done);
   }
 };
 

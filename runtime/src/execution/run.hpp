@@ -45,6 +45,7 @@ struct Run {
   const WidthRange *ranges = nullptr;
   ConvertedWeights *converted = nullptr;
   std::vector<ConvertedWeights::Copy> used;  // by this run
+  numc_profile *profile = nullptr;  // where the run records what it does, or null
   Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)
   std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
 };

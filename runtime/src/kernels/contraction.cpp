@@ -2,6 +2,7 @@
 // one task computes, and runs the tasks.
 #include <new>
 
+#include "execution/profile.hpp"
 #include "execution/run.hpp"
 #include "kernels/channel_magnitudes.hpp"
 #include "kernels/generated_abi.hpp"
@@ -165,7 +166,9 @@ void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, boo
 void run_tasks(void (*task)(void *, int64_t, int64_t), const Descriptor &d, TaskContext &c, int64_t id) {
   Run *const run = parallel_depth == 0 ? current_run : nullptr;
   const int threads = run == nullptr ? 0 : run->threads;
-  if (run != nullptr && c.batches * c.rows * c.lanes * c.depth < kSmall) run->threads = 1;
+  const int64_t fmas = c.batches * c.rows * c.lanes * c.depth;
+  if (run != nullptr && run->profile != nullptr) run->profile->multiplied(fmas);
+  if (run != nullptr && fmas < kSmall) run->threads = 1;
   int64_t tasks = 0;
   if (c.rows > 0 && c.lanes > 0) {
     choose_blocks(d, c, parallel_threads());

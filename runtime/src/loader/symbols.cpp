@@ -91,6 +91,7 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_width_of", address(numc_width_of)},
       {"numc_converted", address(numc_converted)},
       {"numc_watched", address(numc_watched)},
+      {"numc_mark", address(numc_mark)},
       {"numc_underflow_begin", address(numc_underflow_begin)},
       {"numc_underflow_end", address(numc_underflow_end)},
       {"memrefCopy", address(memref_copy)},

@@ -8,6 +8,7 @@
 
 #include "error.hpp"
 #include "execution/alloc.hpp"
+#include "execution/profile.hpp"
 #include "execution/run.hpp"
 #include "program/capi.hpp"
 #include "program/program.hpp"
@@ -206,6 +207,20 @@ std::vector<int64_t> chosen_widths(const Abi &abi, const numc_width *given) {
   return found;
 }
 
+// One run whose spans go to `profile`. Throws Error where a run is something else.
+int32_t run_profiled(numc_program &program, const numc_tensor *given, numc_tensor *outputs, Run &state,
+                     numc_profile &profile, char **error) {
+  if (checking()) throw Error("profile: NUMC_CHECK is set, which runs every program twice: unset it");
+  struct Recording {
+    numc_profile &profile;
+    ~Recording() { profile.end(); }
+  };
+  profile.begin(state.threads);
+  Recording recording{profile};
+  state.profile = &profile;
+  return program.run(given, outputs, state, error);
+}
+
 int32_t start(numc_program &program, const numc_tensor *given, numc_tensor *outputs, const numc_run_options &options,
               char **error) {
   if (options.size != sizeof(numc_run_options))
@@ -225,8 +240,10 @@ int32_t start(numc_program &program, const numc_tensor *given, numc_tensor *outp
     state.seed = options.seed;
   else
     state.step = program.executions.fetch_add(1, std::memory_order_relaxed);
-  const int32_t code =
-      checking() ? program.run_checked(given, outputs, state, error) : program.run(given, outputs, state, error);
+  const int32_t code = options.profile != nullptr
+                           ? run_profiled(program, given, outputs, state, *options.profile, error)
+                       : checking() ? program.run_checked(given, outputs, state, error)
+                                    : program.run(given, outputs, state, error);
   if (code == NUMC_OK) std::copy(state.choices.begin(), state.choices.end(), options.choices);
   return code;
 }
@@ -237,13 +254,13 @@ extern "C" {
 
 int32_t numc_run(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                  char **error) {
-  const numc_run_options options{sizeof options, threads, 0, 0, nullptr, nullptr};
+  const numc_run_options options{sizeof options, threads, 0, 0, nullptr, nullptr, nullptr};
   return numc_run_with(program, inputs, outputs, &options, error);
 }
 
 int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs, int32_t threads,
                         uint64_t seed, char **error) {
-  const numc_run_options options{sizeof options, threads, 1, seed, nullptr, nullptr};
+  const numc_run_options options{sizeof options, threads, 1, seed, nullptr, nullptr, nullptr};
   return numc_run_with(program, inputs, outputs, &options, error);
 }
 

@@ -1,0 +1,1 @@
+"""Profiles: what the parts of a program take of its time (docs/profiling.md)."""
