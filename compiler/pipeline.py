@@ -209,7 +209,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         ),
         # As linalg.generic, to be outlined like the rest.
         "copies": upstream("Write copies of buffers as linalg.generic.", "func.func(refback-munge-memref-copy)"),
-        "parallel-loops": ours(parallel_loops, switch="parallel-loops"),
+        "parallel-loops": ours(parallel_loops, "target.isa.width", switch="parallel-loops"),
         "outline": ours(outline),  # after inlining: bodies are complete, so that equal ones become equal functions
     },
     # The dialect of LLVM.

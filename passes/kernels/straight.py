@@ -220,10 +220,21 @@ class Straight:
         element = _vector("vector.reduction", a).element
         return self.op(f"vector.reduction <{kind}>, {a} : {a.type} into {element}", element)
 
-    def shuffle(self, a: Value, lanes: Sequence[Number]) -> Value:
-        """A vector of these lanes of `a`."""
-        kind = _vector("llvm.shufflevector", a)
-        return self.op(f"llvm.shufflevector {a}, {a} [{listed(lanes)}] : {kind}", Type(kind.element, len(lanes)))
+    def shuffle(self, a: Value, lanes: Sequence[Number], b: Value | None = None) -> Value:
+        """A vector of these lanes of `a`, and of `b`, whose lanes are counted on from those of `a`."""
+        kind, other = _vector("llvm.shufflevector", a), b or a
+        if other.type != kind:
+            raise TypeError(f"llvm.shufflevector {a}: {kind}, {b}: {other.type}: operands of one type wanted")
+        return self.op(f"llvm.shufflevector {a}, {other} [{listed(lanes)}] : {kind}", Type(kind.element, len(lanes)))
+
+    def gathered(self, values: Sequence[Value]) -> Value:
+        """A vector of these scalars."""
+        kind = Type(values[0].type.element, len(values))
+        vector = self.op(f"llvm.mlir.poison : {kind}", kind)
+        for n, value in enumerate(values):
+            place = self.scalar.int(n, "i64")
+            vector = self.op(f"llvm.insertelement {value}, {vector}[{place} : i64] : {kind}", kind)
+        return vector
 
     def reinterpret(self, a: Value, type_: Type | str) -> Value:
         """The same bits as another type of equal size (``llvm.bitcast``: other numbers of lanes are allowed)."""
