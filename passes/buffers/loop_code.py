@@ -185,6 +185,10 @@ class _Task(Elements):
         f, nest = self.code, self.nest
         # Neighbouring elements, as in the windows of pooling: LLVM vectorises the parallel loop.
         near = all(s in (ZERO, ONE, TWO) for s in last.strides[: nest.inputs])
+        if nest.has_functions and nest.in_lanes and near and not nest.reductions:
+            for lanes, start, end in self._parts(None, low, high):
+                self._around((), last, start, end, place, lanes)
+            return
         steps = prod((r.count for r in nest.reductions), start=ONE)
         short = not steps.symbols and steps.number <= _FEW_STEPS
         if not nest.reductions or (near and not short and all(s == ONE for s in last.strides[nest.inputs :])):
@@ -202,17 +206,19 @@ class _Task(Elements):
             low = middle
         self._rows(last, low, high, 1, place)
 
-    def _around(self, reductions: Sequence[Loop], last: Loop, low: Number, high: Value, place: Place) -> None:
+    def _around(
+        self, reductions: Sequence[Loop], last: Loop, low: Number, high: Number, place: Place, lanes: int = 0
+    ) -> None:
         """The reductions, and inside of them the last parallel loop."""
         f, nest = self.code, self.nest
         if reductions:
             with f.loop(0, self.size(reductions[0].count)) as r:
                 self._around(reductions[1:], last, low, high, self.moved(place, reductions[0], r))
             return
-        with f.loop(low, high) as i:
+        with f.loop(low, high, max(1, lanes)) as i:
             here = self.moved(place, last, i)
-            values = [self.load(k, here) for k in range(len(nest.types))]
-            for k, result in enumerate(self.call(values, here), nest.inputs):
+            values = [self.load(k, here, lanes) for k in range(len(nest.types))]
+            for k, result in enumerate(self.call(values, here, lanes), nest.inputs):
                 self.store(k, here, result)
 
     def _rows(self, last: Loop, low: Number, high: Number, rows: int, place: Place, lanes: int = 0) -> None:

@@ -183,7 +183,7 @@ class Elements:
         f = self.code.lanes(STEPS)
         rows = [self._vector(k, offset, STEPS) for offset in self._lane_offsets(k, place, lanes)]
         # Row n of every four rows in a vector, so that transposing does not move anything beyond four lanes.
-        parts = [_joined(f, rows[n::STEPS]) for n in range(STEPS)]
+        parts = [f.joined(rows[n::STEPS]) for n in range(STEPS)]
 
         def zipped(a: Value, b: Value, order: tuple[int, int, int, int]) -> Value:
             fours = range(0, lanes, STEPS)
@@ -209,11 +209,3 @@ class Elements:
         captured = [f.lanes(lanes).broadcast(value) for value in self.captured]
         made = ", ".join(str(f.lanes(lanes).ty(element(t))) for t in nest.types[nest.inputs :])
         return f.call(_body(lanes), *values, *captured, *indices, results=made)
-
-
-def _joined(f: Code, parts: Sequence[Value]) -> Value:
-    """The lanes of these vectors, one after the other."""
-    while len(parts) > 1:
-        count = 2 * parts[0].type.lanes
-        parts = [f.shuffle(a, range(count), b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]

@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
+from numc.passes.buffers.lower_math import FUNCTIONS
 
 _CHEAP = 1
 _COSTLY = 8
@@ -79,7 +80,8 @@ class Nest:
     map adds a number to the index, and these numbers. constants, captured: what the body uses from outside. indices:
     the dimension of each linalg.index of the body. cost: of the body, in cheap operations. in_lanes: whether the body
     can be computed on vectors of neighbouring outputs. across: if it can and there are no reductions, the parallel loop
-    along which some operand is contiguous that is not so along the last one; it is the last but one.
+    along which some operand is contiguous that is not so along the last one; it is the last but one. has_functions:
+    whether the body has elementary functions.
     """
 
     types: list[ir.Type]
@@ -93,6 +95,7 @@ class Nest:
     cost: int
     in_lanes: bool
     across: Loop | None
+    has_functions: bool
 
     @property
     def outer(self) -> list[Loop]:
@@ -175,6 +178,7 @@ def nest_of(generic: ir.Operation) -> Nest | None:
         sum(_cost(op) for op in linalg.operations(generic) if op != generic),
         in_lanes,
         None if across is None else parallel[-2],
+        any(op.name in FUNCTIONS for op in linalg.operations(generic)),
     )
 
 

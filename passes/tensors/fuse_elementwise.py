@@ -18,7 +18,7 @@ from numc.passes.dialect import draws
 # An operation that is cheaper to repeat than to load, and that a scalar loop does not slow down much.
 _CHEAP = {
     f"arith.{name}"
-    for name in ("addf", "subf", "mulf", "negf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
+    for name in ("addf", "subf", "mulf", "negf", "extf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
 }
 _MOST_CHEAP_OPS = 2
 # A longer body saves nothing, and each join copies it: without a bound, a chain would take the square of its length.
