@@ -18,8 +18,9 @@ from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
 from numc.passes.buffers.lower_math import FUNCTIONS
 
-_CHEAP = 1
-_COSTLY = 8
+# Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
+# written; of an element that is transposed; of other operations of math, and of elementary functions.
+_CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 1, 6, 8, 32
 # Elements that can be in lanes of a vector, as they are in memory.
 _LANES = ("f32", "f64", "i32", "i64")
 # Steps of the loop across that are shared out together: what is read along them fills whole lines of the cache.
@@ -164,6 +165,7 @@ def nest_of(generic: ir.Operation) -> Nest | None:
         across = next(
             (n for n, loop in enumerate(parallel[:-1]) if _reads_across(types, inputs, loop, parallel[-1])), None
         )
+    inner = reductions[-1:] if across is None else [parallel[across]]
     if across is not None:
         parallel.insert(-1, replace(parallel.pop(across), together=_TOGETHER))
     return Nest(
@@ -175,7 +177,9 @@ def nest_of(generic: ir.Operation) -> Nest | None:
         constants,
         captured,
         indices,
-        sum(_cost(op) for op in linalg.operations(generic) if op != generic),
+        sum(_cost(op) for op in linalg.operations(generic) if op != generic)
+        + _MOVED * len(types)
+        + _TRANSPOSED * (in_lanes and any(_reads_across(types, inputs, loop, parallel[-1]) for loop in inner)),
         in_lanes,
         None if across is None else parallel[-2],
         any(op.name in FUNCTIONS for op in linalg.operations(generic)),
@@ -206,6 +210,8 @@ def _reads_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> 
 
 
 def _cost(op: ir.Operation) -> int:
+    if op.name in FUNCTIONS:
+        return _FUNCTION
     return _COSTLY if op.name.split(".")[0] == "math" else _CHEAP
 
 
