@@ -135,8 +135,8 @@ def fits() -> dict[str, Fit]:
     }
 
 
-# The pieces of erf: the polynomial of piece n is of x - n * STEP. The first one has the leading coefficient of "ERF", so
-# that subnormal results are the same, and no error at 0.
+# The pieces of erf: the polynomial of piece n is of x - n * ERF_STEP. The first one has the leading coefficient of
+# "ERF", so that subnormal results are the same, and no error at 0.
 ERF_STEP, ERF_DEGREE = mpf("0.5625"), 10
 
 

@@ -141,9 +141,7 @@ class _Task(Elements):
         """The last parallel loop in lanes, around some steps of the one that operands are contiguous along."""
         f, last = self.code, self.nest.parallel[-1]
         end = f.i64("minui", f.i64("addi", first, across.together), self.size(across.count))
-        for lanes, low, high in self._parts(
-            last.count.number if not last.count.symbols else None, 0, self.size(last.count)
-        ):
+        for lanes, low, high in self._parts(last, 0, self.size(last.count)):
             with f.loop(low, high, max(1, lanes)) as i:
                 self._steps_across(across, first, end, self.moved(place, last, i), lanes)
 
@@ -164,21 +162,25 @@ class _Task(Elements):
         with f.loop(first, end) as s:
             compute({}, self.moved(place, across, s))
 
-    def _parts(self, count: int | None, low: Number, high: Value) -> Iterator[tuple[int, Number, Number]]:
-        """Ranges of the last parallel loop, and in how many lanes they are computed; `count`: its trips, if known."""
+    def _parts(self, last: Loop, low: Number, high: Value) -> Iterator[tuple[int, Number, Number]]:
+        """Ranges of the last parallel loop, and in how many lanes they are computed.
+
+        `low` is a multiple of all lanes, and `high`, too, unless it is the end: what cannot be left over has no code.
+        """
         f = self.code
+        rest = None if last.count.symbols else last.count.number
         for lanes in (*_widths(self.lanes), 0):
-            if count is not None and lanes > count:
+            if rest is not None and lanes > rest:
                 continue
             end: Number = high
-            if lanes:
+            if lanes and rest != lanes:
                 end = f.i64("addi", low, f.i64("muli", f.i64("divui", f.i64("subi", high, low), lanes), lanes))
-            if count is not None:
-                count %= max(lanes, 1)
             yield lanes, low, end
             low = end
-            if count == 0:
-                return
+            if rest is not None:
+                rest %= max(lanes, 1)
+                if rest == 0:
+                    return
 
     def _inner(self, last: Loop, low: Number, high: Value, place: Place) -> None:
         """The last parallel loop from `low` to `high`, and the reductions around it or inside."""
@@ -186,7 +188,7 @@ class _Task(Elements):
         # Neighbouring elements, as in the windows of pooling: LLVM vectorises the parallel loop.
         near = all(s in (ZERO, ONE, TWO) for s in last.strides[: nest.inputs])
         if nest.has_functions and nest.in_lanes and near and not nest.reductions:
-            for lanes, start, end in self._parts(None, low, high):
+            for lanes, start, end in self._parts(last, low, high):
                 self._around((), last, start, end, place, lanes)
             return
         steps = prod((r.count for r in nest.reductions), start=ONE)
@@ -195,7 +197,7 @@ class _Task(Elements):
             self._around(nest.reductions, last, low, high, place)
             return
         if nest.in_lanes and all(self.in_lanes(k) for k in range(nest.inputs)):
-            for lanes, start, end in self._parts(None, low, high):
+            for lanes, start, end in self._parts(last, low, high):
                 self._rows(last, start, end, 1, place, lanes)
             return
         rows = _ROWS if last.count.symbols else min(_ROWS, last.count.number)

@@ -1,8 +1,9 @@
 """Replace math operations that would become libm calls by numc's own code, inlined where they stand.
 
 A libm differs from machine to machine; the code of math_functions.py does not (arithmetic.md section 5). It is
-straight-line code without branches or calls, so whatever loop it lands in can still be vectorised. Functions that are
-one instruction (sqrt, absf, floor, ceil, trunc, roundeven, fma, copysign) stay.
+straight-line code without branches or calls, so whatever loop it lands in can still be vectorised. A vector can have
+the cheaper code of checked_functions.py in front of it. Functions that are one instruction (sqrt, absf, floor, ceil,
+trunc, roundeven, fma, copysign) stay.
 """
 
 from __future__ import annotations
