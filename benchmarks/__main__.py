@@ -28,7 +28,18 @@ Section = Callable[[float, bool], list[dict[str, Any]]]
 
 def _sections() -> dict[str, tuple[Section, float]]:
     """The function of every section, and how many seconds it measures each group of calls that take turns."""
-    from benchmarks import emulators, gemm, generation, instructions, networks, processes, search, training, widths
+    from benchmarks import (
+        emulators,
+        gemm,
+        generation,
+        instructions,
+        networks,
+        pieces,
+        processes,
+        search,
+        training,
+        widths,
+    )
 
     return {
         "gemm": (gemm.operators, 0.8),
@@ -39,6 +50,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "search": (search.search, 20),
         "models": (networks.models, 0.4),
         "convs": (networks.convs, 0.15),
+        "pieces": (pieces.pieces, 0.2),
         "emulators": (emulators.emulators, 0.5),
         "compile": (processes.compile_times, 0),
         "startup": (processes.startup, 0),

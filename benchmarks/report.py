@@ -134,6 +134,17 @@ def convs(rows: Rows) -> Table:
     return _with_model_bars(Table((*table.columns, "onnxruntime"), tuple(body)))
 
 
+def pieces(rows: Rows) -> Table:
+    """Times of pieces and of their peers, and the ratio to the faster peer, by the number of threads."""
+    who = ("numc", "onnxruntime", "inductor")
+    body: dict[tuple[str, str], list[str]] = {}
+    for r in rows:
+        cells = [duration(r[f"{w}_seconds"]) for w in who] if r["threads"] == 1 else []
+        body.setdefault((r["piece"], r["shape"]), []).extend([*cells, against(r["ratio"], r["must"])])
+    columns = ("piece", "shape", *who, "ratio", "on two threads")
+    return Table(columns, tuple((*key, *cells) for key, cells in body.items()), left=2)
+
+
 def _with_model_bars(table: Table) -> Table:
     cells = []
     for name in table.columns[table.left :]:
@@ -336,6 +347,7 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "skinny": ("slowdown", ("operator", "shape")),
     "models": ("ratio", ("operator", "model", "batch", "threads")),
     "convs": ("ratio", ("operator", "conv")),
+    "pieces": ("ratio", ("piece", "shape", "threads")),
     "compile": ("seconds", ("model", "cache")),
     "startup": ("seconds", ("command",)),
     "memory": ("ratio", ("model", "batch")),
@@ -407,6 +419,11 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "search": ("search", search, "An evaluation of a search, two threads"),
     "models": ("models", models, "Whole models: time / onnxruntime fp32"),
     "convs": ("convs", convs, "Convolution layers: time / onnxruntime fp32, one thread"),
+    "pieces": (
+        "pieces",
+        pieces,
+        "Pieces of networks in fp32: time / the faster of onnxruntime and inductor, one thread",
+    ),
     "emulators": ("emulators", emulators, "Other emulators, one thread"),
     "compile": ("compile", compile, "numc compile"),
     "startup": ("startup", startup, "Start-up"),

@@ -6,48 +6,38 @@ iterations a task has. Where the body of the linalg.generic belongs, the text ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from torch_mlir import ir
 
-from numc.passes.buffers.loop_nest import ONE, WIDTHS, ZERO, Loop, Nest, Size, Symbol, element, in_memory
+from numc.passes.buffers.loop_elements import STEPS, Elements, Number, Place, body_declaration, trips, value_of
+from numc.passes.buffers.loop_nest import ONE, TWO, WIDTHS, ZERO, Loop, Nest, Symbol, element
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import PTR, Value
-
-BODY = "numc_body"
 
 # Loop iterations, weighted by the cost of a body, that are worth a task of their own: a microsecond or more.
 _TASK_WORK = 1 << 17
 # Rows whose sums are computed together, so that the latency of an addition does not count.
 _ROWS = 8
-
-Number = int | Value
-
-
-def loops_text(nest: Nest) -> str:
-    """The functions ``@loops`` and ``@loops_task``, and the declarations of what they call."""
-    given = [element(t) for t in nest.types] + [str(v.type) for v in nest.captured] + ["index"] * len(nest.indices)
-    made = ", ".join(element(t) for t in nest.types[nest.inputs :])
-    declared = (
-        f"func.func private @{BODY}({', '.join(given)}) -> ({made})",
-        "llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)",
-    )
-    return "\n".join([*declared, _region(nest), _Task(nest).text()])
+# Steps of reductions, as in the windows of pooling, over which a vector of sums stays in registers.
+_FEW_STEPS = 64
 
 
-def _size(f: Function, size: Size, symbols: dict[Symbol, Value]) -> Value:
-    """The value of a size (i64)."""
-    values: list[Number] = [symbols[symbol] for symbol in size.symbols]
-    if size.number != 1 or not values:
-        values.insert(0, size.number)
-    result = values[0]
-    for value in values[1:]:
-        result = f.i64("muli", result, value)
-    return f.number(result)
+def loops_text(nest: Nest, lanes: int) -> str:
+    """The functions ``@loops`` and ``@loops_task``, and the declarations of what they call; `lanes`: of a vector."""
+    widths = (0, *_widths(lanes)) if nest.in_lanes else (0,)
+    declared = "llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)"
+    bodies = (body_declaration(nest, width) for width in widths)
+    return "\n".join([*bodies, declared, _region(nest, lanes), _Task(nest, lanes).text()])
 
 
-def _region(nest: Nest) -> str:
+def _widths(lanes: int) -> list[int]:
+    """The numbers of lanes that neighbours are computed in: those of a vector, then of the smallest one."""
+    return sorted({lanes, STEPS}, reverse=True)
+
+
+def _region(nest: Nest, lanes: int) -> str:
     """``@loops``: describe the operands in a context, and run the task on all iterations, on threads or right here."""
     arguments = {f"o{k}": str(t) for k, t in enumerate(nest.types)}
     arguments |= {f"x{n}": str(v.type) for n, v in enumerate(nest.captured)}
@@ -68,16 +58,18 @@ def _region(nest: Nest) -> str:
         words.append(f.i64("addi", _as_i64(f, aligned), f.i64("muli", offset, WIDTHS[element(kind)])))
     words += [_as_i64(f, f[f"x{n}"]) for n in range(len(nest.captured))]
     words += [known[symbol] for symbol in nest.symbols]
-    total, work = nest.iterations, nest.work
-    grain = f.i64("maxui", f.i64("divui", _TASK_WORK, f.i64("maxui", _size(f, work, known), 1)), 1)
+    total, work = trips(f, nest.outer, known), nest.work
+    grain = f.i64("maxui", f.i64("divui", _TASK_WORK, f.i64("maxui", value_of(f, work, known), 1)), 1)
+    if nest.in_lanes and nest.outer == nest.parallel:  # no task but the last one has lanes left over
+        grain = f.i64("muli", f.i64("ceildivui", grain, lanes), lanes)
     context = f.alloca(len(words) + 1, "i64")
     for n, word in enumerate([*words, grain]):
         f.store(word, f.at(context, n, "i64"), alignment=8)
-    if not total.symbols and not work.symbols and total.number <= max(1, _TASK_WORK // max(1, work.number)):
+    if isinstance(total, int) and not work.symbols and total <= max(1, _TASK_WORK // max(1, work.number)):
         f.call("loops_task", context, f.number(0), f.number(1), dialect="llvm")
     else:
         task = f.op(f"llvm.mlir.addressof @loops_task : {PTR}", PTR)
-        tasks = f.i64("ceildivui", _size(f, total, known), grain)
+        tasks = f.i64("ceildivui", total, grain)
         f.call("numc_parallel", task, context, tasks, f.number(-1), dialect="llvm")
     return f.function()
 
@@ -100,40 +92,31 @@ def _as_i64(f: Function, value: Value) -> Value:
     return value if value.type.element == "i64" else f.cast("extui", value, "i64")
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where the loops stand: the offset in every operand, and the index in each linalg dimension that a loop is."""
-
-    offsets: tuple[Number, ...]
-    indices: dict[int, Value]
-
-
-class _Task:
+class _Task(Elements):
     """Writes ``@loops_task``, which computes the iterations of tasks `begin` to `end`."""
 
-    def __init__(self, nest: Nest) -> None:
-        self.nest = nest
+    def __init__(self, nest: Nest, lanes: int) -> None:
         arguments = {"context": PTR, "begin": "i64", "end": "i64"}
-        self.code = Function("loops_task", arguments, attributes="attributes {no_inline}", dialect="llvm")
+        code = Function("loops_task", arguments, attributes="attributes {no_inline}", dialect="llvm")
         kinds = [PTR if isinstance(t, ir.MemRefType) else str(t) for t in nest.types]
         kinds += [str(v.type) for v in nest.captured]
         kinds += ["i64"] * (len(nest.symbols) + 1)
-        words = [self._word(n, kind) for n, kind in enumerate(kinds)]
-        count = len(nest.types)
-        self.operands, self.captured = words[:count], words[count : count + len(nest.captured)]
-        self.symbols = dict(zip(nest.symbols, words[count + len(nest.captured) :], strict=False))
-        self.grain = words[-1]
-
-    def _word(self, n: int, kind: str) -> Value:
-        address = self.code.at(self.code["context"], n, "i64")
-        return self.code.load(address, element=kind, alignment=WIDTHS.get(kind, 8))
+        words = [
+            code.load(code.at(code["context"], n, "i64"), element=kind, alignment=WIDTHS.get(kind, 8))
+            for n, kind in enumerate(kinds)
+        ]
+        count, captured = len(nest.types), len(nest.captured)
+        symbols = dict(zip(nest.symbols, words[count + captured :], strict=False))
+        super().__init__(code, nest, words[:count], words[count : count + captured], symbols)
+        self.code: Function = code
+        self.grain, self.lanes = words[-1], lanes
 
     def text(self) -> str:
         """The function."""
         f, nest = self.code, self.nest
         low, last = (f.i64("muli", f[edge], self.grain) for edge in ("begin", "end"))
-        high = f.i64("minui", last, self._size(nest.iterations))
-        start = _Place((0,) * len(nest.types), {})
+        high = f.i64("minui", last, trips(f, nest.outer, self.symbols))
+        start = Place((0,) * len(nest.types), {})
         if nest.outer == nest.parallel:
             self._inner(nest.parallel[0], low, high, start)
             return f.function()
@@ -142,33 +125,80 @@ class _Task:
             for loop in reversed(nest.outer):
                 here = rest
                 if loop is not nest.outer[0]:
-                    count = self._size(loop.count)
+                    count = trips(f, [loop], self.symbols)
                     here, rest = f.i64("remui", rest, count), f.i64("divui", rest, count)
-                place = self._moved(place, loop, here)
-            self._inner(nest.parallel[-1], 0, self._size(nest.parallel[-1].count), place)
+                if loop is nest.across:
+                    first = f.i64("muli", here, loop.together)
+                else:
+                    place = self.moved(place, loop, here)
+            if nest.across:
+                self._across(nest.across, first, place)
+            else:
+                self._inner(nest.parallel[-1], 0, self.size(nest.parallel[-1].count), place)
         return f.function()
 
-    def _size(self, size: Size) -> Value:
-        return _size(self.code, size, self.symbols)
+    def _across(self, across: Loop, first: Value, place: Place) -> None:
+        """The last parallel loop in lanes, around some steps of the one that operands are contiguous along."""
+        f, last = self.code, self.nest.parallel[-1]
+        end = f.i64("minui", f.i64("addi", first, across.together), self.size(across.count))
+        for lanes, low, high in self._parts(last, 0, self.size(last.count)):
+            with f.loop(low, high, max(1, lanes)) as i:
+                self._steps_across(across, first, end, self.moved(place, last, i), lanes)
 
-    def _moved(self, place: _Place, loop: Loop, by: Value) -> _Place:
-        """The place after `by` steps of `loop`."""
-        f, offsets = self.code, []
-        for offset, stride in zip(place.offsets, loop.strides, strict=True):
-            if stride != ZERO:
-                step = by if stride == ONE else f.i64("muli", by, self._size(stride))
-                offset = step if isinstance(offset, int) else f.i64("addi", offset, step)
-            offsets.append(offset)
-        indices = place.indices if loop.dim is None else {**place.indices, loop.dim: by}
-        return _Place(tuple(offsets), indices)
+    def _steps_across(self, across: Loop, first: Value, end: Value, place: Place, lanes: int) -> None:
+        f, nest = self.code, self.nest
 
-    def _inner(self, last: Loop, low: Number, high: Value, place: _Place) -> None:
+        def compute(values: dict[int, Value], there: Place) -> None:
+            taken = [values[k] if k in values else self.load(k, there, lanes) for k in range(len(nest.types))]
+            for k, result in enumerate(self.call(taken, there, lanes), nest.inputs):
+                self.store(k, there, result)
+
+        if lanes:
+            whole = f.i64("addi", first, f.i64("muli", f.i64("divui", f.i64("subi", end, first), STEPS), STEPS))
+            with f.loop(first, whole, STEPS) as s:
+                for values, there in self.blocks(across, place, s, lanes):
+                    compute(values, there)
+            first = whole
+        with f.loop(first, end) as s:
+            compute({}, self.moved(place, across, s))
+
+    def _parts(self, last: Loop, low: Number, high: Value) -> Iterator[tuple[int, Number, Number]]:
+        """Ranges of the last parallel loop, and in how many lanes they are computed.
+
+        `low` is a multiple of all lanes, and `high`, too, unless it is the end: what cannot be left over has no code.
+        """
+        f = self.code
+        rest = None if last.count.symbols else last.count.number
+        for lanes in (*_widths(self.lanes), 0):
+            if rest is not None and lanes > rest:
+                continue
+            end: Number = high
+            if lanes and rest != lanes:
+                end = f.i64("addi", low, f.i64("muli", f.i64("divui", f.i64("subi", high, low), lanes), lanes))
+            yield lanes, low, end
+            low = end
+            if rest is not None:
+                rest %= max(lanes, 1)
+                if rest == 0:
+                    return
+
+    def _inner(self, last: Loop, low: Number, high: Value, place: Place) -> None:
         """The last parallel loop from `low` to `high`, and the reductions around it or inside."""
         f, nest = self.code, self.nest
         # Neighbouring elements, as in the windows of pooling: LLVM vectorises the parallel loop.
-        near = all(s in (ZERO, ONE, Size(2)) for s in last.strides[: nest.inputs])
-        if not nest.reductions or (near and all(s == ONE for s in last.strides[nest.inputs :])):
+        near = all(s in (ZERO, ONE, TWO) for s in last.strides[: nest.inputs])
+        if nest.has_functions and nest.in_lanes and near and not nest.reductions:
+            for lanes, start, end in self._parts(last, low, high):
+                self._around((), last, start, end, place, lanes)
+            return
+        steps = prod((r.count for r in nest.reductions), start=ONE)
+        short = not steps.symbols and steps.number <= _FEW_STEPS
+        if not nest.reductions or (near and not short and all(s == ONE for s in last.strides[nest.inputs :])):
             self._around(nest.reductions, last, low, high, place)
+            return
+        if nest.in_lanes and all(self.in_lanes(k) for k in range(nest.inputs)):
+            for lanes, start, end in self._parts(last, low, high):
+                self._rows(last, start, end, 1, place, lanes)
             return
         rows = _ROWS if last.count.symbols else min(_ROWS, last.count.number)
         if rows > 1:
@@ -178,65 +208,61 @@ class _Task:
             low = middle
         self._rows(last, low, high, 1, place)
 
-    def _around(self, reductions: Sequence[Loop], last: Loop, low: Number, high: Value, place: _Place) -> None:
+    def _around(
+        self, reductions: Sequence[Loop], last: Loop, low: Number, high: Number, place: Place, lanes: int = 0
+    ) -> None:
         """The reductions, and inside of them the last parallel loop."""
         f, nest = self.code, self.nest
         if reductions:
-            with f.loop(0, self._size(reductions[0].count)) as r:
-                self._around(reductions[1:], last, low, high, self._moved(place, reductions[0], r))
+            with f.loop(0, self.size(reductions[0].count)) as r:
+                self._around(reductions[1:], last, low, high, self.moved(place, reductions[0], r))
             return
-        with f.loop(low, high) as i:
-            here = self._moved(place, last, i)
-            values = [self._load(k, here) for k in range(len(nest.types))]
-            for k, result in enumerate(self._call(values, here), nest.inputs):
-                self._store(k, here, result)
+        with f.loop(low, high, max(1, lanes)) as i:
+            here = self.moved(place, last, i)
+            values = [self.load(k, here, lanes) for k in range(len(nest.types))]
+            for k, result in enumerate(self.call(values, here, lanes), nest.inputs):
+                self.store(k, here, result)
 
-    def _rows(self, last: Loop, low: Number, high: Value, rows: int, place: _Place) -> None:
-        """The last parallel loop, `rows` sums at a time, in registers."""
+    def _rows(self, last: Loop, low: Number, high: Number, rows: int, place: Place, lanes: int = 0) -> None:
+        """The last parallel loop, `rows` sums at a time, or a vector of sums, in registers."""
         f, outs = self.code, range(self.nest.inputs, len(self.nest.types))
-        with f.loop(low, high, rows) as i:
+        with f.loop(low, high, max(rows, lanes)) as i:
             row = [i, *(f.i64("addi", i, n) for n in range(1, rows))]
-            places = [self._moved(place, last, r) for r in row]
-            sums = [self._load(k, here) for here in places for k in outs]
-            results = iter(self._reduced(self.nest.reductions, places, sums))
+            places = [self.moved(place, last, r) for r in row]
+            sums = [self.load(k, here, lanes) for here in places for k in outs]
+            results = iter(self._reduced(self.nest.reductions, places, sums, lanes))
             for here in places:
                 for k in outs:
-                    self._store(k, here, next(results))
+                    self.store(k, here, next(results))
 
-    def _reduced(self, reductions: Sequence[Loop], places: list[_Place], sums: Sequence[Value]) -> list[Value]:
+    def _reduced(
+        self, reductions: Sequence[Loop], places: list[Place], sums: Sequence[Value], lanes: int
+    ) -> list[Value]:
         """The sums of several rows after the reductions, in their order in every sum."""
-        f, nest = self.code, self.nest
-        if reductions:
-            with f.carry(0, self._size(reductions[0].count), 1, sums) as loop:
-                inside = [self._moved(place, reductions[0], loop.index) for place in places]
-                loop.next = self._reduced(reductions[1:], inside, loop.values)
-            return loop.results
-        results, outs = [], len(nest.types) - nest.inputs
+        f, (first, *rest) = self.code, reductions
+        high = self.size(first.count)
+        low: Number = 0
+        if lanes and not rest and self.contiguous(first):
+            whole = f.i64("muli", f.i64("divui", high, STEPS), STEPS)
+            with f.carry(low, whole, STEPS, sums) as loop:
+                loop.next = loop.values
+                for values, there in self.blocks(first, places[0], loop.index, lanes):
+                    loop.next = self._step([there], loop.next, lanes, values)
+            low, sums = whole, loop.results
+        with f.carry(low, high, 1, sums) as loop:
+            inside = [self.moved(place, first, loop.index) for place in places]
+            loop.next = (
+                self._reduced(rest, inside, loop.values, lanes) if rest else self._step(inside, loop.values, lanes)
+            )
+        return loop.results
+
+    def _step(
+        self, places: list[Place], sums: Sequence[Value], lanes: int, known: Mapping[int, Value] | None = None
+    ) -> list[Value]:
+        """The sums after one step of the reductions; `known`: operands that have been read."""
+        nest, results = self.nest, []
+        outs = len(nest.types) - nest.inputs
         for n, place in enumerate(places):
-            values = [self._load(k, place) for k in range(nest.inputs)]
-            results += self._call([*values, *sums[n * outs : (n + 1) * outs]], place)
+            values = [known[k] if known and k in known else self.load(k, place, lanes) for k in range(nest.inputs)]
+            results += self.call([*values, *sums[n * outs : (n + 1) * outs]], place, lanes)
         return results
-
-    def _address(self, k: int, place: _Place) -> Value:
-        kind = in_memory(element(self.nest.types[k]))
-        return self.code.at(self.operands[k], self.code.number(place.offsets[k]), kind)
-
-    def _load(self, k: int, place: _Place) -> Value:
-        kind = element(self.nest.types[k])
-        if not isinstance(self.nest.types[k], ir.MemRefType):
-            return self.operands[k]
-        value = self.code.load(self._address(k, place), element=in_memory(kind), alignment=WIDTHS[kind])
-        return value if value.type.element == kind else self.code.cast("bitcast", value, kind)
-
-    def _store(self, k: int, place: _Place, value: Value) -> None:
-        kind = in_memory(value.type.element)
-        stored = value if value.type.element == kind else self.code.cast("bitcast", value, kind)
-        self.code.store(stored, self._address(k, place), alignment=WIDTHS[element(self.nest.types[k])])
-
-    def _call(self, values: Sequence[Value], place: _Place) -> list[Value]:
-        """The body on `values`, the operands' elements."""
-        f, nest = self.code, self.nest
-        zero = f.number(0)
-        indices = [f.cast("index_cast", place.indices.get(d, zero), "index") for d in nest.indices]
-        made = ", ".join(element(t) for t in nest.types[nest.inputs :])
-        return f.call(BODY, *values, *self.captured, *indices, results=made)

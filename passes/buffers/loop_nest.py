@@ -1,13 +1,14 @@
 """The loops of a linalg.generic on memrefs: their trip counts, and how far each moves in every operand.
 
 Neighbouring loops that are contiguous in all operands are one loop. Sizes and strides that are known at run time only
-are symbols, so that equal ones are found to be equal.
+are symbols, so that equal ones are found to be equal. What can be computed in the lanes of vectors, and along which
+loop an operand is read whose neighbours are not neighbours in the output, is decided here, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -15,9 +16,15 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
+from numc.passes.buffers.lower_math import FUNCTIONS
 
-_CHEAP = 1
-_COSTLY = 8
+# Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
+# written; of an element that is transposed; of other operations of math, and of elementary functions.
+_CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 1, 6, 8, 32
+# Elements that can be in lanes of a vector, as they are in memory.
+_LANES = ("f32", "f64", "i32", "i64")
+# Steps of the loop across that are shared out together: what is read along them fills whole lines of the cache.
+_TOGETHER = 64
 
 WIDTHS = {"f32": 4, "f64": 8, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1} | {
     element: narrow.bits // 8 for element, narrow in NARROW_ELEMENTS.items()
@@ -44,16 +51,20 @@ class Size:
         return Size(self.number * other.number, tuple(sorted(self.symbols + other.symbols)))
 
 
-ZERO, ONE = Size(0), Size(1)
+ZERO, ONE, TWO = Size(0), Size(1), Size(2)
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: its trip count, its stride in every operand in elements, and the linalg dimension, if it is only one."""
+    """A loop: its trip count, its stride in every operand in elements, and the linalg dimension, if it is only one.
+
+    together: how many of its steps are shared out as one iteration.
+    """
 
     count: Size
     strides: tuple[Size, ...]
     dim: int | None
+    together: int = 1
 
     def around(self, inner: Loop) -> Loop | None:
         """This loop and `inner` as one, if they walk through every operand without a jump."""
@@ -68,7 +79,10 @@ class Nest:
 
     types: of the operands, the first `inputs` of which are read. starts: for each operand, the dimensions in which its
     map adds a number to the index, and these numbers. constants, captured: what the body uses from outside. indices:
-    the dimension of each linalg.index of the body. cost: of the body, in cheap operations.
+    the dimension of each linalg.index of the body. cost: of the body, in cheap operations. in_lanes: whether the body
+    can be computed on vectors of neighbouring outputs. across: if it can and there are no reductions, the parallel loop
+    along which some operand is contiguous that is not so along the last one; it is the last but one. has_functions:
+    whether the body has elementary functions.
     """
 
     types: list[ir.Type]
@@ -80,6 +94,9 @@ class Nest:
     captured: list[ir.Value]
     indices: list[int]
     cost: int
+    in_lanes: bool
+    across: Loop | None
+    has_functions: bool
 
     @property
     def outer(self) -> list[Loop]:
@@ -93,15 +110,11 @@ class Nest:
         return sorted({symbol for s in sizes for symbol in s.symbols})
 
     @property
-    def iterations(self) -> Size:
-        """The iterations that are shared out."""
-        return prod((loop.count for loop in self.outer), start=ONE)
-
-    @property
     def work(self) -> Size:
-        """The cost of one of these iterations."""
+        """The cost of one of the iterations that are shared out."""
         inside = [*self.parallel[len(self.outer) :], *self.reductions]
-        return prod((loop.count for loop in inside), start=ONE) * Size(self.cost)
+        together = Size(prod(loop.together for loop in self.outer))
+        return prod((loop.count for loop in inside), start=ONE) * together * Size(self.cost)
 
 
 def element(kind: ir.Type) -> str:
@@ -142,20 +155,63 @@ def nest_of(generic: ir.Operation) -> Nest | None:
                 found[-1:] = [merged] if merged else [*found[-1:], loop]
         return found
 
+    inputs = linalg.input_count(generic)
+    parallel = loops("parallel") or [Loop(ONE, (ZERO,) * len(types), None)]
+    reductions = loops("reduction")
+    # Outputs that are neighbours in memory are in the lanes of a vector.
+    in_lanes = _has_lanes(generic) and all(s == ONE for s in parallel[-1].strides[inputs:])
+    across = None
+    if in_lanes and not reductions:
+        across = next(
+            (n for n, loop in enumerate(parallel[:-1]) if _reads_across(types, inputs, loop, parallel[-1])), None
+        )
+    inner = reductions[-1:] if across is None else [parallel[across]]
+    if across is not None:
+        parallel.insert(-1, replace(parallel.pop(across), together=_TOGETHER))
     return Nest(
         types,
-        linalg.input_count(generic),
-        loops("parallel") or [Loop(ONE, (ZERO,) * len(types), None)],
-        loops("reduction"),
+        inputs,
+        parallel,
+        reductions,
         [[(p, x[1]) for p, x in enumerate(places or ()) if x[1]] for places in maps],
         constants,
         captured,
         indices,
-        sum(_cost(op) for op in linalg.operations(generic) if op != generic),
+        sum(_cost(op) for op in linalg.operations(generic) if op != generic)
+        + _MOVED * len(types)
+        + _TRANSPOSED * (in_lanes and any(_reads_across(types, inputs, loop, parallel[-1]) for loop in inner)),
+        in_lanes,
+        None if across is None else parallel[-2],
+        any(op.name in FUNCTIONS for op in linalg.operations(generic)),
+    )
+
+
+def _has_lanes(generic: ir.Operation) -> bool:
+    """Whether the body consists of operations that do the same on vectors, on elements that can be in lanes."""
+    values = [v for op in linalg.body(generic).operations for v in (*op.operands, *op.results)]
+    ops = list(linalg.body(generic).operations)[:-1]
+    return (
+        all(element(v.type) in _LANES for v in generic.operands)
+        and all(op.operation.name.split(".")[0] in ("arith", "math") and len(op.results) == 1 for op in ops)
+        and not any(isinstance(v.type, ir.IndexType) for v in values)
+    )
+
+
+def transposes(kind: ir.Type) -> bool:
+    """Whether elements of this type can be read along one loop into the lanes of another one."""
+    return WIDTHS[element(kind)] == 4
+
+
+def _reads_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> bool:
+    """Whether an input is contiguous along `loop` and not along `last`."""
+    return any(
+        loop.strides[k] == ONE and last.strides[k] not in (ZERO, ONE) and transposes(types[k]) for k in range(inputs)
     )
 
 
 def _cost(op: ir.Operation) -> int:
+    if op.name in FUNCTIONS:
+        return _FUNCTION
     return _COSTLY if op.name.split(".")[0] == "math" else _CHEAP
 
 

@@ -1,8 +1,9 @@
 """parallel-loops: each linalg.generic on memrefs that is left becomes loops over strided pointers, split over threads.
 
 Loops that are contiguous in every operand are one loop, which LLVM vectorises with the widest registers. A reduction
-keeps the order of its sum in every element: it is innermost with its sums in registers, several rows at a time so that
-the latency of an addition does not count, or it is around a vectorised loop over neighbouring elements, as in pooling.
+keeps the order of its sum in every element: it is innermost with its sums in registers, those of several rows in the
+lanes of a vector, or it is around a vectorised loop over neighbouring elements. What is contiguous along another loop
+than the output, as in transposed copies and in sums over rows, is transposed in registers on its way into the lanes.
 Every element belongs to one task: no bit depends on the number of threads.
 """
 
@@ -11,22 +12,26 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.buffers.loop_code import BODY, loops_text
+from numc.passes.buffers.loop_code import loops_text
+from numc.passes.buffers.loop_elements import BODY
 from numc.passes.buffers.loop_nest import Nest, nest_of
 
 
-def parallel_loops(module: ir.Operation) -> None:
-    """Make every linalg.generic with linear maps loops over memory, ``@loops_N``, split over threads where worth it."""
+def parallel_loops(module: ir.Operation, lanes: int) -> None:
+    """Make every linalg.generic with linear maps loops over memory, ``@loops_N``, split over threads where worth it.
+
+    lanes: of the target's vectors, for elements of 32 bits.
+    """
     known: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         for generic in linalg.operations(module, "linalg.generic"):
             nest = nest_of(generic)
             if nest is not None:
-                _replace(module, generic, nest, known)
+                _replace(module, generic, nest, lanes, known)
 
 
-def _replace(module: ir.Operation, generic: ir.Operation, nest: Nest, known: dict[str, str]) -> None:
-    text = loops_text(nest)
+def _replace(module: ir.Operation, generic: ir.Operation, nest: Nest, lanes: int, known: dict[str, str]) -> None:
+    text = loops_text(nest, lanes)
     key = text + _body_text(generic, nest.captured)
     block = module.regions[0].blocks[0]
     if key not in known:
@@ -34,7 +39,7 @@ def _replace(module: ir.Operation, generic: ir.Operation, nest: Nest, known: dic
         declared = {ir.StringAttr(op.attributes["sym_name"]).value for op in block.operations}
         for op in ir.Module.parse(text.replace("@loops", f"@{name}"), module.context).body.operations:
             symbol = ir.StringAttr(op.attributes["sym_name"]).value
-            if symbol == BODY or symbol in declared:
+            if symbol.startswith(BODY) or symbol in declared:
                 continue
             block.append(copy := op.operation.clone())
             if symbol == f"{name}_task":
@@ -69,7 +74,41 @@ def _fill_in(task: ir.Operation, generic: ir.Operation, nest: Nest) -> None:
     block = linalg.body(generic)
     indices = [op.operation for op in linalg.operations(generic, "linalg.index")]
     for call in list(linalg.operations(task, "func.call")):
-        operands = list(call.operands)
         given = [*block.arguments, *nest.captured, *(op.results[0] for op in indices)]
-        values = dict(zip(given, operands, strict=True)) | constants
-        linalg.replace(call, linalg.copy_body(block, ir.InsertionPoint(call), values))
+        values = dict(zip(given, call.operands, strict=True)) | constants
+        kind = call.operands[0].type
+        with ir.InsertionPoint(call) as point, call.location:
+            if isinstance(kind, ir.VectorType):
+                made = _copy_in_lanes(block, values, kind.shape)
+            else:
+                made = linalg.copy_body(block, point, values)
+        linalg.replace(call, made)
+
+
+def _copy_in_lanes(block: ir.Block, values: dict[ir.Value, ir.Value], shape: list[int]) -> list[ir.Value]:
+    """Copy a body, which is on scalars, as one on vectors, `values` replaced; returns what it would yield."""
+
+    def in_lanes(value: ir.Value) -> ir.Value:
+        known = values.get(value, value)
+        if not isinstance(known.type, ir.VectorType):
+            kind, maker = ir.VectorType.get(shape, known.type), linalg.maker(known)
+            if maker is not None and maker.name == "arith.constant":  # a power asks whether its exponent is one
+                number = ir.DenseElementsAttr.get_splat(kind, maker.attributes["value"])
+                new = ir.Operation.create("arith.constant", results=[kind], attributes={"value": number})
+            else:
+                new = ir.Operation.create("vector.broadcast", results=[kind], operands=[known])
+            known = values[value] = new.results[0]
+        return known
+
+    *ops, terminator = [op.operation for op in block.operations]
+    for op in ops:
+        if op.name == "arith.constant":
+            values[op.results[0]] = op.clone().operation.results[0]
+            continue
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        kinds = [ir.VectorType.get(shape, r.type) for r in op.results]
+        new = ir.Operation.create(
+            op.name, results=kinds, operands=[in_lanes(v) for v in op.operands], attributes=attributes
+        )
+        values.update(zip(op.results, new.results, strict=True))
+    return [in_lanes(v) for v in terminator.operands]

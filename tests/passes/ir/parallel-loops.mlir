@@ -10,19 +10,31 @@
 // CHECK-NOT:     scf.for
 // CHECK:         arith.negf
 //
-// Too little work for a task: a plain call. The sum of a row is in order, in a register.
+// Too little work for a task: a plain call. Rows are transposed into lanes, each of which has its sum in order.
 // CHECK:       func.func private @loops_1
 // CHECK:         llvm.call @loops_1_task
 // CHECK:       llvm.func @loops_1_task
 // CHECK:         scf.for
-// CHECK:         scf.for {{.*}} iter_args
-// CHECK-COUNT-8: arith.addf
+// CHECK:         scf.for {{.*}} iter_args({{.*}} -> (vector<8xf32>)
+// CHECK-COUNT-8: llvm.load {{.*}} -> vector<4xf32>
+// CHECK:         llvm.shufflevector
+// CHECK-COUNT-4: arith.addf {{.*}} : vector<8xf32>
 //
-// A window slides over neighbours: the loop over them is innermost.
+// A small window slides over neighbours: a vector of maxima stays in registers. Of every other element, none is read
+// beyond the last one that is needed.
 // CHECK:       llvm.func @loops_2_task
-// CHECK-COUNT-4: scf.for
-// CHECK-NOT:     iter_args
-// CHECK:         arith.maximumf
+// CHECK-COUNT-2: scf.for {{.*}} iter_args({{.*}} -> (vector<4xf32>)
+// CHECK-COUNT-2: llvm.load {{.*}} -> vector<4xf32>
+// CHECK:         llvm.shufflevector {{.*}} [0, 2, 5, 7]
+// CHECK:         arith.maximumf {{.*}} : vector<4xf32>
+//
+// A transposed copy reads along one loop and writes along the other.
+// CHECK:       llvm.func @loops_3_task
+// CHECK-COUNT-8: llvm.load {{.*}} -> vector<4xf32>
+// CHECK:         llvm.shufflevector
+// CHECK-COUNT-4: llvm.store {{.*}} : vector<8xf32>
+#ij = affine_map<(i, j) -> (i, j)>
+#ji = affine_map<(i, j) -> (j, i)>
 #id = affine_map<(i, j, k) -> (i, j, k)>
 #row = affine_map<(i, j) -> (i, j)>
 #sum = affine_map<(i, j) -> (i)>
@@ -30,7 +42,7 @@
 #window = affine_map<(c, x, y, u, v) -> (u, v)>
 #out = affine_map<(c, x, y, u, v) -> (c, x, y)>
 func.func @main(%a: memref<8x128x256xf32>, %b: memref<8x128x256xf32>, %s: memref<16xf32>, %m: memref<16x8xf32>,
-    %w: memref<3x3xf32>, %p: memref<4x9x9xf32>, %q: memref<4x4x4xf32>) {
+    %w: memref<3x3xf32>, %p: memref<4x9x9xf32>, %q: memref<4x4x4xf32>, %t: memref<8x16xf32>) {
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : memref<8x128x256xf32>) outs(%b : memref<8x128x256xf32>) {
   ^bb0(%x: f32, %o: f32):
     %y = arith.negf %x : f32
@@ -50,6 +62,10 @@ func.func @main(%a: memref<8x128x256xf32>, %b: memref<8x128x256xf32>, %s: memref
   ^bb0(%x: f32, %z: f32, %o: f32):
     %y = arith.maximumf %x, %o : f32
     linalg.yield %y : f32
+  }
+  linalg.generic {indexing_maps = [#ji, #ij], iterator_types = ["parallel", "parallel"]} ins(%m : memref<16x8xf32>) outs(%t : memref<8x16xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    linalg.yield %x : f32
   }
   return
 }
