@@ -89,9 +89,9 @@ def fill_starts(module: ir.Module) -> None:
 
 
 def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int]) -> ir.Value:
-    """Write or add the slices of `new` along a dimension of `value`, in their order."""
+    """Write or combine the slices of `new` along a dimension of `value`, in their order."""
     value, index, new = operands
-    dim, adds = numbers
+    dim, how = numbers
     _require_equal(_sizes(index)[0], _sizes(new)[dim])
     for n, (one, other) in enumerate(zip(_sizes(value), _sizes(new), strict=True)):
         if n != dim:
@@ -105,8 +105,8 @@ def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int]) -> ir.Value
         place = arith.SelectOp(negative, arith.AddIOp(place, size).result, place).result
         cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ult, place, size).result, "an index is out of range")
         piece = _slice(new, dim, count)
-        if adds:
-            piece = _elementwise(_add, [_slice(rows[0], dim, place), piece])
+        if combined := _COMBINED[how]:
+            piece = _elementwise(combined, [_slice(rows[0], dim, place), piece])
         return [_put(piece, rows[0], dim, place)]
 
     return _loop(_index(_sizes(new)[dim]), [value], step)[0]
@@ -171,7 +171,14 @@ def _groups(rank: int, dim: int) -> list[list[int]]:
     return kept
 
 
-_MADE = {"put_along": _put_along, "grouped_mm": _grouped_mm}
+def _bits(operands: Sequence[ir.Value], _: Sequence[int]) -> ir.Value:
+    """The bits of floating-point numbers as integers."""
+    kind = ir.RankedTensorType(operands[0].type).element_type
+    whole = ir.IntegerType.get_signless(ir.FloatType(kind).width)
+    return _elementwise(lambda value: arith.BitcastOp(whole, value).result, operands, whole)
+
+
+_MADE = {"put_along": _put_along, "grouped_mm": _grouped_mm, "bits": _bits}
 
 
 def _loop(
@@ -238,15 +245,18 @@ def _dynamic(sizes: Sequence[Size]) -> list[ir.Value]:
     return [size for size in sizes if not isinstance(size, int)]
 
 
-def _elementwise(body: Callable[..., ir.Value], operands: Sequence[ir.Value]) -> ir.Value:
-    """A linalg.generic of `body` on the elements of tensors of the same shape."""
-    kind = ir.RankedTensorType(operands[0].type)
+def _elementwise(
+    body: Callable[..., ir.Value], operands: Sequence[ir.Value], element: ir.Type | None = None
+) -> ir.Value:
+    """A linalg.generic of `body` on the elements of tensors of the same shape; `element`: of the result, if another."""
+    given = ir.RankedTensorType(operands[0].type)
+    kind = ir.RankedTensorType.get(given.shape, element or given.element_type)
     empty = tensor.EmptyOp(_sizes(operands[0]), kind.element_type).result
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     maps = ir.ArrayAttr.get([identity] * (len(operands) + 1))
     generic = linalg.GenericOp([kind], operands, [empty], maps, ir.ArrayAttr.get([parallel] * kind.rank))
-    block = generic.regions[0].blocks.append(*[kind.element_type] * (len(operands) + 1))
+    block = generic.regions[0].blocks.append(*[given.element_type] * len(operands), kind.element_type)
     with ir.InsertionPoint(block):
         linalg.YieldOp([body(*list(block.arguments)[:-1])])
     return generic.results[0]
@@ -256,6 +266,22 @@ def _add(one: ir.Value, other: ir.Value) -> ir.Value:
     if not isinstance(one.type, ir.IntegerType):
         return arith.AddFOp(one, other).result
     return (arith.OrIOp if one.type.width == 1 else arith.AddIOp)(one, other).result
+
+
+def _multiply(one: ir.Value, other: ir.Value) -> ir.Value:
+    return (arith.MulIOp if isinstance(one.type, ir.IntegerType) else arith.MulFOp)(one, other).result
+
+
+def _largest(one: ir.Value, other: ir.Value) -> ir.Value:
+    return (arith.MaxSIOp if isinstance(one.type, ir.IntegerType) else arith.MaximumFOp)(one, other).result
+
+
+def _smallest(one: ir.Value, other: ir.Value) -> ir.Value:
+    return (arith.MinSIOp if isinstance(one.type, ir.IntegerType) else arith.MinimumFOp)(one, other).result
+
+
+_COMBINED: tuple[Callable[..., ir.Value] | None, ...] = (None, _add, _multiply, _largest, _smallest)
+"""By number of what put_along does: see WRITE in pytorch/operators.py."""
 
 
 def _inlined(block: ir.Block, arguments: Sequence[ir.Value]) -> ir.Value:

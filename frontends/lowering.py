@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
@@ -50,10 +51,29 @@ def lower(module: ir.Module, to_backend_contract: str) -> None:
         _run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
         lower_scans(module)
         fill_starts(module)
+        _keep_nan(module)
 
 
 def _run(pipeline: str, module: ir.Module) -> None:
     PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+
+
+def _keep_nan(module: ir.Module) -> None:
+    """Let a limit replace what is beyond it only: torch-mlir's clamp replaces NaN, too."""
+    for op in operations(module):
+        if op.name != "arith.select" or isinstance(op.operands[0].owner, ir.Block):
+            continue
+        compared = op.operands[0].owner
+        if compared.name == "arith.cmpf" and list(compared.operands) == [op.operands[2], op.operands[1]]:
+            ordered = _ORDERED.get(ir.IntegerAttr(compared.attributes["predicate"]).value)
+            if ordered is not None:
+                compared.attributes["predicate"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(ordered))
+
+
+_ORDERED = {
+    int(arith.CmpFPredicate.ULT): arith.CmpFPredicate.OLT,
+    int(arith.CmpFPredicate.UGT): arith.CmpFPredicate.OGT,
+}
 
 
 def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
@@ -78,10 +98,10 @@ def lower_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
     context = ir.Context()
     context.enable_multithreading(False)  # a worker may not start threads
     torch_dialect.register_dialect(context)
-    module = ir.Module.parse(parts[0], context)
     stage("lower")
     try:
-        with conversion_errors():
+        with conversion_errors():  # of what is no valid module, too
+            module = ir.Module.parse(parts[0], context)
             lower(module, request["pipeline"])
     except ConversionError as error:
         return {"error": str(error)}, []

@@ -100,3 +100,9 @@ def padded(value: torch.Tensor, pads: Sequence[int], fill: float = 0.0) -> torch
 def constant_pad_nd(value: torch.Tensor, pad: Sequence[int], fill: float = 0.0) -> torch.Tensor:
     """aten.constant_pad_nd, also with negative widths, which cut."""
     return padded(value, pad, fill) if min(pad, default=0) < 0 else NotImplemented
+
+
+def conv_tbc(value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, pad: int = 0) -> torch.Tensor:
+    """aten.conv_tbc: a convolution of [time, batch, channels]."""
+    found = aten.convolution(value.permute(1, 2, 0), weight.permute(2, 1, 0), bias, [1], [pad], [1], False, [0], 1)
+    return found.permute(2, 0, 1)

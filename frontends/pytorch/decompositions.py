@@ -6,19 +6,25 @@ frontends/training/decompositions.py adds what only training has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._prims_common import is_contiguous_or_false
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch._decomp import get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from numc.frontends.pytorch import orders, scatters
-from numc.frontends.pytorch.convolutions import constant_pad_nd, convolution
+from numc.frontends.pytorch import cumulative, elementwise, extremes, orders, scalars, scatters, views
+from numc.frontends.pytorch.convolutions import constant_pad_nd, conv_tbc, convolution
+from numc.frontends.pytorch.embeddings import embedding_bag
+from numc.frontends.pytorch.gradients import gradients
 from numc.frontends.pytorch.operators import grouped_mm
+from numc.frontends.pytorch.pools import poolings
 
 aten = torch.ops.aten
+
+
+# Torch's own decompositions that neither its core nor torch-mlir asks for.
+_OF_TORCH = (*(aten.dist, aten.gcd, aten.lcm, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift),)
 
 
 def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
@@ -33,29 +39,29 @@ def add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
     return found
 
 
-def view(value: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """aten.view, also where a decomposition before it left its tensor with other strides than torch's own operation."""
-    if is_contiguous_or_false(value):
+def addmv(value: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """aten.addmv."""
+    found = matrix.mv(vector)
+    found = found if alpha == 1 else found * alpha
+    return found if beta == 0 else found + (value if beta == 1 else value * beta)
+
+
+def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.mm of int8, on which torch-mlir crashes."""
+    if one.dtype != torch.int8:
         return NotImplemented
-    return value.clone(memory_format=torch.contiguous_format).view(size)
-
-
-def as_strided(
-    value: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> torch.Tensor:
-    """aten.as_strided that changes only the strides of dimensions of size 1, as pooling to one element does."""
-    if value.dim() == len(size):
-        kept = [n for n, length in enumerate(size) if not statically_known_true(length == 1)]
-        same = [a == b for a, b in zip(value.shape, size, strict=True)] + [value.stride(n) == stride[n] for n in kept]
-        if all(map(statically_known_true, same)) and storage_offset in (None, value.storage_offset()):
-            return aten.alias(value)
-    return NotImplemented
+    return aten.mm(one.int(), other.int()).to(torch.int8)
 
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions by operation, also of operators that a package has registered if it is imported."""
     table = {
+        **get_decompositions(_OF_TORCH),
         **get_decomposition_table(),
+        **gradients(),
+        **views.copies(),
+        **scalars.comparisons(),
+        **scalars.bitwise(),
         aten.convolution.default: convolution,
         aten.constant_pad_nd.default: constant_pad_nd,
         aten.index_put.default: scatters.index_put,
@@ -64,12 +70,71 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.scatter.value: scatters.scatter_value,
         aten.scatter_add.default: scatters.scatter_add,
         aten.put.default: scatters.put,
-        aten.view.default: view,
-        aten.as_strided.default: as_strided,
+        aten.scatter_reduce.two: scatters.scatter_reduce,
+        aten.index_reduce.default: scatters.index_reduce,
+        aten.masked_scatter.default: scatters.masked_scatter,
+        aten.view.default: views.view,
+        aten.as_strided.default: views.as_strided,
+        aten.diagonal_scatter.default: views.diagonal_scatter,
+        aten.empty_strided.default: views.empty_strided,
+        aten._embedding_bag.default: embedding_bag,
+        aten._embedding_bag_forward_only.default: embedding_bag,
         aten.topk.default: orders.topk,
         aten.sort.default: orders.sort,
         aten.sort.stable: orders.sort_stable,
+        aten.kthvalue.default: orders.kthvalue,
+        aten.median.dim: orders.median,
+        aten.median.default: orders.of_all(orders.median),
+        aten.nanmedian.dim: orders.nanmedian,
+        aten.nanmedian.default: orders.of_all(orders.nanmedian),
+        aten.mode.default: orders.mode,
+        aten.searchsorted.Tensor: orders.searchsorted,
+        aten.searchsorted.Scalar: orders.searchsorted,
+        aten.bucketize.Tensor: orders.bucketize,
+        aten.bucketize.Scalar: orders.bucketize,
+        aten.isin.Tensor_Tensor: orders.isin,
+        aten.isin.Tensor_Scalar: orders.isin,
+        aten.isin.Scalar_Tensor: orders.isin,
         aten.histc.default: orders.histc,
+        aten.cummax.default: cumulative.cummax,
+        aten.cummin.default: cumulative.cummin,
+        aten.cumsum.default: cumulative.cumsum,
+        aten.cumprod.default: cumulative.cumprod,
+        aten.logcumsumexp.default: cumulative.logcumsumexp,
+        aten.signbit.default: elementwise.signbit,
+        aten.copysign.Tensor: elementwise.copysign,
+        aten.copysign.Scalar: elementwise.copysign,
+        aten.isfinite.default: elementwise.isfinite,
+        aten.fmax.default: elementwise.fmax,
+        aten.fmin.default: elementwise.fmin,
+        aten.hypot.default: elementwise.hypot,
+        aten.angle.default: elementwise.angle,
+        aten.erfc.default: elementwise.erfc,
+        aten._cdist_forward.default: elementwise.cdist,
+        aten.addmv.default: addmv,
+        aten.max.dim: extremes.max_dim,
+        aten.min.dim: extremes.min_dim,
+        aten.argmax.default: extremes.argmax,
+        aten.argmin.default: extremes.argmin,
+        aten.clamp.default: extremes.clamp,
+        aten.maximum.default: extremes.maximum,
+        aten.minimum.default: extremes.minimum,
+        **dict.fromkeys((aten.any.default, aten.any.dim, aten.any.dims), extremes.any_dims),
+        **dict.fromkeys((aten.all.default, aten.all.dim, aten.all.dims), extremes.all_dims),
+        aten.gelu.default: elementwise.gelu,
+        aten.erfinv.default: elementwise.erfinv,
+        aten.lgamma.default: elementwise.lgamma,
+        aten.digamma.default: elementwise.digamma,
+        aten.special_erfcx.default: elementwise.erfcx,
+        aten.pow.Tensor_Scalar: elementwise.pow_scalar,
+        aten.pow.Tensor_Tensor: elementwise.pow_tensor,
+        aten.mm.default: mm,
+        aten.conv_tbc.default: conv_tbc,
+        **poolings(),
+        aten.linalg_norm.default: torch._refs.linalg.norm,
+        aten.linalg_norm.ord_str: torch._refs.linalg.norm,
+        aten.amax.default: extremes.of_single,
+        aten.amin.default: extremes.of_single,
         aten.addcmul.default: lambda x, a, b, value=1: add(x, a * b, value),
         aten.addcdiv.default: lambda x, a, b, value=1: add(x, a / b, value),
         aten.lerp.Scalar: lerp,

@@ -6,7 +6,7 @@ load.py uses it for torch.export, frontends/training for torch.compile. Importin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from pathlib import Path
@@ -29,7 +29,7 @@ from numc.frontends.lowering import (
     lower_apart,
     operations,
 )
-from numc.frontends.pytorch.narrow import NARROW_DTYPES, in_float32
+from numc.frontends.pytorch.narrow import NARROW_DTYPES, in_wide
 from numc.frontends.pytorch.operators import grouped_mm
 
 aten = torch.ops.aten
@@ -41,6 +41,7 @@ DTYPES: Mapping[torch.dtype, str] = {
     torch.float64: "float64",
     torch.bool: "bool",
     torch.int8: "int8",
+    torch.uint8: "uint8",
     torch.int16: "int16",
     torch.int32: "int32",
     torch.int64: "int64",
@@ -158,12 +159,14 @@ def values_of(node: fx.Node) -> list[Any]:
 _LEFT = re.compile(r"tm_tensor\.(?!yield).*")
 
 
-def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
+def to_linalg(
+    graph: fx.Graph, names: Mapping[fx.Node, str], finish: Callable[[ir.Module], None] = lambda module: None
+) -> str:
     """Return a module whose ``@main`` takes the graph's placeholders; operations carry their `names` as locations.
 
-    Raises ConversionError when torch-mlir fails.
+    finish: may change the module in the end. Raises ConversionError when torch-mlir fails.
     """
-    graph, names = in_float32(graph, names)
+    graph, names = in_wide(graph, names)
     context = ir.Context()
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
@@ -177,6 +180,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     erase_checks(module, _IDLE_CHECKS)
     if left := sorted({_place(op) for op in operations(module) if _LEFT.fullmatch(op.name)}):
         raise ConversionError(f"becomes {', '.join(left)}, which is not available")
+    finish(module)
     return str(module.operation.get_asm(enable_debug_info=True))
 
 
@@ -233,12 +237,18 @@ def _reason(node: fx.Node) -> tuple[str, str] | None:
                 "a size or number depends on data",
                 "make it constant, with torch.where instead of a mask as an index",
             )
+    if target in (aten.index.Tensor, aten.index_put.default) and _has_uint8(node.args[1]):
+        return "takes a mask of uint8", "use .bool()"
     if target in CONTRACTIONS and any(_is_empty_int8(v) for n in node.all_input_nodes for v in values_of(n)):
         return "multiplies int8 matrices without elements, on which torch-mlir crashes", "use .to(torch.int32)"
     for value in [v for n in (node, *node.all_input_nodes) for v in values_of(n)]:
         if isinstance(value, torch.Tensor) and (problem := tensor_problem(value)):
             return problem
     return None
+
+
+def _has_uint8(indices: Any) -> bool:
+    return any(v.dtype == torch.uint8 for n in indices if isinstance(n, fx.Node) for v in values_of(n))
 
 
 def _is_empty_int8(value: Any) -> bool:

@@ -28,8 +28,10 @@ from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Argument, Imported, to_message
 from numc.frontends.lowering import ConversionError, one_line
+from numc.frontends.pytorch import guards
 from numc.frontends.pytorch.archive import cleaned
 from numc.frontends.pytorch.decompositions import decomposition_table
+from numc.frontends.pytorch.empties import without_empties
 from numc.frontends.pytorch.graph import (
     DTYPES,
     diagnose,
@@ -183,6 +185,7 @@ def _imported(
     graph = program.graph
     for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
         graph.erase_node(node)  # torch has checked it when it traced the graph
+    without_empties(graph)
     if refused := refusals(graph):
         # What cannot be lowered is found here, too, so that the message names all at once.
         raise NumcError(f"{name}: {listed(refused + [found for _, found in diagnose(graph.nodes)])}")
@@ -191,7 +194,8 @@ def _imported(
     outputs, updates = _order_outputs(program, name, inputs, symbols)
     names = names_of(graph)
     try:
-        text = to_linalg(graph, names)
+        sizes = _sizes(graph, symbols)
+        text = to_linalg(graph, names, lambda made: guards.check(made, guards.conditions(graph), sizes))
     except ConversionError as error:
         culprits = [found for _, found in diagnose(graph.nodes)]
         raise NumcError(f"{name}: {listed(culprits) if culprits else f'cannot be compiled: {error}'}") from None
@@ -342,6 +346,17 @@ def _symbols(program: ExportedProgram, dims: Mapping[tuple[int, int], str]) -> d
             if position == number and isinstance(input_name, str):
                 (value,) = values_of(placeholders[input_name])
                 found.setdefault(str(value.shape[dim]), name)
+    return found
+
+
+def _sizes(graph: fx.Graph, symbols: Mapping[str, str]) -> dict[Any, tuple[guards.Place, str]]:
+    """Return where the free sizes of a graph are, and their names."""
+    found: dict[Any, tuple[guards.Place, str]] = {}
+    for number, node in enumerate(graph.find_nodes(op="placeholder")):
+        for value in values_of(node):
+            for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_symbol:
+                    found.setdefault(size.node.expr, ((number, dim), symbols.get(str(size), str(size))))
     return found
 
 

@@ -1,8 +1,9 @@
-"""Graphs on narrow tensors (bfloat16, float16, float8) as graphs that compute in float32.
+"""Graphs on narrow tensors (bfloat16, float16, float8, uint8) as graphs that compute in float32 and int32.
 
 An operation reads its operands widened, computes in float32, and its result is rounded to its dtype once: so eager
 torch computes on the CPU. torch-mlir would lower an operation on narrow tensors to several, each of which rounds. A
-rounding is a conversion to the dtype and back.
+rounding is a conversion to the dtype and back. Of uint8, which torch-mlir takes for signed in some operations, the low
+bits are kept.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from numc.compiler.arithmetic.dtypes import NARROW
 
 aten, prims = torch.ops.aten, torch.ops.prims
 NARROW_DTYPES: Mapping[torch.dtype, str] = {getattr(torch, name): name for name in NARROW}
+_WIDE: Mapping[torch.dtype, torch.dtype] = {
+    **dict.fromkeys(NARROW_DTYPES, torch.float32),
+    torch.uint8: torch.int32,
+}
 # Operations beside views whose results are values that their operands have.
 _EXACT = frozenset(
     {
@@ -33,16 +38,16 @@ _ROUNDED_NUMBERS = {aten.add.Tensor: "alpha", aten.sub.Tensor: "alpha", aten.pow
 
 def is_narrow(value: Any) -> bool:
     """Whether a value is a tensor of a narrow dtype."""
-    return isinstance(value, torch.Tensor) and value.dtype in NARROW_DTYPES
+    return isinstance(value, torch.Tensor) and value.dtype in _WIDE
 
 
 def widened(value: Any) -> Any:
-    """Return what a node yields with float32 tensors for narrow ones."""
-    return pytree.tree_map(lambda v: v.float() if is_narrow(v) else v, value)
+    """Return what a node yields with float32 and int32 tensors for narrow ones."""
+    return pytree.tree_map(lambda v: v.to(_WIDE[v.dtype]) if is_narrow(v) else v, value)
 
 
-def in_float32(graph: fx.Graph, names: Mapping[fx.Node, str]) -> tuple[fx.Graph, Mapping[fx.Node, str]]:
-    """Return a graph that computes in float32 and rounds what is narrow, and the names of its nodes.
+def in_wide(graph: fx.Graph, names: Mapping[fx.Node, str]) -> tuple[fx.Graph, Mapping[fx.Node, str]]:
+    """Return a graph that computes in wide dtypes and rounds what is narrow, and the names of its nodes.
 
     Placeholders and results keep their dtypes. A graph without narrow tensors is returned as it is.
     """
@@ -55,7 +60,7 @@ def in_float32(graph: fx.Graph, names: Mapping[fx.Node, str]) -> tuple[fx.Graph,
 
 
 class _Widened:
-    """The graph that computes in float32, as far as it is made; values: its nodes by those of the other graph."""
+    """The graph that computes in wide dtypes, as far as it is made; values: its nodes by those of the other graph."""
 
     def __init__(self, names: Mapping[fx.Node, str]) -> None:
         self.graph, self.names = fx.Graph(), dict[fx.Node, str]()
@@ -70,9 +75,9 @@ class _Widened:
         value = node.meta.get("val")
         if node.op == "placeholder":
             made = self.graph.node_copy(node)
-            self.values[node] = self._converted(node, made, torch.float32) if is_narrow(value) else made
+            self.values[node] = self._converted(node, made, _WIDE[value.dtype]) if is_narrow(value) else made
             return
-        if node.target is prims.convert_element_type.default and is_narrow(value) and _is_float32(node.args[0]):
+        if node.target is prims.convert_element_type.default and _rounds(node.args[0], value):
             made = self.values[node.args[0]]
         else:
             made = self._computed(node)
@@ -97,8 +102,13 @@ class _Widened:
         return made
 
     def _rounded(self, node: fx.Node, value: fx.Node) -> fx.Node:
-        narrow = self._converted(node, value, node.meta["val"].dtype)
-        return self._converted(node, narrow, torch.float32)
+        dtype = node.meta["val"].dtype
+        if not dtype.is_floating_point:
+            made = self.graph.call_function(aten.bitwise_and.Scalar, (value, torch.iinfo(dtype).max))
+            made.meta = {"val": value.meta["val"]}
+            self._name(node, made)
+            return made
+        return self._converted(node, self._converted(node, value, dtype), torch.float32)
 
     def _converted(self, node: fx.Node, value: fx.Node, dtype: torch.dtype) -> fx.Node:
         made = self.graph.call_function(prims.convert_element_type.default, (value, dtype))
@@ -111,9 +121,12 @@ class _Widened:
             self.names[made] = self._given[node]
 
 
-def _is_float32(node: Any) -> bool:
+def _rounds(node: Any, result: Any) -> bool:
+    """Whether a conversion of what a node yields only rounds it."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
-    return is_narrow(value) or (isinstance(value, torch.Tensor) and value.dtype == torch.float32)
+    if not isinstance(value, torch.Tensor) or not is_narrow(result):
+        return False
+    return bool(_WIDE.get(value.dtype, value.dtype) == torch.float32 == _WIDE[result.dtype])
 
 
 def _in_dtype(number: Any, node: fx.Node) -> Any:
@@ -123,7 +136,7 @@ def _in_dtype(number: Any, node: fx.Node) -> Any:
 
 
 def _wide_dtype(argument: Any) -> Any:
-    return torch.float32 if isinstance(argument, torch.dtype) and argument in NARROW_DTYPES else argument
+    return _WIDE.get(argument, argument) if isinstance(argument, torch.dtype) else argument
 
 
 def _keeps(node: fx.Node) -> bool:
@@ -132,5 +145,7 @@ def _keeps(node: fx.Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload) or not (target.is_view or target.overloadpacket in _EXACT):
         return False
     dtype = node.meta["val"].dtype
+    if not dtype.is_floating_point:
+        return bool(target.is_view)
     given = [v for n in node.all_input_nodes for v in pytree.tree_leaves(n.meta.get("val"))]
     return all(v.dtype == dtype for v in given if isinstance(v, torch.Tensor) and v.dtype.is_floating_point)

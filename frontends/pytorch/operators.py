@@ -5,16 +5,26 @@ from __future__ import annotations
 import torch
 
 _library = torch.library.Library("numc", "DEF")
-_library.define("put_along(Tensor value, int dim, Tensor index, Tensor new, bool accumulate) -> Tensor")
+_library.define("put_along(Tensor value, int dim, Tensor index, Tensor new, int how) -> Tensor")
+_library.define("bits(Tensor value) -> Tensor")
 _library.define("grouped_mm(Tensor rows, Tensor matrices, Tensor ends) -> Tensor")
 
 
-def _put_along(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, accumulate: bool) -> torch.Tensor:
-    """Return `value` with the slices of `new` along `dim` written, or added, one after another at the places `index`.
+WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)
+"""What put_along does with an element and what was there before."""
+_REDUCED = {MULTIPLY: "prod", LARGEST: "amax", SMALLEST: "amin"}
 
-    index: int64 of rank 1, as many as `new` has slices. Its numbers may be negative, as in torch.
+
+def _put_along(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, how: int) -> torch.Tensor:
+    """Return `value` with the slices of `new` along `dim` written, or combined, one after another at places `index`.
+
+    index: int64 of rank 1, as many as `new` has slices. Its numbers may be negative, as in torch. how: WRITE, ADD and
+    so on.
     """
-    return torch.ops.aten.index_put(value, [None] * dim + [index], new, accumulate)
+    if how in _REDUCED:
+        index = torch.where(index < 0, index + value.shape[dim], index)
+        return torch.ops.aten.index_reduce(value, dim, index, new, _REDUCED[how])
+    return torch.ops.aten.index_put(value, [None] * dim + [index], new, how == ADD)
 
 
 def _grouped_mm(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
@@ -28,10 +38,18 @@ def _grouped_mm(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) 
     return found
 
 
+def _integer(value: torch.Tensor) -> torch.dtype:
+    """Return the dtype of integers of the width of `value`, which is float32 or float64."""
+    return torch.int32 if value.dtype == torch.float32 else torch.int64
+
+
 _library.impl("put_along", _put_along, "CPU")
 _library.impl("put_along", lambda value, *_: torch.empty_like(value), "Meta")
+_library.impl("bits", lambda value: value.view(_integer(value)), "CPU")
+_library.impl("bits", lambda value: torch.empty_like(value, dtype=_integer(value)), "Meta")
 _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda rows, matrices, _: rows.new_empty(rows.shape[0], matrices.shape[2]), "Meta")
 
+bits = torch.ops.numc.bits.default
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default

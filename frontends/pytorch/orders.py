@@ -1,10 +1,11 @@
-"""Sorting and counting as comparisons of all pairs, which are elementwise operations and sums.
+"""Sorting, searching and counting as comparisons of all pairs, which are elementwise operations and sums.
 
 torch-mlir sorts by a loop over neighbours on one thread, which takes as many comparisons and does not know NaN.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,9 +39,19 @@ def histc(value: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) 
     return ((each >= edges[:-1]) & below).sum(0).to(value.dtype)
 
 
+def _is_large(value: torch.Tensor, dim: int) -> bool:
+    return isinstance(value.shape[dim], int) and value.shape[dim] > LARGEST
+
+
+def _single(value: torch.Tensor) -> Any:
+    return value.clone(), torch.zeros_like(value, dtype=torch.int64)
+
+
 def _first(value: torch.Tensor, count: int, dim: int, descending: bool) -> Any:
     """Return the first `count` elements along `dim` in this order, and where they were. NaN is the largest number."""
-    if value.dim() == 0 or (isinstance(value.shape[dim], int) and value.shape[dim] > LARGEST):
+    if value.dim() == 0:
+        return _single(value)
+    if _is_large(value, dim):
         return NotImplemented
     moved = value.transpose(dim, -1)
     keys = moved.int() if moved.dtype == torch.bool else moved
@@ -55,3 +66,94 @@ def _first(value: torch.Tensor, count: int, dim: int, descending: bool) -> Any:
     hit = rank.unsqueeze(-2) == torch.arange(count).unsqueeze(-1)
     index = torch.where(hit, places, 0).sum(-1)
     return moved.gather(-1, index).transpose(dim, -1), index.transpose(dim, -1)
+
+
+def kthvalue(value: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """aten.kthvalue."""
+    return _one(sort(value, dim), dim, torch.full((), k - 1), keepdim)
+
+
+def median(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    """aten.median.dim: the lower of two in the middle, or the first NaN."""
+    if value.dim() == 0 or not value.is_floating_point():
+        return _one(sort(value, dim), dim, torch.full((), _middle(value, dim)), keepdim)
+    numbers = value.shape[dim] - value.isnan().sum(dim, keepdim=True)
+    place = torch.where(numbers < value.shape[dim], numbers, _middle(value, dim))
+    return _one(sort(value, dim), dim, place, keepdim)
+
+
+def nanmedian(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    """aten.nanmedian.dim: the lower of two in the middle of what is not NaN."""
+    if value.dim() == 0 or not value.is_floating_point():
+        return median(value, dim, keepdim)
+    numbers = value.shape[dim] - value.isnan().sum(dim, keepdim=True)
+    return _one(sort(value, dim), dim, ((numbers - 1) // 2).clamp(min=0), keepdim)
+
+
+def of_all(function: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a median of all elements from one along a dimension."""
+
+    def decomposed(value: torch.Tensor) -> torch.Tensor:
+        found = function(value.reshape([-1]), 0)
+        return found if found is NotImplemented else found[0]
+
+    return decomposed
+
+
+def mode(value: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """aten.mode: the smallest of the most frequent values, and its last place."""
+    if value.dim() == 0:
+        return _single(value)
+    if _is_large(value, dim):
+        return NotImplemented
+    moved = value.transpose(dim, -1)
+    count = (moved.unsqueeze(-1) == moved.unsqueeze(-2)).sum(-1)
+    often = count == count.amax(-1, keepdim=True)
+    top = float("inf") if value.is_floating_point() else torch.iinfo(value.dtype).max
+    least = torch.where(often, moved, top).amin(-1, keepdim=True)
+    place = torch.where(moved == least, torch.arange(moved.shape[-1]), -1).amax(-1, keepdim=True)
+    found = least.transpose(dim, -1), place.transpose(dim, -1)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+def searchsorted(
+    edges: torch.Tensor,
+    value: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """aten.searchsorted, as the number of edges that come before a value; NaN comes last."""
+    if sorter is not None:
+        edges = edges.gather(-1, sorter)
+    value = value if isinstance(value, torch.Tensor) else torch.full((), value)
+    one, other = (edges.unsqueeze(-2), value.unsqueeze(-1)) if edges.dim() > 1 else (edges, value.unsqueeze(-1))
+    after = one > other if right or side == "right" else one >= other
+    return (~after).sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def bucketize(value: Any, edges: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
+    """aten.bucketize."""
+    return searchsorted(edges, value, out_int32=out_int32, right=right)
+
+
+def isin(elements: Any, others: Any, *, assume_unique: bool = False, invert: bool = False) -> torch.Tensor:
+    """aten.isin."""
+    elements, others = (x if isinstance(x, torch.Tensor) else torch.full((), x) for x in (elements, others))
+    found = (elements.unsqueeze(-1) == others.reshape([-1])).any(-1)
+    return ~found if invert else found
+
+
+def _middle(value: torch.Tensor, dim: int) -> int:
+    return (value.shape[dim] - 1) // 2 if value.dim() else 0
+
+
+def _one(ordered: Any, dim: int, place: torch.Tensor, keepdim: bool) -> Any:
+    """Return the values and indices of sort at a place along `dim`, which may depend on the other dimensions."""
+    if ordered is NotImplemented or ordered[0].dim() == 0:
+        return ordered
+    shape = [1 if n == dim % ordered[0].dim() else size for n, size in enumerate(ordered[0].shape)]
+    found = [each.gather(dim, place.expand(shape)) for each in ordered]
+    return tuple(each if keepdim else each.squeeze(dim) for each in found)

@@ -7,12 +7,12 @@ additions are rounded like those of any other operation, and of several writes t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from numc.frontends.pytorch.operators import put_along
+from numc.frontends.pytorch.operators import ADD, LARGEST, MULTIPLY, SMALLEST, WRITE, put_along
 
 aten = torch.ops.aten
 
@@ -20,33 +20,62 @@ aten = torch.ops.aten
 def index_put(
     value: torch.Tensor, indices: Sequence[torch.Tensor | None], new: torch.Tensor, accumulate: bool = False
 ) -> torch.Tensor:
-    """aten.index_put, as writes along one dimension.
-
-    A mask is converted only if it writes a single number.
-    """
+    """aten.index_put, as writes along one dimension, or where a mask says so."""
     given = [(d, i) for d, i in enumerate(indices) if i is not None]
     if any(i.dtype in (torch.bool, torch.uint8) for _, i in given):
-        if accumulate or new.numel() != 1 or len(indices) != 1:
+        if len(given) > 1:
             return NotImplemented
-        mask = given[0][1]
-        mask = mask.bool().reshape([*mask.shape, *[1] * (value.dim() - mask.dim())])
-        return torch.where(mask, new.reshape([]), value)
+        return _put_masked(value, given[0][0], given[0][1].bool(), new, accumulate)
+    return _put(value, given, new, ADD if accumulate else WRITE)
+
+
+def _put(value: torch.Tensor, given: Sequence[tuple[int, torch.Tensor]], new: torch.Tensor, how: int) -> torch.Tensor:
+    """Write or combine `new` at places; given: the dimensions of `value` and the indices in them."""
     if value.numel() == 0 or new.numel() == 0:
         return NotImplemented
     dims = [d for d, _ in given]
     first, last = dims[0], dims[-1] + 1
     if len(dims) != last - first:  # not adjacent: then the dimensions of the indices come first in the values
         order = [*dims, *(d for d in range(value.dim()) if d not in dims)]
-        found = aten.index_put(value.permute(order), [i for _, i in given], new, accumulate)
+        found = _put(value.permute(order), [(n, i) for n, (_, i) in enumerate(given)], new, how)
         return found.permute([order.index(d) for d in range(value.dim())])
     if len(given) == 1 and given[0][1].dim() == 1:  # without reshapes, so that a cache can be written in place
         sizes = [*value.shape[:first], given[0][1].shape[0], *value.shape[last:]]
-        return put_along(value, first, given[0][1].long(), new.expand(sizes), accumulate)
+        return put_along(value, first, given[0][1].long(), new.expand(sizes), how)
     places = torch.broadcast_tensors(*(i.long() for _, i in given))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
     new = new.expand([*before, *places[0].shape, *after]).reshape([*before, -1, *after])
-    found = put_along(value.reshape([*before, -1, *after]), first, _row(places, sizes), new, accumulate)
+    found = put_along(value.reshape([*before, -1, *after]), first, _row(places, sizes), new, how)
     return found.reshape(value.shape)
+
+
+def _put_masked(
+    value: torch.Tensor, first: int, mask: torch.Tensor, new: torch.Tensor, accumulate: bool
+) -> torch.Tensor:
+    """Write or add `new` where a mask of the dimensions from `first` on is true.
+
+    It has a row for each such place, in their order, or one for all.
+    """
+    after = value.dim() - first - mask.dim()
+    rows = new.shape[new.dim() - 1 - after] if new.dim() > after else 1
+    wide = mask.reshape([*mask.shape, *[1] * after])
+    if rows == 1:
+        lead = new.shape[: max(0, new.dim() - 1 - after)]
+        spread = new.reshape([*lead, *[1] * mask.dim(), *new.shape[len(new.shape) - min(after, new.dim()) :]])
+    else:
+        number = mask.reshape([-1]).long().cumsum(0) - 1
+        spread = new.index_select(new.dim() - 1 - after, number.clamp(min=0))
+        at = new.dim() - 1 - after
+        spread = spread.reshape([*new.shape[:at], *mask.shape, *new.shape[at + 1 :]])
+    return torch.where(wide, value + spread if accumulate else spread, value)
+
+
+def masked_scatter(value: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """aten.masked_scatter: the elements of `source` in their order where the mask is true."""
+    shape = torch.broadcast_shapes(value.shape, mask.shape)
+    wide = mask.expand(shape).reshape([-1])
+    spread = source.reshape([-1]).index_select(0, (wide.long().cumsum(0) - 1).clamp(min=0))
+    return torch.where(wide, spread, value.expand(shape).reshape([-1])).reshape(shape)
 
 
 def index(value: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
@@ -54,7 +83,11 @@ def index(value: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.
     given = [(d, i) for d, i in enumerate(indices) if i is not None]
     dims = [d for d, _ in given]
     first, last = dims[0], dims[-1] + 1
-    if len(dims) < 2 or len(dims) != last - first or any(i.dtype in (torch.bool, torch.uint8) for _, i in given):
+    if any(i.dtype in (torch.bool, torch.uint8) for _, i in given):
+        return NotImplemented
+    if any(i.dtype != torch.int64 for _, i in given):
+        return aten.index(value, [i if i is None else i.long() for i in indices])
+    if len(dims) < 2 or len(dims) != last - first:
         return NotImplemented
     places = torch.broadcast_tensors(*(i.long() for _, i in given))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
@@ -78,36 +111,95 @@ def _row(places: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
     return torch.where(right, total, math.prod(sizes)).reshape([-1])
 
 
-def _along(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, accumulate: bool) -> torch.Tensor:
-    """Write every element of `new` at its own position, with its value in `index` as coordinate `dim`.
+def _along(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, how: int) -> torch.Tensor:
+    """Write or combine every element of `new` at its own position, with its value in `index` as coordinate `dim`.
 
-    `index` and `new` have the same shape.
+    `new` is at least as large as `index`.
     """
     if value.dim() == 0:
-        return _along(value.reshape([1]), 0, index.reshape([-1]), new.reshape([-1]), accumulate).reshape([])
+        return _along(value.reshape([1]), 0, index.reshape([-1]), new.reshape([-1]), how).reshape([])
+    if index.dim() == 0:
+        index, new = index.reshape([1]), new.reshape([1])
     dim %= value.dim()
     new = new[tuple(slice(n) for n in index.shape)]
     places = []
     for d, size in enumerate(index.shape):
         shape = [1] * index.dim()
         shape[d] = size
-        places.append(index if d == dim else torch.arange(size).reshape(shape))
-    return index_put(value, places, new, accumulate)
+        places.append((d, index if d == dim else torch.arange(size).reshape(shape)))
+    return _put(value, places, new, how)
 
 
 def scatter(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """aten.scatter.src."""
-    return _along(value, dim, index, new, accumulate=False)
+    return _along(value, dim, index, new, WRITE)
 
 
 def scatter_value(value: torch.Tensor, dim: int, index: torch.Tensor, number: Any) -> torch.Tensor:
     """aten.scatter.value."""
-    return _along(value, dim, index, torch.full(index.shape, number, dtype=value.dtype), accumulate=False)
+    return _along(value, dim, index, torch.full(index.shape, number, dtype=value.dtype), WRITE)
 
 
 def scatter_add(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """aten.scatter_add."""
-    return _along(value, dim, index, new, accumulate=True)
+    return _along(value, dim, index, new, ADD)
+
+
+def scatter_reduce(
+    value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> torch.Tensor:
+    """aten.scatter_reduce."""
+    return _reduced(_along, value, dim, index, new, reduce, include_self)
+
+
+def index_reduce(
+    value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, reduce: str, *, include_self: bool = True
+) -> torch.Tensor:
+    """aten.index_reduce, of slices along `dim`."""
+    return _reduced(_rows, value, dim, index, new, reduce, include_self)
+
+
+def _rows(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, how: int) -> torch.Tensor:
+    if value.dim() == 0:
+        return _rows(value.reshape([1]), 0, index, new.reshape([-1]), how).reshape([])
+    return _put(value, [(dim % value.dim(), index.reshape([-1]))], new, how)
+
+
+_REDUCTIONS = {"sum": ADD, "mean": ADD, "prod": MULTIPLY, "amax": LARGEST, "amin": SMALLEST}
+
+
+def _reduced(
+    put: Callable[..., torch.Tensor],
+    value: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    new: torch.Tensor,
+    reduce: str,
+    include_self: bool,
+) -> torch.Tensor:
+    """Combine with `put`; without the values that were there before if include_self is False."""
+    if value.dtype == torch.bool or reduce not in _REDUCTIONS or value.numel() == 0 or index.numel() == 0:
+        return NotImplemented
+    start = value
+    if not include_self:
+        start = put(value, dim, index, torch.full_like(new, _neutral(reduce, value.dtype)), WRITE)
+    found = put(start, dim, index, new, _REDUCTIONS[reduce])
+    if reduce != "mean":
+        return found
+    one = torch.ones_like(value)
+    if not include_self:
+        one = put(one, dim, index, torch.zeros_like(new), WRITE)
+    count = put(one, dim, index, torch.ones_like(new), ADD)
+    return found / count if value.is_floating_point() else found.div(count, rounding_mode="floor")
+
+
+def _neutral(reduce: str, dtype: torch.dtype) -> Any:
+    """Return the number with which a reduction changes nothing."""
+    if reduce in ("amax", "amin"):
+        if dtype.is_floating_point:
+            return float("-inf") if reduce == "amax" else float("inf")
+        return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
+    return 1 if reduce == "prod" else 0
 
 
 def put(value: torch.Tensor, index: torch.Tensor, new: torch.Tensor, accumulate: bool = False) -> torch.Tensor:

@@ -1,10 +1,14 @@
-"""Decompositions of the gradients of pooling: sums over the windows of each element, in the order of eager torch."""
+"""Decompositions of pooling without a batch, and of its gradients.
+
+Gradients are sums over the windows of each element, in the order of eager torch.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import getitem
+from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
@@ -143,6 +147,24 @@ def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torc
     return found.reshape(value.shape)
 
 
+def adaptive_max_pool(value: torch.Tensor, counts: Sequence[int]) -> Any:
+    """aten.adaptive_max_pool2d and adaptive_max_pool3d, and the places in the image of the first largest elements."""
+    rank, sizes = len(counts), value.shape[-len(counts) :]
+    found, place = value, torch.zeros_like(value, dtype=torch.int64)
+    for d, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        axis = d - rank
+        here, window = torch.arange(size), torch.arange(count).unsqueeze(-1)
+        inside = (here >= window * size // count) & (here < ((window + 1) * size + count - 1) // count)
+        moved = torch.where(inside, found.transpose(axis, -1).unsqueeze(-2), float("-inf"))
+        # The first of the largest in the order of the image: its place has the dimensions before in its first digits.
+        digits = (place.transpose(axis, -1) * size + here).unsqueeze(-2)
+        most = moved.amax(-1, keepdim=True)
+        hit = inside & ((moved == most) | moved.isnan())
+        place = torch.where(hit, digits, math.prod(sizes)).amin(-1).transpose(axis, -1)
+        found = most.squeeze(-1).transpose(axis, -1)
+    return found, place
+
+
 def _pair(x: Sequence[int]) -> Pair:
     return (x[0], x[0]) if len(x) == 1 else (x[0], x[1])
 
@@ -157,3 +179,30 @@ def _with_zeros(value: torch.Tensor, axis: int, step: int) -> torch.Tensor:
         return wide.reshape([*value.shape[:-1], size * step]).narrow(-1, 0, (size - 1) * step + 1)
     wide = aten.constant_pad_nd(value.unsqueeze(-2), [0, 0, 0, step - 1])
     return wide.reshape([*value.shape[:-2], size * step, value.shape[-1]]).narrow(-2, 0, (size - 1) * step + 1)
+
+
+def poolings() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of pooling by operation."""
+    ranks = {
+        aten.avg_pool2d.default: 2,
+        aten.avg_pool3d.default: 3,
+        aten.max_pool2d_with_indices.default: 2,
+        aten.max_pool3d_with_indices.default: 3,
+    }
+    return {
+        aten.adaptive_max_pool2d.default: adaptive_max_pool,
+        aten.adaptive_max_pool3d.default: adaptive_max_pool,
+        **{operation: _batched(operation, rank) for operation, rank in ranks.items()},
+    }
+
+
+def _batched(operation: Any, rank: int) -> Callable[..., Any]:
+    """Return a pooling of an image without a batch as that of a batch of one."""
+
+    def decomposed(value: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if value.dim() != rank + 1:
+            return NotImplemented
+        found = operation(value.unsqueeze(0), *args, **kwargs)
+        return tuple(each.squeeze(0) for each in found) if isinstance(found, (list, tuple)) else found.squeeze(0)
+
+    return decomposed

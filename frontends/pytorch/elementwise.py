@@ -1,0 +1,221 @@
+"""Functions of elements that torch-mlir does not lower, or lowers wrongly."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from numc.frontends.pytorch.operators import bits
+
+aten = torch.ops.aten
+
+
+def signbit(value: torch.Tensor) -> torch.Tensor:
+    """aten.signbit, also of zeros and NaN."""
+    if not value.is_floating_point():
+        return value < 0 if value.dtype != torch.bool else torch.zeros_like(value)
+    # A narrow dtype keeps the sign when it is widened.
+    return bits(value if value.dtype == torch.float64 else value.float()) < 0
+
+
+def copysign(value: torch.Tensor, sign: Any) -> torch.Tensor:
+    """aten.copysign."""
+    dtype = torch.result_type(value, sign)
+    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+    if not isinstance(sign, torch.Tensor):
+        sign = torch.full((), sign, dtype=dtype)
+    value = value.to(dtype).abs()
+    return torch.where(signbit(sign), -value, value)
+
+
+def isfinite(value: torch.Tensor) -> torch.Tensor:
+    """aten.isfinite."""
+    if not value.is_floating_point():
+        return torch.ones_like(value, dtype=torch.bool)
+    return value.abs() < float("inf")
+
+
+def fmax(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.fmax: of a number and NaN, the number."""
+    one, other = torch.broadcast_tensors(one, other)
+    found = torch.maximum(one, other)
+    return torch.where(one.isnan(), other, torch.where(other.isnan(), one, found))
+
+
+def fmin(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.fmin: of a number and NaN, the number."""
+    one, other = torch.broadcast_tensors(one, other)
+    found = torch.minimum(one, other)
+    return torch.where(one.isnan(), other, torch.where(other.isnan(), one, found))
+
+
+def hypot(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.hypot, whose squares do not overflow."""
+    one, other = one.abs(), other.abs()
+    most = torch.maximum(one, other)
+    ratio = torch.where(most == 0, 0.0, torch.minimum(one, other) / most)
+    found = most * (1 + ratio * ratio).sqrt()
+    infinite = (one == float("inf")) | (other == float("inf"))
+    return torch.where(infinite, float("inf"), found)
+
+
+def angle(value: torch.Tensor) -> torch.Tensor:
+    """aten.angle of real numbers."""
+    if value.is_complex():
+        return NotImplemented
+    found = torch.where(value < 0, math.pi, 0.0)
+    return torch.where(value.isnan(), value, found).to(value.dtype) if value.is_floating_point() else found
+
+
+def cdist(one: torch.Tensor, other: torch.Tensor, p: float, mode: int | None) -> torch.Tensor:
+    """aten._cdist_forward."""
+    difference = (one.unsqueeze(-2) - other.unsqueeze(-3)).abs()
+    return torch.linalg.vector_norm(difference, p, dim=-1)
+
+
+# W. H. Press et al., Numerical Recipes in C, 2nd edition, section 6.2: erfcc, of relative error 1.2e-7 everywhere.
+_ERFC = (
+    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
+    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+)
+
+
+def erfc(value: torch.Tensor) -> torch.Tensor:
+    """aten.erfc of float32, also where 1 - erf has no digits."""
+    if value.dtype == torch.float64:
+        return NotImplemented
+    value = _float32(value)
+    factor, exponent = _erfc_parts(value.abs())
+    tail = factor * (exponent - value * value).exp()
+    return torch.where(value < 0, 2 - tail, tail)
+
+
+def erfcx(value: torch.Tensor) -> torch.Tensor:
+    """aten.special_erfcx of float32: exp(x^2) erfc(x)."""
+    if value.dtype == torch.float64:
+        return NotImplemented
+    value = _float32(value)
+    factor, exponent = _erfc_parts(value.abs())
+    tail = factor * exponent.exp()
+    return torch.where(value < 0, 2 * (value * value).exp() - tail, tail)
+
+
+def _erfc_parts(size: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a and b of erfc(x) = a exp(b - x^2) of a positive x."""
+    t = 1 / (1 + 0.5 * size)
+    return t, _polynomial(t, _ERFC)
+
+
+def _polynomial(value: torch.Tensor, coefficients: tuple[float, ...]) -> torch.Tensor:
+    """Evaluate a polynomial, whose first coefficient is the constant one."""
+    total = torch.full_like(value, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * value + coefficient
+    return total
+
+
+def _float32(value: torch.Tensor) -> torch.Tensor:
+    return value if value.is_floating_point() else value.float()
+
+
+# M. Giles, Approximating the erfinv function, GPU Computing Gems 2 (2011), single precision.
+_ERFINV_MIDDLE = (
+    *(1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087),
+    *(-4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08),
+)
+_ERFINV_TAIL = (
+    *(2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773),
+    *(-0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257),
+)
+
+
+def erfinv(value: torch.Tensor) -> torch.Tensor:
+    """aten.erfinv of float32."""
+    if value.dtype == torch.float64:
+        return NotImplemented
+    value = _float32(value)
+    w = -torch.log1p(-value * value)
+    middle = _polynomial(w - 2.5, _ERFINV_MIDDLE)
+    tail = _polynomial(w.sqrt() - 3.0, _ERFINV_TAIL)
+    found = torch.where(w < 5, middle, tail) * value
+    return torch.where(value.abs() == 1, value * float("inf"), found)
+
+
+def gelu(value: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
+    """aten.gelu by tanh, for which torch-mlir has a factor of three digits."""
+    if approximate != "tanh":
+        return NotImplemented
+    inner = math.sqrt(2 / math.pi) * (value + 0.044715 * (value * value * value))
+    return 0.5 * value * (1 + inner.tanh())
+
+
+_SHIFT = 8
+"""Stirling's series is exact enough in float32 from this number on."""
+
+
+def lgamma(value: torch.Tensor) -> torch.Tensor:
+    """aten.lgamma of float32: Stirling's series, and its reflection for negative numbers."""
+    if value.dtype == torch.float64:
+        return NotImplemented
+    value = _float32(value)
+    positive = torch.where(value < 0.5, 1 - value, value)
+    product = positive
+    for n in range(1, _SHIFT):
+        product = product * (positive + n)
+    # The product of eight large numbers would overflow, and none has to be shifted.
+    large = positive > _SHIFT
+    y = torch.where(large, positive, positive + _SHIFT)
+    series = (y - 0.5) * y.log() - y + 0.5 * math.log(2 * math.pi) + (1 / 12 - 1 / (360 * y * y)) / y
+    found = series - torch.where(large, 1.0, product).log()
+    fraction = value - value.floor()
+    reflected = math.log(math.pi) - (math.pi * fraction).sin().abs().log() - found
+    found = torch.where(value < 0.5, reflected, found)
+    pole = (value <= 0) & (fraction == 0)
+    return torch.where(pole | (value.abs() == float("inf")), float("inf"), found)
+
+
+def digamma(value: torch.Tensor) -> torch.Tensor:
+    """aten.digamma of float32: its asymptotic series, and its reflection for negative numbers."""
+    if value.dtype == torch.float64:
+        return NotImplemented
+    value = _float32(value)
+    positive = torch.where(value < 0.5, 1 - value, value)
+    y = positive + _SHIFT
+    squared = 1 / (y * y)
+    found = y.log() - 0.5 / y - squared * (1 / 12 - squared * (1 / 120 - squared / 252))
+    for n in range(_SHIFT):
+        found = found - 1 / (positive + n)
+    fraction = value - value.floor()
+    reflected = found - math.pi / (math.pi * fraction).tan()
+    found = torch.where(value < 0.5, reflected, found)
+    found = torch.where((value < 0) & (fraction == 0), float("nan"), found)
+    return torch.where(value == 0, copysign(torch.full_like(value, float("inf")), -value), found)
+
+
+def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:
+    """aten.pow.Tensor_Scalar of integers, by squaring."""
+    if value.is_floating_point() or not isinstance(exponent, int) or exponent < 0:
+        return NotImplemented
+    value = value.long() if value.dtype == torch.bool else value
+    found, power = None, value
+    while exponent:
+        if exponent & 1:
+            found = power if found is None else found * power
+        exponent >>= 1
+        power = power * power if exponent else power
+    return torch.ones_like(value) if found is None else found
+
+
+def pow_tensor(value: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    """aten.pow.Tensor_Tensor of integers, by squaring; exponents below 2^16. Negative ones give 0, but of 1 and -1."""
+    dtype = torch.result_type(value, exponent)
+    if dtype.is_floating_point or dtype == torch.bool:
+        return NotImplemented
+    value, exponent = torch.broadcast_tensors(value.to(dtype), exponent.to(dtype))
+    found, power, size = torch.ones_like(value), value, exponent.abs()
+    for n in range(min(16, torch.iinfo(dtype).bits - 1)):
+        found = torch.where((size >> n) & 1 != 0, found * power, found)
+        power = power * power
+    return torch.where((exponent < 0) & (value.abs() != 1), 0, found).to(dtype)

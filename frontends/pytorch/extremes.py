@@ -1,0 +1,102 @@
+"""Largest and smallest elements, and where they are: NaN comes before all others, as in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def maximum(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.maximum."""
+    if not torch.result_type(one, other).is_floating_point:
+        return NotImplemented
+    return torch.where((one > other) | one.isnan(), one, other)
+
+
+def minimum(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.minimum."""
+    if not torch.result_type(one, other).is_floating_point:
+        return NotImplemented
+    return torch.where((one < other) | one.isnan(), one, other)
+
+
+def clamp(value: torch.Tensor, min: Any = None, max: Any = None) -> torch.Tensor:
+    """aten.clamp of integers to limits that are none."""
+    if value.is_floating_point() or not any(isinstance(limit, float) for limit in (min, max)):
+        return NotImplemented
+    return aten.clamp.default(value.to(torch.get_default_dtype()), min, max)
+
+
+def max_dim(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    """aten.max.dim."""
+    return _along(aten.amax, value, dim, keepdim)
+
+
+def min_dim(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    """aten.min.dim."""
+    return _along(aten.amin, value, dim, keepdim)
+
+
+def argmax(value: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """aten.argmax."""
+    return _place(aten.amax, value, dim, keepdim)
+
+
+def argmin(value: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """aten.argmin."""
+    return _place(aten.amin, value, dim, keepdim)
+
+
+def _along(extreme: Callable[..., torch.Tensor], value: torch.Tensor, dim: int, keepdim: bool) -> Any:
+    if value.dim() == 0:
+        return value.clone(), torch.zeros_like(value, dtype=torch.int64)
+    if not value.is_floating_point():
+        return NotImplemented
+    found = extreme(value, [dim], True)
+    place = _hit(value, found).argmax(dim, True)
+    return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
+
+
+def _place(extreme: Callable[..., torch.Tensor], value: torch.Tensor, dim: int | None, keepdim: bool) -> Any:
+    if value.dim() == 0:
+        return torch.zeros_like(value, dtype=torch.int64)
+    if not value.is_floating_point():
+        return NotImplemented
+    found = extreme(value, list(range(value.dim())) if dim is None else [dim], True)
+    return _hit(value, found).argmax(dim, keepdim)
+
+
+def _hit(value: torch.Tensor, extreme: torch.Tensor) -> torch.Tensor:
+    return ((value == extreme) | value.isnan()).int()
+
+
+def of_single(value: torch.Tensor, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
+    """aten.amax or aten.amin of a single element."""
+    return value.clone() if value.dim() == 0 else NotImplemented
+
+
+def any_dims(value: torch.Tensor, dim: Any = None, keepdim: bool = False) -> torch.Tensor:
+    """aten.any of numbers, and along several dimensions."""
+    return _over(aten.any, value, dim, keepdim)
+
+
+def all_dims(value: torch.Tensor, dim: Any = None, keepdim: bool = False) -> torch.Tensor:
+    """aten.all of numbers, and along several dimensions."""
+    return _over(aten.all, value, dim, keepdim)
+
+
+def _over(operation: Any, value: torch.Tensor, dim: Any, keepdim: bool) -> torch.Tensor:
+    if value.dtype == torch.bool and not isinstance(dim, (list, tuple)):
+        return NotImplemented
+    found = value if value.dtype == torch.bool else value != 0
+    if dim is None and not keepdim:
+        found = operation(found)
+    else:
+        dims = range(value.dim()) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
+        for d in sorted((d % max(1, value.dim()) for d in dims), reverse=True):
+            found = operation(found, d, keepdim)
+    return found.to(torch.uint8) if value.dtype == torch.uint8 else found

@@ -1,0 +1,118 @@
+"""What torch assumed of free sizes when it traced a model, as checks of a run.
+
+A decomposition or a module may look at a size, and the trace then holds only for sizes of which the same is true.
+torch.export and run_decompositions keep such conditions to themselves: other sizes would give wrong results.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+from torch.utils._sympy.interp import sympy_interp
+from torch_mlir import ir
+from torch_mlir.dialects import arith, cf, tensor
+
+from numc.compiler.support.errors import shortened
+from numc.frontends.lowering import ConversionError
+
+Place = tuple[int, int]
+"""The number of an argument and a dimension of it."""
+
+
+def conditions(graph: fx.Graph) -> list[sympy.Basic]:
+    """Return what has to be true of the free sizes of a graph, beside their limits.
+
+    That a size is not 1 is left out: such a size is not stretched anyway, which a run checks where it matters.
+    """
+    values = (value for node in graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
+    mode = next((v.fake_mode for v in values if isinstance(v, torch._subclasses.FakeTensor)), None)
+    if mode is None or mode.shape_env is None:
+        return []
+    # A size that was found to be equal to another has its name in the graph.
+    found = dict.fromkeys(mode.shape_env.replace(guard.expr) for guard in mode.shape_env.guards)
+    return [expr for expr in found if not _is_idle(expr)]
+
+
+def _is_idle(expr: sympy.Basic) -> bool:
+    if isinstance(expr, (sympy.Ne, sympy.Gt)) and expr.rhs == 1:
+        return True
+    return bool(expr == sympy.true)
+
+
+def check(
+    module: ir.Module, expressions: Iterable[sympy.Basic], sizes: Mapping[sympy.Symbol, tuple[Place, str]]
+) -> None:
+    """Let ``@main`` check conditions when it begins. sizes: where the free sizes are, and their names for messages.
+
+    Raises ConversionError for a condition that is no arithmetic on sizes of arguments.
+    """
+    expressions = list(expressions)
+    if not expressions:
+        return
+    main = next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+    block = main.regions[0].blocks[0]
+    with module.context, ir.Location.unknown(), ir.InsertionPoint.at_block_begin(block):
+        values = {symbol: _size(block.arguments[place[0]], place[1]) for symbol, (place, _) in sizes.items()}
+        for expr in expressions:
+            names = {symbol: sympy.Symbol(name) for symbol, (_, name) in sizes.items()}
+            named = expr.xreplace(names)
+            if named == sympy.true:  # equal sizes of one name, which every run checks
+                continue
+            text = shortened(str(named))
+            try:
+                condition = sympy_interp(_Arithmetic, values, expr)
+            except (AttributeError, KeyError, NotImplementedError, TypeError):
+                raise ConversionError(f"traced for sizes with {text}, which a run cannot check: fix a size") from None
+            cf.AssertOp(condition, f"sizes do not fit: the model was traced for sizes with {text}")
+
+
+def _size(argument: ir.Value, dim: int) -> ir.Value:
+    return tensor.DimOp(argument, _index(dim)).result
+
+
+def _index(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), number).result
+
+
+def _compared(predicate: arith.CmpIPredicate) -> Callable[[ir.Value, ir.Value], ir.Value]:
+    return staticmethod(lambda a, b: arith.CmpIOp(predicate, a, b).result)
+
+
+def _made(operation: Any) -> Callable[[ir.Value, ir.Value], ir.Value]:
+    return staticmethod(lambda a, b: operation(a, b).result)
+
+
+class _Arithmetic:
+    """Operations of sympy on sizes, as operations on values of the type index."""
+
+    add, mul, minimum, maximum = map(_made, (arith.AddIOp, arith.MulIOp, arith.MinSIOp, arith.MaxSIOp))
+    floordiv, mod, python_mod = map(_made, (arith.FloorDivSIOp, arith.RemSIOp, arith.RemSIOp))
+    and_, or_ = map(_made, (arith.AndIOp, arith.OrIOp))
+    eq, ne = map(_compared, (arith.CmpIPredicate.eq, arith.CmpIPredicate.ne))
+    lt, le = map(_compared, (arith.CmpIPredicate.slt, arith.CmpIPredicate.sle))
+    gt, ge = map(_compared, (arith.CmpIPredicate.sgt, arith.CmpIPredicate.sge))
+
+    @staticmethod
+    def constant(number: Any, _: torch.dtype) -> ir.Value:
+        if isinstance(number, bool):
+            return arith.ConstantOp(ir.IntegerType.get_signless(1), int(number)).result
+        return _index(operator.index(number))
+
+    @staticmethod
+    def not_(value: ir.Value) -> ir.Value:
+        true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
+        return arith.XOrIOp(value, true).result
+
+    @staticmethod
+    def pow_by_natural(value: ir.Value, exponent: ir.Value) -> ir.Value:
+        count = ir.IntegerAttr(exponent.owner.attributes["value"]).value
+        found = _index(1)
+        for _ in range(count):
+            found = arith.MulIOp(found, value).result
+        return found
