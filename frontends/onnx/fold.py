@@ -102,8 +102,8 @@ def _splat(node: onnx.NodeProto, shape: Array) -> Array:
     for attribute in node.attribute:
         if attribute.name == "value":
             value = onnx.numpy_helper.to_array(attribute.t).reshape(-1)
-    if value.size != 1 or value.dtype.kind not in "iubf" or (value.dtype.kind == "f" and value.dtype != np.float32):
-        raise NumcError(f"node '{node.name}' (ConstantOfShape): its value must be one float32, integer or bool")
+    if value.size != 1 or value.dtype.kind not in "iubfV":
+        raise NumcError(f"node '{node.name}' (ConstantOfShape): its value must be one number or bool")
     return np.broadcast_to(value.reshape(()), sizes)
 
 

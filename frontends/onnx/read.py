@@ -16,9 +16,6 @@ MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
 
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-_FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {
-    *("float", "double", "float16", "bfloat16", "float8e4m3fn", "float8e5m2")
-}
 _OTHERS = {"string", "complex64", "complex128", "undefined"}
 
 
@@ -155,8 +152,8 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
 
 def _bits(data_type: int) -> int:
     name = _NAMES[data_type]
-    if name.endswith(("int4", "int2")):
-        return int(name[-1])
+    if name.endswith(("int4", "int2")) or name == "float4e2m1":
+        return 2 if name.endswith("int2") else 4
     return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * 8
 
 
@@ -171,13 +168,8 @@ def _elements(dims: list[int], what: str) -> int:
 
 def _check_dtype(data_type: int, what: str) -> None:
     name = _NAMES.get(data_type, f"number {data_type}")
-    if name in _FLOATS:
-        raise NumcError(
-            f"{what} is {name}; float tensors must be double, float32, float16, bfloat16, float8e4m3fn or float8e5m2; "
-            "convert the model to float32"
-        )
     if name in _OTHERS or data_type not in _NAMES:
-        raise NumcError(f"{what} is of type {name}; only float32, integer and bool tensors are allowed")
+        raise NumcError(f"{what} is of type {name}; only tensors of floats, integers and bool are allowed")
 
 
 def _check_value(value: onnx.ValueInfoProto) -> None:
@@ -194,6 +186,11 @@ def _check_value(value: onnx.ValueInfoProto) -> None:
 def label(node: onnx.NodeProto) -> str:
     """Return the name by which users know a node: its own, or that of its first output."""
     return node.name or next((name for name in node.output if name), "")
+
+
+def origin(node: onnx.NodeProto) -> str:
+    """Return the name by which users know the node that this one was made of, in the course of the preparation."""
+    return str(node.doc_string) or label(node)
 
 
 def unsupported(entries: Sequence[tuple[str, str, int | None, str]]) -> NumcError:

@@ -11,6 +11,7 @@ from numc.frontends.onnx.rewrites import (
     elementwise,
     fourier,
     indexing,
+    integers,
     linear,
     optimizers,
     quantized,
@@ -48,12 +49,22 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Rand
 CONTROL: Rules = {("", "If"): control.branch, ("", "Loop"): control.loop, ("", "Scan"): control.scan}
 """What decides which nodes run. Nodes of other operators can be inside."""
 
+QUANTISED: Rules = {
+    ("", "DequantizeLinear"): quantized.dequantize,
+    ("", "QuantizeLinear"): quantized.quantize,
+    ("com.microsoft", "DequantizeLinear"): contrib.standard,
+    ("com.microsoft", "QuantizeLinear"): contrib.standard,
+}
+"""What depends on the types of the file, which are carried in others later (carry.py)."""
+
 RULES: Rules = {
     **CONTROL,
+    **QUANTISED,
     **{("", operator): expand for operator in _EXPANDED},
     **{("", f"Reduce{kind}"): reductions.reduce for kind in _REDUCTIONS},
     **{("", f"Reduce{kind}"): reductions.expanded_reduce for kind in _EXPANDED_REDUCTIONS},
     **{("", operator): indexing.random for operator in _RANDOM},
+    ("", "Abs"): integers.absolute,
     ("", "ArgMax"): indexing.extreme,
     ("", "ArgMin"): indexing.extreme,
     ("", "AveragePool"): windows.average_pool,
@@ -64,8 +75,8 @@ RULES: Rules = {
     ("", "CumProd"): indexing.cumulative_product,
     ("", "DFT"): fourier.dft,
     ("", "DepthToSpace"): indexing.depth_to_space,
-    ("", "DequantizeLinear"): quantized.dequantize,
     ("", "Det"): linear.determinant,
+    ("", "Div"): integers.in_int32(),
     ("", "Dropout"): elementwise.dropout,
     ("", "GRU"): recurrent.recurrent,
     ("", "Gemm"): linear.gemm,
@@ -75,11 +86,12 @@ RULES: Rules = {
     ("", "LpNormalization"): elementwise.lp_normalization,
     ("", "LpPool"): windows.lp_pool,
     ("", "MatMul"): linear.mat_mul,
-    ("", "MaxPool"): windows.max_pool,
+    ("", "MaxPool"): integers.in_int32(windows.max_pool),
     ("", "MaxUnpool"): windows.max_unpool,
+    ("", "Mod"): integers.in_int32(),
     ("", "Pad"): indexing.pad,
+    ("", "Pow"): integers.power,
     ("", "QLinearMatMul"): quantized.linear_mat_mul,
-    ("", "QuantizeLinear"): quantized.quantize,
     ("", "RNN"): recurrent.recurrent,
     ("", "Resize"): resize.resize,
     ("", "RoiAlign"): windows.roi_align,
@@ -89,7 +101,7 @@ RULES: Rules = {
     ("", "Slice"): indexing.slice_backwards,
     ("", "Split"): indexing.split,
     ("", "TensorScatter"): indexing.tensor_scatter,
-    ("", "TopK"): indexing.top_k,
+    ("", "TopK"): integers.in_int32(indexing.top_k),
     ("ai.onnx.preview", "FlexAttention"): expand,
     ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
     ("ai.onnx.preview.training", "Adam"): optimizers.adam,
@@ -100,7 +112,6 @@ RULES: Rules = {
         for operator, rule in {
             "Attention": attention.attention,
             "BiasGelu": contrib.gelu,
-            "DequantizeLinear": contrib.standard,
             "EmbedLayerNormalization": contrib.embed_layer_normalization,
             "FastGelu": contrib.fast_gelu,
             "FusedMatMul": contrib.fused_mat_mul,
@@ -108,7 +119,6 @@ RULES: Rules = {
             "GroupQueryAttention": attention.group_query_attention,
             "MatMulNBits": contrib.mat_mul_n_bits,
             "MultiHeadAttention": attention.multi_head_attention,
-            "QuantizeLinear": contrib.standard,
             "QuickGelu": contrib.quick_gelu,
             "RotaryEmbedding": attention.rotary_embedding,
             "SimplifiedLayerNormalization": contrib.simplified_layer_normalization,
