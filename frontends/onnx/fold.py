@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
-from numc.frontends.onnx.read import MAX_ELEMENTS
+from numc.frontends.onnx.read import MAX_ELEMENTS, origin
 
 _MOVES = {
     "Concat", "ConstantOfShape", "EyeLike", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
@@ -96,14 +96,14 @@ def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -
 def _splat(node: onnx.NodeProto, shape: Array) -> Array:
     sizes = [int(size) for size in shape.reshape(-1)]
     if any(size < 0 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
-        raise NumcError(f"node '{node.name}' (ConstantOfShape) asks for shape {sizes}: sizes must not be negative and "
+        raise NumcError(f"node '{origin(node)}' (ConstantOfShape) asks for shape {sizes}: sizes must not be negative and "
                         f"a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
     value = np.zeros(1, dtype=np.float32)
     for attribute in node.attribute:
         if attribute.name == "value":
             value = onnx.numpy_helper.to_array(attribute.t).reshape(-1)
     if value.size != 1 or value.dtype.kind not in "iubfV":
-        raise NumcError(f"node '{node.name}' (ConstantOfShape): its value must be one number or bool")
+        raise NumcError(f"node '{origin(node)}' (ConstantOfShape): its value must be one number or bool")
     return np.broadcast_to(value.reshape(()), sizes)
 
 
@@ -118,7 +118,7 @@ def _reference(
         [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in node.output if name],
     )  # fmt: skip
     model = onnx.helper.make_model(graph, opset_imports=list(opsets))
-    budget.check_constants(f"node '{node.name}' ({node.op_type})", budget.made + _size(model, feeds))
+    budget.check_constants(f"node '{origin(node)}' ({node.op_type})", budget.made + _size(model, feeds))
     try:
         values = ReferenceEvaluator(model).run(None, feeds)
     except Exception:

@@ -62,6 +62,7 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     graph.name = "main"
     _check_names(graph)
     _name_nodes(graph)
+    _note_origins(graph)
     constants = _take_constants(graph)
     for value in graph.output:
         if value.name in constants:
@@ -141,6 +142,15 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
             name = f"{base}#{count}"
         node.name = name
         seen.add(name)
+
+
+def _note_origins(graph: onnx.GraphProto) -> None:
+    """Write down in every node the name that users know it by, which what is made of it keeps for messages."""
+    for node in graph.node:
+        node.doc_string = label(node)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _note_origins(inner)
 
 
 def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:

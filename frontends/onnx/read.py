@@ -197,10 +197,13 @@ def unsupported(entries: Sequence[tuple[str, str, int | None, str]]) -> NumcErro
     """Return the error that lists (node, operator, opset, reason), with nodes of one operator and reason together."""
     groups: dict[tuple[str, int | None, str], list[str]] = {}
     for name, op, version, reason in entries:
-        groups.setdefault((op, version, reason), []).append(f"'{name}'")
+        names = groups.setdefault((op, version, reason), [])
+        if f"'{name}'" not in names:
+            names.append(f"'{name}'")
     parts = [
         f"{'node' if len(names) == 1 else 'nodes'} {', '.join(names)} ({op}, opset {version}): {reason}"
         for (op, version, reason), names in groups.items()
     ]
-    count = f"{len(entries)} node{'s' * (len(entries) > 1)}"
+    number = sum(map(len, groups.values()))
+    count = f"{number} node{'s' * (number > 1)}"
     return NumcError(f"{count} cannot be compiled: {'; '.join(parts)}")

@@ -110,7 +110,8 @@ def test_every_code_of_small_types(tmp_path: Path) -> None:
             middle = np.unique(wide[np.isfinite(wide)].astype(float))
             middle = np.concatenate([middle, (middle[1:] + middle[:-1]) / 2]).astype(np.float32)
             x = np.concatenate([middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf)]).astype(np.float32)
-            x = np.abs(x) if name.endswith("e8m0fnu") else x
+            if name.endswith("e8m0fnu"):  # ml_dtypes takes the upper of the two smallest for what is between them
+                x = x[x >= wide[1]]
             graph.given[f"{name}/x"] = x
             graph.op(f"{name}/cast", "Cast", f"{name}/x", to=kind, round_mode="nearest")
             most, least = np.nanmax(wide), np.nanmin(wide)

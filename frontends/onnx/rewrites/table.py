@@ -42,7 +42,7 @@ _EXPANDED = (
     "SwiGLU",
 )
 """Operators for which ONNX's own definition is more right than torch-mlir's lowering."""
-_REDUCTIONS = ("LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
+_REDUCTIONS = ("Max", "Mean", "Min", "Prod", "Sum")
 _EXPANDED_REDUCTIONS = ("L1", "L2", "LogSum", "SumSquare")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
@@ -63,6 +63,7 @@ RULES: Rules = {
     **{("", operator): expand for operator in _EXPANDED},
     **{("", f"Reduce{kind}"): reductions.reduce for kind in _REDUCTIONS},
     **{("", f"Reduce{kind}"): reductions.expanded_reduce for kind in _EXPANDED_REDUCTIONS},
+    ("", "ReduceLogSumExp"): reductions.log_sum_exp,
     **{("", operator): indexing.random for operator in _RANDOM},
     ("", "Abs"): integers.absolute,
     ("", "ArgMax"): indexing.extreme,
