@@ -24,7 +24,7 @@ _MOVES = frozenset(
     (
         *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"),
         *("MaxPool", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose"),
-        *("Unsqueeze", "Where", "If", "Loop", "Scan"),
+        *("Unique", "Unsqueeze", "Where", "If", "Loop", "Scan"),
     )
 )
 _EXACT = _MOVES | {"Abs", "Neg", "Relu"}

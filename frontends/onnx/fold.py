@@ -1,6 +1,7 @@
 """Constant folding of ONNX graphs, restricted to nodes that move data or compute integers.
 
-Float arithmetic is not folded, because the user chooses the operators that multiply and add. Runs in the worker.
+Float arithmetic is not folded, because the user chooses the operators that multiply and add; only that of the sizes and
+the numbers of steps on which the structure of a model depends is. Runs in the worker.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.read import MAX_ELEMENTS, origin
+from numc.frontends.onnx.structure import structural_values
 
 _MOVES = {
     "Concat", "ConstantOfShape", "EyeLike", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
@@ -27,6 +29,7 @@ _INTEGERS = {
     "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
     "Sign", "Sub", "Where", "Xor",
 }  # fmt: skip
+_SIZES = {"Ceil", "Floor", "Relu", "Round", "Sqrt"}
 _GROWING = {"Expand", "Tile", "OneHot", "EyeLike"}
 # Shape inference sees the values of constants of at most this many elements, such as shapes.
 _SHOWN = 64
@@ -44,9 +47,11 @@ def fold(
     """
     known = {value.name: value for value in [*graph.input, *graph.value_info]}
     outputs = {value.name for value in graph.output}
+    structure = structural_values(graph.node)
     rest = []
     for node in graph.node:
-        values = None if outputs.intersection(node.output) else _evaluate(node, constants, known, opsets, budget)
+        decides = not structure.isdisjoint(node.output)
+        values = None if outputs & {*node.output} else _evaluate(node, constants, known, opsets, budget, decides)
         if values is None:
             rest.append(node)
         else:
@@ -63,19 +68,22 @@ def _evaluate(
     known: dict[str, onnx.ValueInfoProto],
     opsets: Iterable[onnx.OperatorSetIdProto],
     budget: Budget,
+    decides: bool,
 ) -> list[Array] | None:
+    """Return the results of a node, None if it stays. decides: whether the structure of the model depends on them."""
     if node.op_type in ("Shape", "Size") and node.input[0] not in constants:
         sizes = _static_shape(node, known)
         if sizes is None or node.op_type == "Shape":
             return sizes
         return [np.array(math.prod(int(size) for size in sizes[0]), dtype=np.int64)]
-    if node.op_type not in _MOVES | _INTEGERS or not all(name in constants or not name for name in node.input):
+    if node.op_type not in (_MOVES | _INTEGERS | _SIZES if decides else _MOVES | _INTEGERS) or not all(name in constants or not name for name in node.input):
         return None
     feeds = {name: constants[name] for name in node.input if name}
     if node.op_type == "ConstantOfShape":
         return [_splat(node, next(iter(feeds.values()), np.zeros(0, dtype=np.int64)))]
-    if node.op_type in _INTEGERS and any(value.dtype.kind not in "iub" for value in feeds.values()):
-        return None
+    if node.op_type not in _MOVES and any(value.dtype.kind not in "iub" for value in feeds.values()):
+        if not decides or any(value.size > _SHOWN or value.dtype.kind not in "iubf" for value in feeds.values()):
+            return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
     return _reference(node, feeds, opsets, budget)

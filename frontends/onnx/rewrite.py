@@ -47,13 +47,15 @@ class Rewriting:
     ) -> bool:
         types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
         taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
+        sequences: dict[str, list[str]] = {}
+        nothing = frozenset(n.output[0] for n in graph.node if n.op_type == "Optional" and not any(n.input))
         nodes: list[onnx.NodeProto] = []
         refused, changed = [], False
         for proto in graph.node:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
             made: list[onnx.NodeProto] = []
-            node = Node(proto, types, constants, opset, taken, last)
+            node = Node(proto, types, constants, opset, taken, last, sequences, nothing)
             if not self.settled.intersection(proto.output):
                 try:
                     if rules is RULES:
@@ -71,6 +73,9 @@ class Rewriting:
                 changed = True
             for one in made:
                 one.doc_string = one.doc_string or origin(proto)
+            for one in made or [proto]:
+                if one.op_type == "SequenceConstruct":
+                    sequences[one.output[0]] = list(one.input)
             nodes += made or [onnx.NodeProto.FromString(proto.SerializeToString())]
             if len(nodes) > MAX_NODES:
                 raise NumcError(f"node '{origin(proto)}' ({proto.op_type}) becomes too many nodes: the model may have "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 # Positions of the inputs of operators that say what shape a result has, and not what is in it.
@@ -52,7 +54,6 @@ def structural_inputs(model: onnx.ModelProto) -> list[str]:
     that is computed from, except for its shape.
     """
     graph = model.graph
-    made = {name: node for node in graph.node for name in node.output}
     stored = {tensor.name for tensor in graph.initializer}
     functions = {(function.domain, function.name) for function in model.functions}
     small = [
@@ -62,11 +63,17 @@ def structural_inputs(model: onnx.ModelProto) -> list[str]:
         and value.type.tensor_type.HasField("shape")
         and len(value.type.tensor_type.shape.dim) <= 1
     ]
-    needed: set[str] = set()
-    for node in graph.node:
-        if (node.domain, node.op_type) not in functions:
-            _follow([node.input[n] for n in _POSITIONS.get(node.op_type, ()) if n < len(node.input)], made, needed)
+    needed = structural_values([node for node in graph.node if (node.domain, node.op_type) not in functions])
     return [name for name in small if name in needed]
+
+
+def structural_values(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+    """Return the names of the values on which structure depends."""
+    made = {name: node for node in nodes for name in node.output}
+    needed: set[str] = set()
+    for node in nodes:
+        _follow([node.input[n] for n in _POSITIONS.get(node.op_type, ()) if n < len(node.input)], made, needed)
+    return needed
 
 
 def _follow(names: list[str], made: dict[str, onnx.NodeProto], needed: set[str]) -> None:

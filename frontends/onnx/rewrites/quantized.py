@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
@@ -126,13 +127,30 @@ def _centred(node: Node, value: str, zero: str) -> str:
 
 
 def conv_integer(node: Node) -> None:
-    """ConvInteger: torch-mlir does not pad; what is padded is the zero point."""
+    """ConvInteger: torch-mlir does not pad, and has one zero point of the weights; what is padded is the zero point."""
     pads = list(node.attribute("pads", ()))
-    if not any(pads):
+    source, weight, zero, weight_zero = (node.input(n) for n in range(4))
+    several = bool(weight_zero) and node.shape(weight_zero) not in ([], [1])
+    if not any(pads) and not several:
         return
-    source, zero = node.input(0), node.input(2)
-    half = len(pads) // 2
-    value = zero and _scalar(node, zero)
-    inputs = [source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else [])]
-    padded = node.op("Pad", *inputs)
-    node.copy(pads=None).input[0] = padded
+    if any(pads):
+        half, value = len(pads) // 2, zero and _scalar(node, zero)
+        source = node.op("Pad", source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else []))
+    if not several:
+        node.copy(pads=None).input[0] = source
+        return
+    # The zero points of output channels come off as multiples of the sums of what each output reads.
+    shape, groups = node.shape(weight), node.attribute("group", 1)
+    if None in shape:
+        raise RefusedError("its weights have free sizes: give shapes={...} or --shape")
+    sizes = [size for size in shape if size is not None]
+    ones = node.constant(np.ones([groups, *sizes[1:]]), onnx.helper.tensor_dtype_to_np_dtype(node.dtype(weight)))
+    plain, sums = node.fresh(), node.fresh()
+    for taken, made in ((weight, plain), (ones, sums)):
+        copy = node.copy(pads=None)
+        copy.input[:] = [source, taken, *([zero] if zero else [])]
+        copy.output[0] = made
+    which = node.constant(np.repeat(np.arange(groups), sizes[0] // groups), np.int64)
+    factor = node.reshape(node.cast(weight_zero, TensorProto.INT32), [1, -1, *[1] * (len(sizes) - 2)])
+    less = node.op("Mul", node.op("Gather", sums, which, axis=1), factor)
+    node.op("Sub", plain, less, to=node.output(0))

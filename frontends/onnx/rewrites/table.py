@@ -8,6 +8,7 @@ from numc.frontends.onnx.rewrites import (
     attention,
     contrib,
     control,
+    deformed,
     elementwise,
     fourier,
     indexing,
@@ -18,6 +19,8 @@ from numc.frontends.onnx.rewrites import (
     recurrent,
     reductions,
     resize,
+    selection,
+    sequences,
     windows,
 )
 from numc.frontends.onnx.rewrites.functions import expand
@@ -46,8 +49,24 @@ _REDUCTIONS = ("Max", "Mean", "Min", "Prod", "Sum")
 _EXPANDED_REDUCTIONS = ("L1", "L2", "LogSum", "SumSquare")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
-CONTROL: Rules = {("", "If"): control.branch, ("", "Loop"): control.loop, ("", "Scan"): control.scan}
-"""What decides which nodes run. Nodes of other operators can be inside."""
+CONTROL: Rules = {
+    ("", "ConcatFromSequence"): sequences.concat,
+    ("", "Identity"): sequences.identity,
+    ("", "If"): control.branch,
+    ("", "Loop"): control.loop,
+    ("", "Optional"): sequences.optional,
+    ("", "OptionalGetElement"): sequences.get_element,
+    ("", "OptionalHasElement"): sequences.has_element,
+    ("", "Scan"): control.scan,
+    ("", "SequenceAt"): sequences.at,
+    ("", "SequenceEmpty"): sequences.empty,
+    ("", "SequenceErase"): sequences.erase,
+    ("", "SequenceInsert"): sequences.insert,
+    ("", "SequenceLength"): sequences.length,
+    ("", "SequenceMap"): sequences.over_elements,
+    ("", "SplitToSequence"): sequences.split,
+}
+"""What decides which nodes run, in which nodes of other operators can be, and what is in a sequence."""
 
 QUANTISED: Rules = {
     ("", "DequantizeLinear"): quantized.dequantize,
@@ -75,6 +94,7 @@ RULES: Rules = {
     ("", "ConvTranspose"): linear.conv_transpose,
     ("", "CumProd"): indexing.cumulative_product,
     ("", "DFT"): fourier.dft,
+    ("", "DeformConv"): deformed.deform_conv,
     ("", "DepthToSpace"): indexing.depth_to_space,
     ("", "Det"): linear.determinant,
     ("", "Div"): integers.in_int32(),
@@ -90,6 +110,7 @@ RULES: Rules = {
     ("", "MaxPool"): integers.in_int32(windows.max_pool),
     ("", "MaxUnpool"): windows.max_unpool,
     ("", "Mod"): integers.in_int32(),
+    ("", "NonMaxSuppression"): selection.non_max_suppression,
     ("", "Pad"): indexing.pad,
     ("", "Pow"): integers.power,
     ("", "QLinearMatMul"): quantized.linear_mat_mul,
@@ -103,6 +124,7 @@ RULES: Rules = {
     ("", "Split"): indexing.split,
     ("", "TensorScatter"): indexing.tensor_scatter,
     ("", "TopK"): integers.in_int32(indexing.top_k),
+    ("", "Unique"): selection.unique,
     ("ai.onnx.preview", "FlexAttention"): expand,
     ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
     ("ai.onnx.preview.training", "Adam"): optimizers.adam,
