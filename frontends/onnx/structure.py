@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import onnx
 
@@ -67,13 +67,27 @@ def structural_inputs(model: onnx.ModelProto) -> list[str]:
     return [name for name in small if name in needed]
 
 
-def structural_values(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+def structural_values(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     """Return the names of the values on which structure depends."""
-    made = {name: node for node in nodes for name in node.output}
+    every = list(_with_inner(nodes))
+    made = {name: node for node in every for name in node.output}
     needed: set[str] = set()
-    for node in nodes:
+    for node in every:
         _follow([node.input[n] for n in _POSITIONS.get(node.op_type, ()) if n < len(node.input)], made, needed)
     return needed
+
+
+def _with_inner(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes, and those inside of them."""
+    for node in nodes:
+        yield node
+        for graph in _graphs(node):
+            yield from _with_inner(graph.node)
+
+
+def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from (attribute.g, *attribute.graphs)
 
 
 def _follow(names: list[str], made: dict[str, onnx.NodeProto], needed: set[str]) -> None:
@@ -84,3 +98,4 @@ def _follow(names: list[str], made: dict[str, onnx.NodeProto], needed: set[str])
             needed.add(name)
             if name in made and made[name].op_type not in ("Shape", "Size"):
                 names.extend(made[name].input)
+                names.extend(output.name for graph in _graphs(made[name]) for output in graph.output)

@@ -58,7 +58,7 @@ def quantize(node: Node) -> None:
     scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
     divided = node.op("Div", _in_float32(node, source), scale)
     if result in _RANGES:
-        _saturated(node, node.op("Round", divided), zero, result, node.output(0))
+        saturated(node, node.op("Round", divided), zero, result, node.output(0))
         return
     if zero:
         divided = node.op("Add", divided, node.cast(zero, TensorProto.FLOAT))
@@ -71,7 +71,7 @@ def _in_float32(node: Node, name: str) -> str:
     return name if node.dtype(name) == TensorProto.FLOAT else node.cast(name, TensorProto.FLOAT)
 
 
-def _saturated(node: Node, rounded: str, zero: str, result: int, to: str) -> None:
+def saturated(node: Node, rounded: str, zero: str, result: int, to: str) -> None:
     """Emit the integers of a type that are nearest to whole floats, to which a zero point is added."""
     low, high = _RANGES[result]
     if zero:
@@ -110,20 +110,21 @@ def linear_mat_mul(node: Node) -> None:
             raise RefusedError(
                 f"its scale '{name}' is for rows or columns: only one for the whole operand is available"
             )
-    product = node.op("MatMul", _centred(node, a, a_zero), _centred(node, b, b_zero))
-    factor = node.op("Div", node.op("Mul", _scalar(node, a_scale), _scalar(node, b_scale)), _scalar(node, y_scale))
+    product = node.op("MatMul", centred(node, a, a_zero), centred(node, b, b_zero))
+    factor = node.op("Div", node.op("Mul", scalar(node, a_scale), scalar(node, b_scale)), scalar(node, y_scale))
     rounded = node.op("Round", node.op("Mul", node.cast(product, TensorProto.FLOAT), factor))
-    _saturated(node, rounded, _scalar(node, y_zero), result, node.output(0))
+    saturated(node, rounded, scalar(node, y_zero), result, node.output(0))
 
 
-def _scalar(node: Node, name: str) -> str:
+def scalar(node: Node, name: str) -> str:
+    """Emit a list of one number as the number."""
     return node.op("Reshape", name, node.ints()) if node.rank(name) else name
 
 
-def _centred(node: Node, value: str, zero: str) -> str:
+def centred(node: Node, value: str, zero: str) -> str:
     """Emit integers as int32, less their zero point."""
     wide = node.cast(value, TensorProto.INT32)
-    return node.op("Sub", wide, node.cast(_scalar(node, zero), TensorProto.INT32)) if zero else wide
+    return node.op("Sub", wide, node.cast(scalar(node, zero), TensorProto.INT32)) if zero else wide
 
 
 def conv_integer(node: Node) -> None:
@@ -134,7 +135,7 @@ def conv_integer(node: Node) -> None:
     if not any(pads) and not several:
         return
     if any(pads):
-        half, value = len(pads) // 2, zero and _scalar(node, zero)
+        half, value = len(pads) // 2, zero and scalar(node, zero)
         source = node.op("Pad", source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else []))
     if not several:
         node.copy(pads=None).input[0] = source

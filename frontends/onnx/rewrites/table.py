@@ -7,6 +7,7 @@ from collections.abc import Callable
 from numc.frontends.onnx.rewrites import (
     attention,
     contrib,
+    contrib_quantized,
     control,
     deformed,
     elementwise,
@@ -135,6 +136,7 @@ RULES: Rules = {
         for operator, rule in {
             "Attention": attention.attention,
             "BiasGelu": contrib.gelu,
+            **contrib_quantized.RULES,
             "EmbedLayerNormalization": contrib.embed_layer_normalization,
             "FastGelu": contrib.fast_gelu,
             "FusedMatMul": contrib.fused_mat_mul,
@@ -143,6 +145,7 @@ RULES: Rules = {
             "MatMulNBits": contrib.mat_mul_n_bits,
             "MultiHeadAttention": attention.multi_head_attention,
             "QuickGelu": contrib.quick_gelu,
+            **dict.fromkeys(("Pad", "Range", "Trilu", "Unique", "GridSample"), contrib.standard),
             "RotaryEmbedding": attention.rotary_embedding,
             "SimplifiedLayerNormalization": contrib.simplified_layer_normalization,
             "SkipLayerNormalization": contrib.skip_layer_normalization,
