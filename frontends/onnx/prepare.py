@@ -76,6 +76,7 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     rewriting = Rewriting({node.name: node.op_type for node in graph.node})
     # Before the conversion, which leaves the nodes inside of others as they are.
     model = _settled(model, constants, budget, rewriting, CONTROL)
+    _write_elements(model.graph)
     model = _convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
@@ -114,6 +115,34 @@ def _settled(
             return model
         constants.update(_take_constants(model.graph))
         _forget_shapes(model.graph)
+
+
+def _write_elements(graph: onnx.GraphProto) -> None:
+    """Let the elements of a sequence ``y`` that is an output be outputs ``y[0]``, ``y[1]``, ....
+
+    Raises NumcError if it is not known how many they are.
+    """
+    made = {name: node for node in graph.node for name in node.output}
+    outputs: list[onnx.ValueInfoProto] = []
+    for value in graph.output:
+        kind, node = value.type.WhichOneof("value"), made.get(value.name)
+        if kind in (None, "tensor_type"):
+            outputs.append(value)
+        elif node is not None and node.op_type == "SequenceConstruct":
+            for n, element in enumerate(node.input):
+                name = f"{value.name}[{n}]"
+                graph.node.append(onnx.helper.make_node("Identity", [element], [name], name=name))
+                outputs.append(onnx.ValueInfoProto(name=name))
+        elif node is not None and node.op_type == "Identity" and kind == "optional_type":
+            outputs.append(onnx.ValueInfoProto(name=value.name))
+        else:
+            raise NumcError(f"the output '{value.name}' is a sequence or an optional, and what it holds depends on data: "
+                            "only tensors and sequences of a length that is known are available")  # fmt: skip
+    if not outputs:
+        raise NumcError("its outputs are sequences without elements; nothing to compile")
+    kept = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in outputs]
+    del graph.output[:]
+    graph.output.extend(kept)
 
 
 def _opset(model: onnx.ModelProto) -> int:

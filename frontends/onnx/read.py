@@ -111,8 +111,12 @@ def _check_graph(model: onnx.ModelProto) -> None:
         raise NumcError("the model has no outputs; nothing to compile")
     for tensor in graph.initializer:
         check_tensor(tensor, f"initialiser '{tensor.name}'")
-    for value in [*graph.input, *(output for output in graph.output if output.type.WhichOneof("value"))]:
+    for value in graph.input:
         _check_value(value)
+    for value in graph.output:
+        # What is in a sequence may be known later (prepare.py).
+        if value.type.WhichOneof("value") not in (None, "sequence_type", "optional_type"):
+            _check_value(value)
     if graph.sparse_initializer:
         raise NumcError(f"sparse initialiser '{graph.sparse_initializer[0].values.name}'; only dense ones are allowed")
     _check_names(graph)
@@ -177,7 +181,7 @@ def _check_value(value: onnx.ValueInfoProto) -> None:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         found = (kind or "nothing").removesuffix("_type")
-        raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs and outputs")
+        raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs")
     _check_dtype(value.type.tensor_type.elem_type, what)
     dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
     _elements(dims, what)
