@@ -80,5 +80,8 @@ BOUNDARY: Mapping[str, Boundary] = MappingProxyType(
         )
     }
 )
-BITS_DTYPES: Mapping[str, str] = MappingProxyType({d.name: d.bits_dtype for d in (*NARROW.values(), *BOUNDARY.values())})
+BITS_DTYPES: Mapping[str, str] = MappingProxyType(
+    {name: narrow.bits_dtype for name, narrow in NARROW.items()}
+    | {name: dtype.bits_dtype for name, dtype in BOUNDARY.items()}
+)
 """The numpy dtypes of the memory of all of them, by name."""

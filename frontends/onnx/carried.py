@@ -183,7 +183,8 @@ class Coded:
     def values(self) -> npt.NDArray[np.float32]:
         """The number of every code."""
         codes = np.arange(1 << self.bits, dtype=np.uint8)
-        return codes.view(getattr(ml_dtypes, self.name)).astype(np.float32)
+        found: npt.NDArray[np.float32] = codes.view(getattr(ml_dtypes, self.name)).astype(np.float32)
+        return found
 
     def read(self, emit: Emitter, value: str, to: str = "") -> str:
         code = emit.low_bits(emit.cast(value, TensorProto.INT64), self.bits, np.int64)

@@ -122,7 +122,9 @@ def _carry(graph: onnx.GraphProto, emit: Emitter, carried: Mapping[str, int], wi
         if node.op_type == "BitCast":
             _bit_cast(emit, node, carried, wide)
             continue
-        cast = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute if a.name in ("saturate", "round_mode")}
+        cast = {
+            a.name: onnx.helper.get_attribute_value(a) for a in node.attribute if a.name in ("saturate", "round_mode")
+        }
         for attribute in node.attribute:
             _carry_attribute(attribute, emit, carried, wide)
         if node.op_type in ("Softmax", "LogSoftmax") and results and emit.opset >= 18:

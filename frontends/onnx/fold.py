@@ -76,17 +76,22 @@ def _evaluate(
         if sizes is None or node.op_type == "Shape":
             return sizes
         return [np.array(math.prod(int(size) for size in sizes[0]), dtype=np.int64)]
-    if node.op_type not in (_MOVES | _INTEGERS | _SIZES if decides else _MOVES | _INTEGERS) or not all(name in constants or not name for name in node.input):
+    foldable = _MOVES | _INTEGERS | (_SIZES if decides else set())
+    if node.op_type not in foldable or not all(name in constants or not name for name in node.input):
         return None
     feeds = {name: constants[name] for name in node.input if name}
     if node.op_type == "ConstantOfShape":
         return [_splat(node, next(iter(feeds.values()), np.zeros(0, dtype=np.int64)))]
-    if node.op_type not in _MOVES and any(value.dtype.kind not in "iub" for value in feeds.values()):
-        if not decides or any(value.size > _SHOWN or value.dtype.kind not in "iubf" for value in feeds.values()):
-            return None
+    if node.op_type not in _MOVES and not all(_is_foldable(value, decides) for value in feeds.values()):
+        return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
     return _reference(node, feeds, opsets, budget)
+
+
+def _is_foldable(value: Array, decides: bool) -> bool:
+    """Whether arithmetic on a constant is folded: on integers, and on a few floats that decide about the structure."""
+    return value.dtype.kind in "iub" or (decides and value.size <= _SHOWN and value.dtype.kind == "f")
 
 
 def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -> list[Array] | None:
@@ -104,8 +109,8 @@ def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -
 def _splat(node: onnx.NodeProto, shape: Array) -> Array:
     sizes = [int(size) for size in shape.reshape(-1)]
     if any(size < 0 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
-        raise NumcError(f"node '{origin(node)}' (ConstantOfShape) asks for shape {sizes}: sizes must not be negative and "
-                        f"a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
+        raise NumcError(f"node '{origin(node)}' (ConstantOfShape) asks for shape {sizes}: sizes must not be negative "
+                        f"and a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
     value = np.zeros(1, dtype=np.float32)
     for attribute in node.attribute:
         if attribute.name == "value":

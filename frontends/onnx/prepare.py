@@ -136,8 +136,8 @@ def _write_elements(graph: onnx.GraphProto) -> None:
         elif node is not None and node.op_type == "Identity" and kind == "optional_type":
             outputs.append(onnx.ValueInfoProto(name=value.name))
         else:
-            raise NumcError(f"the output '{value.name}' is a sequence or an optional, and what it holds depends on data: "
-                            "only tensors and sequences of a length that is known are available")  # fmt: skip
+            raise NumcError(f"the output '{value.name}' is a sequence or an optional, and what it holds depends on "
+                            "data: only tensors and sequences of a length that is known are available")  # fmt: skip
     if not outputs:
         raise NumcError("its outputs are sequences without elements; nothing to compile")
     kept = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in outputs]

@@ -66,8 +66,8 @@ class Rewriting:
                 except RefusedError as reason:
                     refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
                 except (IndexError, TypeError, ValueError) as error:
-                    reason = RefusedError(f"it is not what ONNX defines: {error}")
-                    refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
+                    why = f"it is not what ONNX defines: {error}"
+                    refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, why))
             if made:
                 self._note(proto, made)
                 changed = True

@@ -35,8 +35,8 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
 
     Some inputs say what the shapes of results are, or which part of the model runs: axes, new shapes, trip counts. A
     program is compiled for each set of their values, when it is first met; without such inputs there is one program.
-    A sequence is a list of arrays, and an optional that holds nothing is None: a program is compiled for each length and
-    the shapes of the elements.
+    A sequence is a list of arrays, and an optional that holds nothing is None: a program is compiled for each length
+    and the shapes of the elements.
     """
 
     def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any]) -> None:
@@ -45,7 +45,9 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
         self._names = [value.name for value in model.graph.input if value.name not in stored]
         self._model, self._options = model, dict(options)
         self._structural = structural_inputs(model)
-        self._held = [v.name for v in model.graph.input if v.type.WhichOneof("value") in ("sequence_type", "optional_type")]
+        self._held = [
+            v.name for v in model.graph.input if v.type.WhichOneof("value") in ("sequence_type", "optional_type")
+        ]
         self._programs: dict[tuple[bytes, ...], Program] = {}
         if not self._structural and not self._held:
             self._program({}, {})
@@ -122,7 +124,9 @@ def _output(found: Mapping[str, Array], name: str) -> Any:
     """Return an output: an array, or the list of those of a sequence."""
     if name in found:
         return found[name]
-    return [found[each] for each in itertools.takewhile(found.__contains__, (f"{name}[{n}]" for n in itertools.count()))]
+    return [
+        found[each] for each in itertools.takewhile(found.__contains__, (f"{name}[{n}]" for n in itertools.count()))
+    ]
 
 
 def _listed(names: Any) -> str:

@@ -61,7 +61,7 @@ def power(node: Node) -> None:
             square, rest = node.op("Mul", square, square), node.op("Div", rest, two)
         is_odd = node.op("Equal", node.op("Mod", rest, two), node.constant(1, counts))
         product = node.op("Mul", product, node.op("Where", is_odd, square, one))
-    if known is None or (known < 0).any():
+    if known is None or int(known.min(initial=0)) < 0:
         minus = node.constant(-1, dtype)
         is_odd = node.op("Equal", node.op("Mod", exponent, two), node.constant(1, counts))
         inverse = node.op("Where", node.op("Equal", base, one), one, zero)
@@ -73,5 +73,3 @@ def power(node: Node) -> None:
         node.cast(shape, node.dtype(node.input(0)), to=node.output(0))
     else:
         node.op("Identity", shape, to=node.output(0))
-
-

@@ -29,7 +29,8 @@ class Node:
 
     types, constants: of the values of the graph by name; `constants` gains those of the new nodes. opset: of the
     default domain. taken: the names of all values. last: nothing more will become known of the values. sequences: the
-    elements of those that are known. nothing: optionals that hold nothing. made: the nodes that replace this one; if there are none, it stays. They have its name, so that they are the same layer.
+    elements of those that are known. nothing: optionals that hold nothing. made: the nodes that replace this one; if
+    there are none, it stays. They have its name, so that they are the same layer.
     """
 
     proto: onnx.NodeProto

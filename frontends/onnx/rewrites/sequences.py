@@ -6,6 +6,9 @@ any more.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 
@@ -15,12 +18,12 @@ from numc.frontends.onnx.rewrites.node import Node, RefusedError
 _ONLY_KNOWN = "sequences are available where their length and the places in them are constants"
 
 
-def _elements(node: Node, n: int) -> list[str] | None:
+def _elements(node: Node, n: int) -> Sequence[str] | None:
     """The elements of the sequence that is an input; None if it is none that is known."""
     return node.sequences.get(node.input(n))
 
 
-def _known(node: Node, n: int) -> list[str]:
+def _known(node: Node, n: int) -> Sequence[str]:
     found = _elements(node, n)
     if found is None:
         raise RefusedError(f"what is in the sequence '{node.input(n)}' depends on data: {_ONLY_KNOWN}")
@@ -100,7 +103,7 @@ def split(node: Node) -> None:
     if sum(sizes) != size:
         raise RefusedError(f"its parts {sizes} do not add up to {size}")
     ends = np.cumsum([0, *sizes])
-    elements = [node.cut(source, axis, int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    elements = [node.cut(source, axis, int(a), int(b)) for a, b in itertools.pairwise(ends)]
     if parts is None and not node.attribute("keepdims", 1):
         elements = [node.op("Squeeze", element, node.ints(axis)) for element in elements]
     node.op("SequenceConstruct", *elements, to=node.output(0))
@@ -113,9 +116,7 @@ def over_elements(node: Node) -> None:
     taken = [_elements(node, n) for n in range(len(node.proto.input))]
     results: list[list[str]] = [[] for _ in node.proto.output]
     for step in range(count):
-        given = [
-            node.input(n) if elements is None else elements[step] for n, elements in enumerate(taken)
-        ]
+        given = [node.input(n) if elements is None else elements[step] for n, elements in enumerate(taken)]
         values = [node.fresh() for _ in results]
         inline(node, body, dict(zip((value.name for value in body.input), given, strict=True)), values, f"[{step}]")
         for parts, value in zip(results, values, strict=True):

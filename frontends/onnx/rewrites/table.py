@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numc.frontends.onnx.rewrites import (
-    attention,
-    contrib,
-    contrib_quantized,
     control,
-    deformed,
     elementwise,
     fourier,
     indexing,
     integers,
     linear,
-    optimizers,
     quantized,
     recurrent,
     reductions,
-    resize,
     selection,
     sequences,
-    windows,
 )
+from numc.frontends.onnx.rewrites.domains import attention, contrib, contrib_quantized, learned, optimizers
 from numc.frontends.onnx.rewrites.functions import expand
+from numc.frontends.onnx.rewrites.images import deformed, resize, windows
 from numc.frontends.onnx.rewrites.node import Node
 
 Rule = Callable[[Node], None]
@@ -126,6 +121,7 @@ RULES: Rules = {
     ("", "TensorScatter"): indexing.tensor_scatter,
     ("", "TopK"): integers.in_int32(indexing.top_k),
     ("", "Unique"): selection.unique,
+    **{("ai.onnx.ml", operator): rule for operator, rule in learned.RULES.items()},
     ("ai.onnx.preview", "FlexAttention"): expand,
     ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
     ("ai.onnx.preview.training", "Adam"): optimizers.adam,

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
+from numc.frontends.onnx.rewrites.images.resize import Sampler
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
-from numc.frontends.onnx.rewrites.resize import Sampler
 
 
 def deform_conv(node: Node) -> None:

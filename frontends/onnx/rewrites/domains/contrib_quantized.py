@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from numc.frontends.onnx.rewrites.contrib import fast_gelu, unpacked
+from numc.frontends.onnx.rewrites.domains.contrib import fast_gelu, unpacked
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 from numc.frontends.onnx.rewrites.quantized import centred, saturated, scalar
 
