@@ -64,7 +64,8 @@ def lower_calls(module: ir.Module) -> None:
         numbers = list(ir.DenseI64ArrayAttr(callee.attributes[_NUMBERS]))
         with op.location, ir.InsertionPoint(op):
             given = [create("torch_c.to_builtin_tensor", builtin_type(v.type), v) for v in op.operands]
-            made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers)
+            kind = builtin_type(op.results[0].type)
+            made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers, kind)
             op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, made))
         op.erase()
         callee.erase()
@@ -88,7 +89,7 @@ def fill_starts(module: ir.Module) -> None:
                 op.operands[n] = _writable(start)
 
 
-def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int]) -> ir.Value:
+def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type) -> ir.Value:
     """Write or combine the slices of `new` along a dimension of `value`, in their order."""
     value, index, new = operands
     dim, how = numbers
@@ -112,7 +113,7 @@ def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int]) -> ir.Value
     return _loop(_index(_sizes(new)[dim]), [value], step)[0]
 
 
-def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int]) -> ir.Value:
+def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.Value:
     """Multiply each group of rows by its own matrix; matrices of groups without rows are not read."""
     rows, matrices, ends = operands
     height, (groups, depth, width) = _sizes(rows)[0], _sizes(matrices)
@@ -171,14 +172,22 @@ def _groups(rank: int, dim: int) -> list[list[int]]:
     return kept
 
 
-def _bits(operands: Sequence[ir.Value], _: Sequence[int]) -> ir.Value:
-    """The bits of floating-point numbers as integers."""
-    kind = ir.RankedTensorType(operands[0].type).element_type
-    whole = ir.IntegerType.get_signless(ir.FloatType(kind).width)
-    return _elementwise(lambda value: arith.BitcastOp(whole, value).result, operands, whole)
+def _bit_cast(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """Take the bits of numbers for numbers of another type of the same width."""
+    element = ir.RankedTensorType(kind).element_type
+    given = ir.RankedTensorType(operands[0].type).element_type
+    if element == given:
+        return operands[0]
+    # A bool is a byte of 0 or 1.
+    if given == ir.IntegerType.get_signless(1):
+        return _elementwise(lambda x: arith.ExtUIOp(element, x).result, operands, element)
+    if element == ir.IntegerType.get_signless(1):
+        zero = arith.ConstantOp(given, 0).result
+        return _elementwise(lambda x: arith.CmpIOp(arith.CmpIPredicate.ne, x, zero).result, operands, element)
+    return _elementwise(lambda x: arith.BitcastOp(element, x).result, operands, element)
 
 
-_MADE = {"put_along": _put_along, "grouped_mm": _grouped_mm, "bits": _bits}
+_MADE = {"bit_cast": _bit_cast, "put_along": _put_along, "grouped_mm": _grouped_mm}
 
 
 def _loop(
@@ -248,15 +257,16 @@ def _dynamic(sizes: Sequence[Size]) -> list[ir.Value]:
 def _elementwise(
     body: Callable[..., ir.Value], operands: Sequence[ir.Value], element: ir.Type | None = None
 ) -> ir.Value:
-    """A linalg.generic of `body` on the elements of tensors of the same shape; `element`: of the result, if another."""
-    given = ir.RankedTensorType(operands[0].type)
-    kind = ir.RankedTensorType.get(given.shape, element or given.element_type)
+    """A linalg.generic of `body` on the elements of tensors of the same shape. element: of the result, if another."""
+    kind = ir.RankedTensorType(operands[0].type)
+    kind = ir.RankedTensorType.get(kind.shape, element or kind.element_type)
     empty = tensor.EmptyOp(_sizes(operands[0]), kind.element_type).result
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
     maps = ir.ArrayAttr.get([identity] * (len(operands) + 1))
     generic = linalg.GenericOp([kind], operands, [empty], maps, ir.ArrayAttr.get([parallel] * kind.rank))
-    block = generic.regions[0].blocks.append(*[given.element_type] * len(operands), kind.element_type)
+    taken = [ir.RankedTensorType(operand.type).element_type for operand in operands]
+    block = generic.regions[0].blocks.append(*taken, kind.element_type)
     with ir.InsertionPoint(block):
         linalg.YieldOp([body(*list(block.arguments)[:-1])])
     return generic.results[0]

@@ -14,6 +14,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
 from numc.frontends import process
+from numc.frontends.integers import multiply_negations
 from numc.frontends.loops import fill_starts, lower_calls, lower_scans
 from numc.frontends.reshapes import lower_reshapes
 from numc.frontends.worker import Answer, Parts, Stage
@@ -46,6 +47,7 @@ def lower(module: ir.Module, to_backend_contract: str) -> None:
     """Lower `module` to linalg in place, by this pipeline and torch-mlir's own. Raises MLIRError if a pass fails."""
     with module.context:
         _run(to_backend_contract, module)
+        multiply_negations(module)
         lower_reshapes(module)
         lower_calls(module)
         _run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.dtypes import NARROW
+from numc.compiler.arithmetic.dtypes import BOUNDARY, NARROW
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.runtime.library import MAX_RANK, feature_names
 from numc.runtime.storage import Storage, read_storage
@@ -25,7 +25,11 @@ WEIGHT_ALIGNMENT = 64
 # Kinds of arguments in a file; 0 is an input.
 _WEIGHT, _STORED = 1, 2
 # In the order of numc_dtype (numc.h).
-DTYPES: tuple[str, ...] = ("float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8", *NARROW)
+DTYPES: tuple[str, ...] = (
+    *("float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8"),
+    *NARROW,
+    *BOUNDARY,
+)
 
 Array = npt.NDArray[Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from numc.compiler.arithmetic.dtypes import NARROW
+from numc.compiler.arithmetic.dtypes import BITS_DTYPES
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
@@ -114,7 +114,7 @@ class Program:
         self._plain = [(bits_dtype(spec.dtype), spec.shape) for spec in self._inputs]
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
         self._outputs = [(spec.name, bits_dtype(spec.dtype).str) for spec in self.outputs]
-        self._narrow = {n: array_dtype(spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype in NARROW}
+        self._narrow = {n: array_dtype(spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype in BITS_DTYPES}
         self._updates = dict(self._contents.abi.updates)
         self._widths: tuple[Any, Options | None] = None, None
         self._given, self._taken = Tensor * max(len(self._inputs), 1), Tensor * max(len(self._outputs), 1)
@@ -396,7 +396,7 @@ def _checked(spec: Input, value: Any) -> Array:
     if isinstance(value, int | float | list | tuple) and dtype != wanted:
         # Python numbers have no dtype: they are converted to the wanted one if no more than precision is lost.
         with contextlib.suppress(TypeError):
-            kind = array.astype(np.float32, casting="same_kind") if spec.dtype in NARROW else array
+            kind = array.astype(np.float32, casting="same_kind") if wanted.kind == "V" else array
             converted = kind.astype(wanted, casting="same_kind")
             array = converted if converted.dtype.kind == "f" or np.array_equal(converted, array) else array
             dtype = array.dtype

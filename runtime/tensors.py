@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.dtypes import NARROW
+from numc.compiler.arithmetic.dtypes import BITS_DTYPES
 from numc.compiler.support.errors import NumcError, shortened
 
 
 def array_dtype(name: str) -> np.dtype[Any]:
     """Return the numpy dtype of arrays of a dtype.
 
-    numpy itself has no bfloat16 and no float8: it is that of ml_dtypes, or unsigned integers with the bits of the
+    numpy itself has no bfloat16, no float8 and no int4: it is that of ml_dtypes, or integers with the bits of the
     values where ml_dtypes is not installed.
     """
-    if hasattr(np, name) or name not in NARROW:
+    if hasattr(np, name) or name not in BITS_DTYPES:
         return np.dtype(name)
     try:
         import ml_dtypes
@@ -35,7 +35,7 @@ def array_dtype(name: str) -> np.dtype[Any]:
 
 def bits_dtype(name: str) -> np.dtype[Any]:
     """Return a dtype of numpy itself for the memory of arrays of a dtype: those of ml_dtypes have no buffers."""
-    return np.dtype(name if hasattr(np, name) or name not in NARROW else NARROW[name].bits_dtype)
+    return np.dtype(name if hasattr(np, name) else BITS_DTYPES.get(name, name))
 
 
 def as_array(what: str, value: Any, want: str = "numbers of one type") -> npt.NDArray[Any]:
@@ -58,19 +58,19 @@ def as_array(what: str, value: Any, want: str = "numbers of one type") -> npt.ND
 
 
 def in_dtype(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Return an array of a narrow dtype that came as its bits, or as the bytes that files of numpy hold of it.
+    """Return an array of a dtype that numpy lacks and that came as its bits, or as the bytes that files hold of it.
 
     Any other array is returned as it is.
     """
     wanted = array_dtype(name)
-    if name in NARROW and array.dtype in (bits_dtype(name), f"V{wanted.itemsize}"):
+    if name in BITS_DTYPES and array.dtype in (bits_dtype(name), f"V{wanted.itemsize}"):
         return array.view(wanted)
     return array
 
 
 def as_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array of a narrow dtype that numpy has no statistics of as float32; any other as it is."""
-    return array.astype(np.float32) if array.dtype.name in NARROW else array
+    """Return an array of a dtype that numpy has no statistics of as float32; any other as it is."""
+    return array.astype(np.float32) if array.dtype.name in BITS_DTYPES and array.dtype.kind == "V" else array
 
 
 def dense(what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -122,13 +122,13 @@ def to_array(what: str, tensor: Any) -> npt.NDArray[Any]:
     name = dtype_of(tensor)
     try:
         plain = tensor.detach().resolve_conj().resolve_neg()
-        if name in NARROW:
-            plain = plain.view(getattr(sys.modules["torch"], f"int{NARROW[name].bits}"))
+        if name in BITS_DTYPES and not hasattr(np, name):
+            plain = plain.view(getattr(sys.modules["torch"], BITS_DTYPES[name].replace("uint16", "int16")))
         array: npt.NDArray[Any] = plain.numpy()
     except (TypeError, RuntimeError):
         shape = ",".join(map(str, tensor.shape))
         raise NumcError(f"{what}: got {name}[{shape}], which no array can hold: use .float()") from None
-    return array.view(array_dtype(name)) if name in NARROW else array
+    return array.view(array_dtype(name)) if name in BITS_DTYPES else array
 
 
 def dtype_of(tensor: Any) -> str:
@@ -137,8 +137,9 @@ def dtype_of(tensor: Any) -> str:
 
 
 def to_tensor(array: npt.NDArray[Any], name: str) -> Any:
-    """Return a tensor of an array's memory; name: its dtype."""
+    """Return a tensor of an array's memory; name: its dtype. Values that torch has no tensors of are uint8, as bits."""
     torch, array = sys.modules["torch"], np.asarray(array)
-    if name not in NARROW:
+    if hasattr(np, name):
         return torch.from_numpy(array)
-    return torch.from_numpy(array.view(f"int{NARROW[name].bits}")).view(getattr(torch, name))
+    bits = torch.from_numpy(array.view(BITS_DTYPES[name].replace("uint16", "int16")))
+    return bits.view(getattr(torch, name)) if name.startswith(("bfloat", "float8")) else bits

@@ -7,13 +7,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
+from numc.frontends.loops import to_calls
 from numc.frontends.lowering import conversion_errors, erase_checks, lower, operations
 from numc.frontends.onnx.prepare import DATA_SHAPES
 
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
 # torch's numbers of dtypes, by their elements in MLIR.
-_TORCH_DTYPES = {"f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
+_TORCH_DTYPES = {"si16": 2, "f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
 # These checks hold because no dynamic size is zero.
 _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
 
@@ -39,7 +40,8 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         module = info.create_module(context=context)
         importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
         importer.import_all()
-        _cast_float8(module)
+        _cast_by_torch(module)
+        _call_bit_casts(module)
         if no_broadcast:
             main = module.body.operations[0]
             main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
@@ -49,17 +51,15 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
     return str(module.operation.get_asm(enable_debug_info=True))
 
 
-def _cast_float8(module: ir.Module) -> None:
-    """Make casts to and from float8 those of torch: torch-mlir does not lower those of ONNX."""
+def _cast_by_torch(module: ir.Module) -> None:
+    """Make casts to and from float8 and to int16 those of torch: torch-mlir does not lower those of ONNX."""
     with module.context:
-        for op in operations(module):
-            if op.name != "torch.operator" or ir.StringAttr(op.attributes["name"]).value != "onnx.Cast":
-                continue
+        for op in _onnx_operators(module, "Cast"):
             kinds = [str(value.type) for value in (op.operands[0], op.results[0])]
             dtype = next(
                 (number for element, number in _TORCH_DTYPES.items() if kinds[1].endswith(f",{element}>")), None
             )
-            if dtype is None or not any(",f8" in kind for kind in kinds):
+            if dtype is None or not (any(",f8" in kind for kind in kinds) or kinds[1].endswith(",si16>")):
                 continue
             number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dtype)
             with ir.InsertionPoint(op), op.location:
@@ -73,6 +73,24 @@ def _cast_float8(module: ir.Module) -> None:
                 )
             op.results[0].replace_all_uses_with(made.results[0])
             op.erase()
+
+
+def _call_bit_casts(module: ir.Module) -> None:
+    """Make every BitCast an operator of numc, of which torch-mlir sees a call (frontends/loops.py)."""
+    main = module.body.operations[0]
+    with module.context:
+        for op in _onnx_operators(module, "BitCast"):
+            op.attributes["name"] = ir.StringAttr.get("torch.numc.bit_cast")
+        to_calls(module)
+        for function in module.body.operations:
+            for name in ("torch.onnx_meta.opset_version", "torch.onnx_meta.ir_version"):
+                function.attributes[name] = main.attributes[name]
+
+
+def _onnx_operators(module: ir.Module, name: str) -> list[ir.Operation]:
+    """The operations of an operator of ONNX."""
+    found = [op for op in operations(module) if op.name == "torch.operator"]
+    return [op for op in found if ir.StringAttr(op.attributes["name"]).value == f"onnx.{name}"]
 
 
 def _name_locations(module: ir.Module) -> None:

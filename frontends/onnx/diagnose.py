@@ -16,7 +16,7 @@ from numc.frontends import process
 from numc.frontends.lowering import ConversionError
 from numc.frontends.onnx.convert import to_linalg
 from numc.frontends.onnx.prepare import Prepared
-from numc.frontends.onnx.read import label, unsupported
+from numc.frontends.onnx.read import origin, unsupported
 from numc.frontends.worker import Answer, Parts, Stage
 
 Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
@@ -45,7 +45,9 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
         if reason is not None:
             if _CONTRADICTION.search(reason):
                 reason = f"its inputs contradict each other: {_inputs(node, types, constants)}"
-            refused.append((label(node), node.op_type, version, reason))
+            kind = prepared.nodes.get(node.name, node.op_type)
+            reason = reason if kind == node.op_type else f"{node.op_type}, by which it is computed: {reason}"
+            refused.append((origin(node), kind, version, reason))
     if refused:
         return unsupported(refused)
     return NumcError(f"cannot be compiled: {cause}; every operator alone can")
@@ -74,7 +76,7 @@ def _alone(
 ) -> onnx.ModelProto:
     """Return a model of one node, with the same names for equal nodes, so that equal nodes are tried once."""
     node = onnx.NodeProto.FromString(node.SerializeToString())
-    node.name, inputs, outputs, initializers = "node", [], [], []
+    node.name, node.doc_string, inputs, outputs, initializers = "node", "", [], [], []
     renamed: dict[str, str] = {}
     for position, name in enumerate(node.input):
         if name and name not in renamed:

@@ -1,6 +1,7 @@
 """Constant folding of ONNX graphs, restricted to nodes that move data or compute integers.
 
-Float arithmetic is not folded, because the user chooses the operators that multiply and add. Runs in the worker.
+Float arithmetic is not folded, because the user chooses the operators that multiply and add; only that of the sizes and
+the numbers of steps on which the structure of a model depends is. Runs in the worker.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from onnx.reference import ReferenceEvaluator
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
-from numc.frontends.onnx.read import MAX_ELEMENTS
+from numc.frontends.onnx.read import MAX_ELEMENTS, origin
+from numc.frontends.onnx.structure import structural_values
 
 _MOVES = {
     "Concat", "ConstantOfShape", "EyeLike", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
@@ -27,6 +29,7 @@ _INTEGERS = {
     "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
     "Sign", "Sub", "Where", "Xor",
 }  # fmt: skip
+_SIZES = {"Ceil", "Floor", "Relu", "Round", "Sqrt"}
 _GROWING = {"Expand", "Tile", "OneHot", "EyeLike"}
 # Shape inference sees the values of constants of at most this many elements, such as shapes.
 _SHOWN = 64
@@ -44,9 +47,11 @@ def fold(
     """
     known = {value.name: value for value in [*graph.input, *graph.value_info]}
     outputs = {value.name for value in graph.output}
+    structure = structural_values(graph.node)
     rest = []
     for node in graph.node:
-        values = None if outputs.intersection(node.output) else _evaluate(node, constants, known, opsets, budget)
+        decides = not structure.isdisjoint(node.output)
+        values = None if outputs & {*node.output} else _evaluate(node, constants, known, opsets, budget, decides)
         if values is None:
             rest.append(node)
         else:
@@ -63,22 +68,30 @@ def _evaluate(
     known: dict[str, onnx.ValueInfoProto],
     opsets: Iterable[onnx.OperatorSetIdProto],
     budget: Budget,
+    decides: bool,
 ) -> list[Array] | None:
+    """Return the results of a node, None if it stays. decides: whether the structure of the model depends on them."""
     if node.op_type in ("Shape", "Size") and node.input[0] not in constants:
         sizes = _static_shape(node, known)
         if sizes is None or node.op_type == "Shape":
             return sizes
         return [np.array(math.prod(int(size) for size in sizes[0]), dtype=np.int64)]
-    if node.op_type not in _MOVES | _INTEGERS or not all(name in constants or not name for name in node.input):
+    foldable = _MOVES | _INTEGERS | (_SIZES if decides else set())
+    if node.op_type not in foldable or not all(name in constants or not name for name in node.input):
         return None
     feeds = {name: constants[name] for name in node.input if name}
     if node.op_type == "ConstantOfShape":
         return [_splat(node, next(iter(feeds.values()), np.zeros(0, dtype=np.int64)))]
-    if node.op_type in _INTEGERS and any(value.dtype.kind not in "iub" for value in feeds.values()):
+    if node.op_type not in _MOVES and not all(_is_foldable(value, decides) for value in feeds.values()):
         return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
     return _reference(node, feeds, opsets, budget)
+
+
+def _is_foldable(value: Array, decides: bool) -> bool:
+    """Whether arithmetic on a constant is folded: on integers, and on a few floats that decide about the structure."""
+    return value.dtype.kind in "iub" or (decides and value.size <= _SHOWN and value.dtype.kind == "f")
 
 
 def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -> list[Array] | None:
@@ -96,14 +109,14 @@ def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -
 def _splat(node: onnx.NodeProto, shape: Array) -> Array:
     sizes = [int(size) for size in shape.reshape(-1)]
     if any(size < 0 for size in sizes) or math.prod(sizes) > MAX_ELEMENTS:
-        raise NumcError(f"node '{node.name}' (ConstantOfShape) asks for shape {sizes}: sizes must not be negative and "
-                        f"a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
+        raise NumcError(f"node '{origin(node)}' (ConstantOfShape) asks for shape {sizes}: sizes must not be negative "
+                        f"and a tensor has at most {MAX_ELEMENTS} elements")  # fmt: skip
     value = np.zeros(1, dtype=np.float32)
     for attribute in node.attribute:
         if attribute.name == "value":
             value = onnx.numpy_helper.to_array(attribute.t).reshape(-1)
-    if value.size != 1 or value.dtype.kind not in "iubf" or (value.dtype.kind == "f" and value.dtype != np.float32):
-        raise NumcError(f"node '{node.name}' (ConstantOfShape): its value must be one float32, integer or bool")
+    if value.size != 1 or value.dtype.kind not in "iubfV":
+        raise NumcError(f"node '{origin(node)}' (ConstantOfShape): its value must be one number or bool")
     return np.broadcast_to(value.reshape(()), sizes)
 
 
@@ -118,7 +131,7 @@ def _reference(
         [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in node.output if name],
     )  # fmt: skip
     model = onnx.helper.make_model(graph, opset_imports=list(opsets))
-    budget.check_constants(f"node '{node.name}' ({node.op_type})", budget.made + _size(model, feeds))
+    budget.check_constants(f"node '{origin(node)}' ({node.op_type})", budget.made + _size(model, feeds))
     try:
         values = ReferenceEvaluator(model).run(None, feeds)
     except Exception:

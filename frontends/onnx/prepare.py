@@ -18,10 +18,11 @@ from onnx import numpy_helper, version_converter
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.budget import Budget
+from numc.frontends.onnx.carry import in_carriers
 from numc.frontends.onnx.fold import fold
-from numc.frontends.onnx.narrow import in_float32
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
 from numc.frontends.onnx.rewrite import Rewriting
+from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes
 
 HOISTED_ELEMENTS = 64
@@ -61,55 +62,91 @@ def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Pr
     graph.name = "main"
     _check_names(graph)
     _name_nodes(graph)
+    _note_origins(graph)
     constants = _take_constants(graph)
     for value in graph.output:
         if value.name in constants:
             _compute(graph, value, constants)
     _fix_shapes(graph, shapes)
     _forget_shapes(graph)
-    in_float32(graph, constants, lambda: _infer_shapes(_with_constants(model, constants), values=False).graph)
     users = list(graph.input)
     budget = Budget()
     # The sizes alone first: what shape inference computes of values can take memory itself.
     _check_sizes(_infer_shapes(_with_constants(model, constants), values=False).graph, budget)
     rewriting = Rewriting({node.name: node.op_type for node in graph.node})
     # Before the conversion, which leaves the nodes inside of others as they are.
-    model = _settled(model, constants, budget, rewriting, control=True)
+    model = _settled(model, constants, budget, rewriting, CONTROL)
+    _write_elements(model.graph)
     model = _convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
-    model = _settled(model, constants, budget, rewriting)
+    if any((node.domain, node.op_type) in QUANTISED for node in model.graph.node):
+        # While the types are those of the file.
+        model = _settled(model, constants, budget, rewriting, QUANTISED)
+    constants.update(_take_constants(model.graph))
+    _forget_shapes(model.graph)
+    inferred = _infer_shapes(_with_constants(model, constants)).graph
+    dtypes = in_carriers(model.graph, constants, _opset(model), inferred)
+    model = _settled(model, constants, budget, rewriting, RULES)
     _check_sizes(model.graph, budget)
     _check_ranks(model.graph)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
     budget.check_constants("the model", sum(value.nbytes for value in weights.values()))
     return Prepared(
         model,
-        tuple(_argument(value) for value in model.graph.input[: len(users)]),
-        tuple(_argument(value) for value in model.graph.output),
+        tuple(_argument(value, dtypes) for value in model.graph.input[: len(users)]),
+        tuple(_argument(value, dtypes) for value in model.graph.output),
         weights,
         {node.name: rewriting.kinds.get(node.name, node.op_type) for node in model.graph.node},
     )
 
 
 def _settled(
-    model: onnx.ModelProto, constants: dict[str, Array], budget: Budget, rewriting: Rewriting, *, control: bool = False
+    model: onnx.ModelProto, constants: dict[str, Array], budget: Budget, rewriting: Rewriting, rules: Rules
 ) -> onnx.ModelProto:
-    """Return the model with the shapes that follow, after all that can be folded and rewritten has been.
-
-    control: rewrite only what decides which nodes run.
-    """
-    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    """Return the model with the shapes that follow, after all that can be folded and rewritten has been."""
     while True:
         _prune(model.graph)
         model = _infer_shapes(_with_constants(model, constants))
         if fold(model.graph, constants, model.opset_import, budget):
             continue
         _name_nodes(model.graph)
-        if not rewriting.step(model.graph, constants, opset, control=control):
+        if not rewriting.step(model.graph, constants, _opset(model), rules):
             return model
         constants.update(_take_constants(model.graph))
         _forget_shapes(model.graph)
+
+
+def _write_elements(graph: onnx.GraphProto) -> None:
+    """Let the elements of a sequence ``y`` that is an output be outputs ``y[0]``, ``y[1]``, ....
+
+    Raises NumcError if it is not known how many they are.
+    """
+    made = {name: node for node in graph.node for name in node.output}
+    outputs: list[onnx.ValueInfoProto] = []
+    for value in graph.output:
+        kind, node = value.type.WhichOneof("value"), made.get(value.name)
+        if kind in (None, "tensor_type"):
+            outputs.append(value)
+        elif node is not None and node.op_type == "SequenceConstruct":
+            for n, element in enumerate(node.input):
+                name = f"{value.name}[{n}]"
+                graph.node.append(onnx.helper.make_node("Identity", [element], [name], name=name))
+                outputs.append(onnx.ValueInfoProto(name=name))
+        elif node is not None and node.op_type == "Identity" and kind == "optional_type":
+            outputs.append(onnx.ValueInfoProto(name=value.name))
+        else:
+            raise NumcError(f"the output '{value.name}' is a sequence or an optional, and what it holds depends on "
+                            "data: only tensors and sequences of a length that is known are available")  # fmt: skip
+    if not outputs:
+        raise NumcError("its outputs are sequences without elements; nothing to compile")
+    kept = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in outputs]
+    del graph.output[:]
+    graph.output.extend(kept)
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next(int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
 
 
 def _check_names(graph: onnx.GraphProto) -> None:
@@ -134,6 +171,15 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
             name = f"{base}#{count}"
         node.name = name
         seen.add(name)
+
+
+def _note_origins(graph: onnx.GraphProto) -> None:
+    """Write down in every node the name that users know it by, which what is made of it keeps for messages."""
+    for node in graph.node:
+        node.doc_string = label(node)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _note_origins(inner)
 
 
 def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:
@@ -269,7 +315,7 @@ def _uses(node: onnx.NodeProto) -> list[str]:
 def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
     # IR version 3 requires initialisers among the inputs; version 8 is the oldest one with opset 18.
     model.ir_version = max(model.ir_version, 8)
-    version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    version = _opset(model)
     if version < OPSET:
         # A model that cannot be converted is imported as it is, because many operators have not changed.
         with contextlib.suppress(Exception):
@@ -339,7 +385,8 @@ def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
     return tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim)
 
 
-def _argument(value: onnx.ValueInfoProto) -> Argument:
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+def _argument(value: onnx.ValueInfoProto, dtypes: Mapping[str, str]) -> Argument:
+    """An input or an output. dtypes: of those that have another type in the file, by name."""
+    dtype = dtypes.get(value.name) or str(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     symbols = tuple("" if dim.HasField("dim_value") else dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    return Argument(value.name, str(dtype), _shape(value), symbols)
+    return Argument(value.name, dtype, _shape(value), symbols)

@@ -16,9 +16,6 @@ MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
 
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-_FLOATS = {name for name in _NAMES.values() if "float" in name or name == "double"} - {
-    *("float", "double", "float16", "bfloat16", "float8e4m3fn", "float8e5m2")
-}
 _OTHERS = {"string", "complex64", "complex128", "undefined"}
 
 
@@ -114,8 +111,12 @@ def _check_graph(model: onnx.ModelProto) -> None:
         raise NumcError("the model has no outputs; nothing to compile")
     for tensor in graph.initializer:
         check_tensor(tensor, f"initialiser '{tensor.name}'")
-    for value in [*graph.input, *(output for output in graph.output if output.type.WhichOneof("value"))]:
+    for value in graph.input:
         _check_value(value)
+    for value in graph.output:
+        # What is in a sequence may be known later (prepare.py).
+        if value.type.WhichOneof("value") not in (None, "sequence_type", "optional_type"):
+            _check_value(value)
     if graph.sparse_initializer:
         raise NumcError(f"sparse initialiser '{graph.sparse_initializer[0].values.name}'; only dense ones are allowed")
     _check_names(graph)
@@ -155,8 +156,8 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
 
 def _bits(data_type: int) -> int:
     name = _NAMES[data_type]
-    if name.endswith(("int4", "int2")):
-        return int(name[-1])
+    if name.endswith(("int4", "int2")) or name == "float4e2m1":
+        return 2 if name.endswith("int2") else 4
     return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * 8
 
 
@@ -171,13 +172,8 @@ def _elements(dims: list[int], what: str) -> int:
 
 def _check_dtype(data_type: int, what: str) -> None:
     name = _NAMES.get(data_type, f"number {data_type}")
-    if name in _FLOATS:
-        raise NumcError(
-            f"{what} is {name}; float tensors must be double, float32, float16, bfloat16, float8e4m3fn or float8e5m2; "
-            "convert the model to float32"
-        )
     if name in _OTHERS or data_type not in _NAMES:
-        raise NumcError(f"{what} is of type {name}; only float32, integer and bool tensors are allowed")
+        raise NumcError(f"{what} is of type {name}; only tensors of floats, integers and bool are allowed")
 
 
 def _check_value(value: onnx.ValueInfoProto) -> None:
@@ -185,7 +181,7 @@ def _check_value(value: onnx.ValueInfoProto) -> None:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         found = (kind or "nothing").removesuffix("_type")
-        raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs and outputs")
+        raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs")
     _check_dtype(value.type.tensor_type.elem_type, what)
     dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
     _elements(dims, what)
@@ -196,14 +192,22 @@ def label(node: onnx.NodeProto) -> str:
     return node.name or next((name for name in node.output if name), "")
 
 
+def origin(node: onnx.NodeProto) -> str:
+    """Return the name by which users know the node that this one was made of, in the course of the preparation."""
+    return str(node.doc_string) or label(node)
+
+
 def unsupported(entries: Sequence[tuple[str, str, int | None, str]]) -> NumcError:
     """Return the error that lists (node, operator, opset, reason), with nodes of one operator and reason together."""
     groups: dict[tuple[str, int | None, str], list[str]] = {}
     for name, op, version, reason in entries:
-        groups.setdefault((op, version, reason), []).append(f"'{name}'")
+        names = groups.setdefault((op, version, reason), [])
+        if f"'{name}'" not in names:
+            names.append(f"'{name}'")
     parts = [
         f"{'node' if len(names) == 1 else 'nodes'} {', '.join(names)} ({op}, opset {version}): {reason}"
         for (op, version, reason), names in groups.items()
     ]
-    count = f"{len(entries)} node{'s' * (len(entries) > 1)}"
+    number = sum(map(len, groups.values()))
+    count = f"{number} node{'s' * (number > 1)}"
     return NumcError(f"{count} cannot be compiled: {'; '.join(parts)}")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import onnx
 
 from numc.compiler.support.errors import NumcError
-from numc.frontends.onnx.read import label, unsupported
+from numc.frontends.onnx.read import origin, unsupported
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
 from numc.frontends.onnx.rewrites.reductions import without_elements
-from numc.frontends.onnx.rewrites.table import CONTROL, RULES
+from numc.frontends.onnx.rewrites.table import CONTROL, RULES, Rules
 
 MAX_NODES = 200_000
 """The largest number of nodes, which loops that are unrolled could exceed."""
@@ -30,48 +30,55 @@ class Rewriting:
     kinds: dict[str, str]
     settled: set[str] = field(default_factory=set)
 
-    def step(self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, *, control: bool = False) -> bool:
+    def step(self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, rules: Rules) -> bool:
         """Replace nodes in place, one after the other, and return whether there were any.
 
         The types of values are those in `graph`, whose nodes have names; those of new values have to be inferred before
-        the next step. control: only what decides which nodes run. Raises NumcError with a list of the nodes that must
-        be refused.
+        the next step. Raises NumcError with a list of the nodes that must be refused.
         """
-        # What a rule needs to know may become known by another: nothing is refused before no rule applies.
-        return self._replace(graph, constants, opset, control=control, last=False) or (
-            not control and self._replace(graph, constants, opset, control=False, last=True)
+        # What a rule needs to know may become known by another: nothing is refused before no rule applies, and what
+        # decides which nodes run may become known by all of them.
+        return self._replace(graph, constants, opset, rules, last=False) or (
+            rules is not CONTROL and self._replace(graph, constants, opset, rules, last=True)
         )
 
     def _replace(
-        self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, *, control: bool, last: bool
+        self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, rules: Rules, *, last: bool
     ) -> bool:
-        rules = CONTROL if control else RULES
         types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
         taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
+        sequences: dict[str, list[str]] = {}
+        nothing = frozenset(n.output[0] for n in graph.node if n.op_type == "Optional" and not any(n.input))
         nodes: list[onnx.NodeProto] = []
         refused, changed = [], False
         for proto in graph.node:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
             made: list[onnx.NodeProto] = []
-            node = Node(proto, types, constants, opset, taken, last)
+            node = Node(proto, types, constants, opset, taken, last, sequences, nothing)
             if not self.settled.intersection(proto.output):
                 try:
-                    if not control:
+                    if rules is RULES:
                         without_elements(node)
                     if rule and not node.made:
                         rule(node)
                     made = node.made
                 except RefusedError as reason:
-                    refused.append((label(proto), proto.op_type, opset, str(reason)))
+                    refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
                 except (IndexError, TypeError, ValueError) as error:
-                    refused.append((label(proto), proto.op_type, opset, f"it is not what ONNX defines: {error}"))
+                    why = f"it is not what ONNX defines: {error}"
+                    refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, why))
             if made:
                 self._note(proto, made)
                 changed = True
+            for one in made:
+                one.doc_string = one.doc_string or origin(proto)
+            for one in made or [proto]:
+                if one.op_type == "SequenceConstruct":
+                    sequences[one.output[0]] = list(one.input)
             nodes += made or [onnx.NodeProto.FromString(proto.SerializeToString())]
             if len(nodes) > MAX_NODES:
-                raise NumcError(f"node '{label(proto)}' ({proto.op_type}) becomes too many nodes: the model may have "
+                raise NumcError(f"node '{origin(proto)}' ({proto.op_type}) becomes too many nodes: the model may have "
                                 f"{MAX_NODES}")  # fmt: skip
         if refused and last:
             raise unsupported(refused)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import onnx
 
 # Positions of the inputs of operators that say what shape a result has, and not what is in it.
@@ -29,6 +31,9 @@ _POSITIONS: dict[str, tuple[int, ...]] = {
     "Reshape": (1,),
     "Resize": (1, 2, 3),
     "STFT": (1, 3),
+    "SequenceAt": (1,),
+    "SequenceErase": (1,),
+    "SequenceInsert": (2,),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "SplitToSequence": (1,),
@@ -52,7 +57,6 @@ def structural_inputs(model: onnx.ModelProto) -> list[str]:
     that is computed from, except for its shape.
     """
     graph = model.graph
-    made = {name: node for node in graph.node for name in node.output}
     stored = {tensor.name for tensor in graph.initializer}
     functions = {(function.domain, function.name) for function in model.functions}
     small = [
@@ -62,11 +66,31 @@ def structural_inputs(model: onnx.ModelProto) -> list[str]:
         and value.type.tensor_type.HasField("shape")
         and len(value.type.tensor_type.shape.dim) <= 1
     ]
-    needed: set[str] = set()
-    for node in graph.node:
-        if (node.domain, node.op_type) not in functions:
-            _follow([node.input[n] for n in _POSITIONS.get(node.op_type, ()) if n < len(node.input)], made, needed)
+    needed = structural_values([node for node in graph.node if (node.domain, node.op_type) not in functions])
     return [name for name in small if name in needed]
+
+
+def structural_values(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Return the names of the values on which structure depends."""
+    every = list(_with_inner(nodes))
+    made = {name: node for node in every for name in node.output}
+    needed: set[str] = set()
+    for node in every:
+        _follow([node.input[n] for n in _POSITIONS.get(node.op_type, ()) if n < len(node.input)], made, needed)
+    return needed
+
+
+def _with_inner(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes, and those inside of them."""
+    for node in nodes:
+        yield node
+        for graph in _graphs(node):
+            yield from _with_inner(graph.node)
+
+
+def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from (attribute.g, *attribute.graphs)
 
 
 def _follow(names: list[str], made: dict[str, onnx.NodeProto], needed: set[str]) -> None:
@@ -77,3 +101,4 @@ def _follow(names: list[str], made: dict[str, onnx.NodeProto], needed: set[str])
             needed.add(name)
             if name in made and made[name].op_type not in ("Shape", "Size"):
                 names.extend(made[name].input)
+                names.extend(output.name for graph in _graphs(made[name]) for output in graph.output)

@@ -8,7 +8,7 @@ from numc.compiler.support.errors import did_you_mean
 from numc.frontends.onnx.read import label, unsupported
 from numc.frontends.onnx.rewrites.table import RULES
 
-_NO_TENSORS = ("ConcatFromSequence", "Optional", "Regex", "Sequence", "String")
+_NO_NUMBERS = ("ImageDecoder", "Regex", "String")
 
 
 def check_nodes(model: onnx.ModelProto) -> None:
@@ -37,6 +37,6 @@ def _reason(node: onnx.NodeProto, domain: str, version: int | None) -> str:
         return f"opset {version} has no such operator"
     if node.op_type == "Hardmax" and version < 13:
         return "its input is flattened before opset 13: export with opset 13 or newer"
-    if "ToSequence" in node.op_type or node.op_type.startswith(_NO_TENSORS):
-        return "only tensors of numbers are available"
+    if node.op_type.startswith(_NO_NUMBERS):
+        return "only what computes tensors of numbers is available: do this before the model"
     return ""

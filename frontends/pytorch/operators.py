@@ -45,11 +45,11 @@ def _integer(value: torch.Tensor) -> torch.dtype:
 
 _library.impl("put_along", _put_along, "CPU")
 _library.impl("put_along", lambda value, *_: torch.empty_like(value), "Meta")
-_library.impl("bits", lambda value: value.view(_integer(value)), "CPU")
-_library.impl("bits", lambda value: torch.empty_like(value, dtype=_integer(value)), "Meta")
+_library.impl("bit_cast", lambda value: value.view(_integer(value)), "CPU")
+_library.impl("bit_cast", lambda value: torch.empty_like(value, dtype=_integer(value)), "Meta")
 _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda rows, matrices, _: rows.new_empty(rows.shape[0], matrices.shape[2]), "Meta")
 
-bits = torch.ops.numc.bits.default
+bits = torch.ops.numc.bit_cast.default
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default

@@ -35,7 +35,18 @@ typedef enum numc_dtype {
   NUMC_BF16 = 8, /* the upper half of a float32 */
   NUMC_F16 = 9,
   NUMC_F8E4M3FN = 10,
-  NUMC_F8E5M2 = 11
+  NUMC_F8E5M2 = 11,
+  NUMC_U16 = 12,
+  NUMC_U32 = 13,
+  NUMC_U64 = 14,
+  NUMC_I4 = 15, /* this one and the next three: the low bits of one byte each, the others are 0 in outputs */
+  NUMC_U4 = 16,
+  NUMC_I2 = 17,
+  NUMC_U2 = 18,
+  NUMC_F8E4M3FNUZ = 19,
+  NUMC_F8E5M2FNUZ = 20,
+  NUMC_F8E8M0FNU = 21,
+  NUMC_F4E2M1FN = 22 /* the low four bits of one byte */
 } numc_dtype;
 
 /* What numc_run and numc_object_call return. A positive value is the code that the program gave to numc_fail(). */

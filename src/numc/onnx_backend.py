@@ -8,6 +8,7 @@ ONNX's own tests run through it: ``onnx.backend.test.BackendTest(numc.onnx_backe
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
 
     Some inputs say what the shapes of results are, or which part of the model runs: axes, new shapes, trip counts. A
     program is compiled for each set of their values, when it is first met; without such inputs there is one program.
+    A sequence is a list of arrays, and an optional that holds nothing is None: a program is compiled for each length
+    and the shapes of the elements.
     """
 
     def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any]) -> None:
@@ -42,9 +45,12 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
         self._names = [value.name for value in model.graph.input if value.name not in stored]
         self._model, self._options = model, dict(options)
         self._structural = structural_inputs(model)
+        self._held = [
+            v.name for v in model.graph.input if v.type.WhichOneof("value") in ("sequence_type", "optional_type")
+        ]
         self._programs: dict[tuple[bytes, ...], Program] = {}
-        if not self._structural:
-            self._program({})
+        if not self._structural and not self._held:
+            self._program({}, {})
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """Return the outputs in order. inputs: a sequence in the order of the graph, arrays by name, or one array.
@@ -52,9 +58,12 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
         Raises NumcError for inputs that do not fit the model.
         """
         given = self._by_name(inputs)
-        program = self._program({name: given.pop(name) for name in self._structural})
+        held = {name: given.pop(name) for name in self._held}
+        program = self._program({name: given.pop(name) for name in self._structural}, held)
+        for name, value in held.items():
+            given |= {f"{name}[{n}]": element for n, element in enumerate(_elements(value))}
         found = program.by_name(given)
-        return tuple(found[value.name] for value in self._model.graph.output)
+        return tuple(_output(found, value.name) for value in self._model.graph.output)
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
@@ -66,21 +75,58 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
             if len(values) != len(self._names):
                 raise NumcError(f"inputs: got {len(values)}, want {len(self._names)} ({_listed(self._names)})")
             given = dict(zip(self._names, values, strict=True))
-        return {name: as_array(f"input {quoted(name)}", value) for name, value in given.items()}
+        return {
+            name: _held(name, value) if name in self._held else as_array(f"input {quoted(name)}", value)
+            for name, value in given.items()
+        }
 
-    def _program(self, structure: Mapping[str, Array]) -> Program:
-        """Return the program for these values of the inputs that shapes depend on."""
+    def _program(self, structure: Mapping[str, Array], held: Mapping[str, Any]) -> Program:
+        """Return the program for these values of the inputs that shapes depend on, and of sequences and optionals."""
         tensors = [numpy_helper.from_array(value, name) for name, value in structure.items()]
-        key = tuple(tensor.SerializeToString() for tensor in tensors)
+        inputs, nodes = [], []
+        for name, value in held.items():
+            elements = [
+                helper.make_tensor_value_info(
+                    f"{name}[{n}]", helper.np_dtype_to_tensor_dtype(element.dtype), element.shape
+                )
+                for n, element in enumerate(_elements(value))
+            ]
+            inputs += elements
+            maker = "SequenceConstruct" if isinstance(value, list) else "Optional"
+            nodes.append(helper.make_node(maker, [element.name for element in elements], [name]))
+        key = tuple(each.SerializeToString() for each in (*tensors, *inputs, *nodes))
         if key not in self._programs:
             model = onnx.ModelProto()
             model.CopyFrom(self._model)
             model.graph.initializer.extend(tensors)
-            kept = [value for value in model.graph.input if value.name not in structure]
+            kept = [value for value in model.graph.input if value.name not in (*structure, *held)]
             del model.graph.input[:]
-            model.graph.input.extend(kept)
+            model.graph.input.extend([*kept, *inputs])
+            rest = [*nodes, *model.graph.node]
+            del model.graph.node[:]
+            model.graph.node.extend(rest)
             self._programs[key] = _compiled(model, self._options)
         return self._programs[key]
+
+
+def _held(name: str, value: Any) -> Any:
+    """Return what a sequence or an optional holds: a list of arrays, an array, or None."""
+    if isinstance(value, list | tuple):
+        return [as_array(f"input {quoted(name)}", element) for element in value]
+    return None if value is None else as_array(f"input {quoted(name)}", value)
+
+
+def _elements(value: Any) -> list[Array]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _output(found: Mapping[str, Array], name: str) -> Any:
+    """Return an output: an array, or the list of those of a sequence."""
+    if name in found:
+        return found[name]
+    return [
+        found[each] for each in itertools.takewhile(found.__contains__, (f"{name}[{n}]" for n in itertools.count()))
+    ]
 
 
 def _listed(names: Any) -> str:

@@ -314,15 +314,3 @@ def test_onnx_casts_to_float8_and_double(tmp_path: Path) -> None:
                 assert np.array_equal(got.view(np.uint8)[~nan], want.view(np.uint8)[~nan])
         want = np.exp(x.astype(np.float64))
     assert np.allclose(found["e"], want, rtol=1e-14, equal_nan=True)
-
-
-def test_onnx_operators_that_take_the_codes_of_float8(tmp_path: Path) -> None:
-    kind = TensorProto.FLOAT8E5M2
-    node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"], name="scale")
-    file = save(
-        tmp_path / "q.onnx", [node], {"x": (kind, [4])}, {"y": TensorProto.FLOAT}, {"s": np.float32(2) * np.ones(())}
-    )
-    assert refused(file) == (
-        f"{file}: node 'scale' (DequantizeLinear): its tensor 'x' is float8_e5m2, which only Cast and operators that "
-        "compute with its values take: convert it with Cast"
-    )

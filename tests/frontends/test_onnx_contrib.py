@@ -23,8 +23,11 @@ def floats(*shape: int) -> Array:
 
 
 def check(folder: Path, nodes: list[onnx.NodeProto], feeds: dict[str, Array], constants: dict[str, Array],
-          free: dict[str, list[Any]] | None = None) -> None:  # fmt: skip
-    """Compare every value that no node reads with onnxruntime's. free: shapes of inputs with names of sizes."""
+          free: dict[str, list[Any]] | None = None, steps: int = 0) -> None:  # fmt: skip
+    """Compare every value that no node reads with onnxruntime's.
+
+    free: shapes of inputs with names of sizes. steps: how far bytes may be away.
+    """
     free = free or {}
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), free.get(name, a.shape))
@@ -41,14 +44,15 @@ def check(folder: Path, nodes: list[onnx.NodeProto], feeds: dict[str, Array], co
     types = {o.name: (o.type, o.shape) for o in session.get_outputs()}
     for value in model.graph.output:
         kind, shape = types[value.name]
-        number = {"tensor(float)": 1, "tensor(int32)": 6}[kind]
+        number = {"tensor(float)": 1, "tensor(int32)": 6, "tensor(uint8)": 2}[kind]
         value.CopyFrom(helper.make_tensor_value_info(value.name, number, shape or None))
     wants = dict(zip(types, session.run(None, feeds), strict=True))
     onnx.save(model, folder / "m.onnx")
     got = numc.compile(folder / "m.onnx").by_name(feeds)
     for name, want in wants.items():
         assert got[name].shape == want.shape, name
-        np.testing.assert_allclose(got[name], want, rtol=2e-4, atol=2e-5, err_msg=name)
+        rtol, atol = (0.0, steps) if want.dtype == np.uint8 else (2e-4, 2e-5)
+        np.testing.assert_allclose(got[name].astype(float), want, rtol=rtol, atol=atol, err_msg=name)
 
 
 def node(operator: str, inputs: list[str], outputs: list[str], domain: str = MS, **attributes: Any) -> onnx.NodeProto:
@@ -129,3 +133,43 @@ def test_shared_heads_with_a_cache(tmp_path: Path, length: int, past: int, room:
 def test_an_unknown_operator_is_named() -> None:
     with pytest.raises(numc.NumcError, match="has no such operator here \\(did you mean 'FastGelu'"):
         numc.onnx_backend.run_node(node("FastGelus", ["x"], ["y"]), [floats(2)], opset_version=1)
+
+
+def test_quantised_operators(tmp_path: Path) -> None:
+    """Results that are quantised may be one step away, where onnxruntime rounds what is not exactly in the middle."""
+
+    def eight(*shape: int, dtype: Any = np.uint8) -> Array:
+        info = np.iinfo(dtype)
+        return RNG.integers(info.min, info.max, shape).astype(dtype)
+
+    feeds = {"a": eight(2, 3, 4, 4), "c": eight(2, 3, 4, 4), "m": eight(5, 8), "f": floats(5, 8), "h": eight(2, 4, 16),
+             "ids": np.array([[3, 0], [6, 6]], np.int64), "x": floats(1, 2, 5, 5)}  # fmt: skip
+    constants: dict[str, Any] = {
+        "sa": np.float32(0.02), "za": np.uint8(120), "sc": np.float32(0.03), "zc": np.uint8(90),
+        "sy": np.float32(0.05), "zy": np.uint8(131), "w": eight(8, 6, dtype=np.int8), "sw": np.abs(floats(6)) / 50,
+        "zw": np.zeros(6, np.int8), "bias": RNG.integers(-900, 900, 6).astype(np.int32), "fb": floats(6),
+        "sw1": np.float32(0.01), "zw1": np.int8(3), "qw": eight(16, 48, dtype=np.int8), "qb": floats(48),
+        "k": floats(3, 2, 3, 3), "kb": floats(3), "gw": floats(8, 6), "rows": eight(7, 16), "rs": floats(7, 2),
+        "ss": np.float32(1 / 256), "sz": np.uint8(0),
+    }  # fmt: skip
+    constants = {name: np.asarray(value) for name, value in constants.items()}
+    a, c, y = ["a", "sa", "za"], ["c", "sc", "zc"], ["sy", "zy"]
+    nodes = [
+        node("QLinearAdd", [*a, *c, *y], ["add"]),
+        node("QLinearMul", [*a, *c, *y], ["mul"]),
+        node("QLinearSigmoid", [*a, "ss", "sz"], ["sigmoid"]),
+        node("QLinearLeakyRelu", [*a, *y], ["leaky"], alpha=0.1),
+        node("QLinearSoftmax", [*a, "ss", "sz"], ["softmax"], axis=-1, opset=13),
+        node("QLinearGlobalAveragePool", [*a, *y], ["pool"]),
+        node("QLinearAveragePool", [*a, *y], ["window"], kernel_shape=[2, 2]),
+        node("QLinearConcat", [*y, *a, *c], ["concat"], axis=1),
+        node("QGemm", ["m", "sa", "za", "w", "sw", "zw", "bias", *y], ["gemm"], transB=0),
+        node("QGemm", ["m", "sa", "za", "w", "sw", "zw", "bias"], ["gemm_float"], transB=0),
+        node("MatMulIntegerToFloat", ["m", "w", "sa", "sw", "za", "zw", "fb"], ["to_float"]),
+        node("DynamicQuantizeMatMul", ["f", "w", "sw", "zw", "fb"], ["dynamic"]),
+        node("QAttention", ["h", "qw", "qb", "sa", "sw1", "", "za", "zw1"], ["attention"], num_heads=4),
+        node("FusedConv", ["x", "k", "kb"], ["conv"], activation="LeakyRelu", activation_params=[0.2]),
+        node("FusedGemm", ["f", "gw", "fb"], ["fused"], activation="Relu"),
+        node("GatherBlockQuantized", ["rows", "ids", "rs"], ["blocks"], block_size=16, bits=4, quantize_axis=1),
+    ]
+    check(tmp_path, nodes, feeds, constants, steps=1)

@@ -53,6 +53,7 @@ def _inline(node: Node, body: onnx.FunctionProto) -> None:
     numbers: Counter[str] = Counter()
     for one in body.node:
         inner = onnx.NodeProto.FromString(one.SerializeToString())
+        inner.doc_string = ""
         numbers[inner.op_type] += 1
         number = numbers[inner.op_type]
         inner.name = f"{node.proto.name}/{inner.op_type}" + (f"#{number}" if number > 1 else "")

@@ -28,8 +28,9 @@ class Node:
     """A node to be rewritten.
 
     types, constants: of the values of the graph by name; `constants` gains those of the new nodes. opset: of the
-    default domain. taken: the names of all values. last: nothing more will become known of the values. made: the nodes
-    that replace this one; if there are none, it stays. They have its name, so that they are the same layer.
+    default domain. taken: the names of all values. last: nothing more will become known of the values. sequences: the
+    elements of those that are known. nothing: optionals that hold nothing. made: the nodes that replace this one; if
+    there are none, it stays. They have its name, so that they are the same layer.
     """
 
     proto: onnx.NodeProto
@@ -38,6 +39,8 @@ class Node:
     opset: int
     taken: set[str]
     last: bool
+    sequences: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    nothing: frozenset[str] = frozenset()
     made: list[onnx.NodeProto] = field(default_factory=list)
     count: int = 0
 

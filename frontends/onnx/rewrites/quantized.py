@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto
+import onnx
+from onnx import TensorProto, helper
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -19,39 +20,58 @@ _RANGES = {
 }
 
 
+_SMALL_FLOATS = (
+    TensorProto.FLOAT8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ,
+    TensorProto.FLOAT4E2M1,
+)
+
+
 def dequantize(node: Node) -> None:
-    """DequantizeLinear of integers: torch-mlir does not do blocks, and mixes up axes."""
+    """DequantizeLinear: torch-mlir does not do blocks, and mixes up axes."""
     source, scale, zero = node.input(0), node.input(1), node.input(2)
-    if node.dtype(source) not in (*_RANGES, TensorProto.INT32):
-        return
+    if node.dtype(source) not in (*_RANGES, *_SMALL_FLOATS, TensorProto.INT32):
+        raise RefusedError(f"its input '{source}' is of a type that ONNX does not quantise to")
+    result = node.attribute("output_dtype", 0) or node.dtype(scale) or TensorProto.FLOAT
+    if TensorProto.DOUBLE in (result, node.dtype(scale)):
+        raise RefusedError(f"its scale '{scale}' or its result is float64: float32, float16 and bfloat16 are available")
     scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
-    result = node.attribute("output_dtype", 0) or node.dtype(node.input(1)) or TensorProto.FLOAT
-    if result != TensorProto.FLOAT or node.dtype(node.input(1)) not in (0, TensorProto.FLOAT):
-        return
     value = node.cast(source, TensorProto.FLOAT)
     if zero:
         value = node.op("Sub", value, node.cast(zero, TensorProto.FLOAT))
-    node.op("Mul", value, scale, to=node.output(0))
+    if result == TensorProto.FLOAT:
+        node.op("Mul", value, scale, to=node.output(0))
+    else:
+        node.cast(node.op("Mul", value, scale), result, node.output(0))
 
 
 def quantize(node: Node) -> None:
-    """QuantizeLinear to integers: the result is rounded to nearest, ties to even, and saturates."""
+    """QuantizeLinear: the result is rounded to nearest, ties to even, and saturates."""
     source, scale, zero = node.input(0), node.input(1), node.input(2)
     result = node.attribute("output_dtype", 0) or (node.dtype(zero) if zero else TensorProto.UINT8)
-    if result not in _RANGES or node.dtype(source) != TensorProto.FLOAT:
-        return
-    if result == TensorProto.INT16:  # torch-mlir rounds to it, but casts to no int16
-        if node.attribute("block_size", 0) and not zero:
-            divided = node.op("Div", source, _spread(node, source, scale))
-            one, none = node.constant(1, np.float32), node.constant(0, np.int16)
-            node.copy(axis=None, block_size=None, output_dtype=None).input[:] = [divided, one, none]
-        return
+    if result not in (*_RANGES, *_SMALL_FLOATS):
+        raise RefusedError("its result is of a type that ONNX does not quantise to")
+    if TensorProto.DOUBLE in (node.dtype(source), node.dtype(scale)):
+        raise RefusedError(f"'{source}' or its scale is float64: float32, float16 and bfloat16 are available")
     scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
-    rounded = node.op("Round", node.op("Div", source, scale))
-    _saturated(node, rounded, zero, result, node.output(0))
+    divided = node.op("Div", _in_float32(node, source), scale)
+    if result in _RANGES:
+        saturated(node, node.op("Round", divided), zero, result, node.output(0))
+        return
+    if zero:
+        divided = node.op("Add", divided, node.cast(zero, TensorProto.FLOAT))
+    node.cast(divided, result, node.output(0))
+    if not node.attribute("saturate", 1):
+        node.made[-1].attribute.append(helper.make_attribute("saturate", 0))
 
 
-def _saturated(node: Node, rounded: str, zero: str, result: int, to: str) -> None:
+def _in_float32(node: Node, name: str) -> str:
+    return name if node.dtype(name) == TensorProto.FLOAT else node.cast(name, TensorProto.FLOAT)
+
+
+def saturated(node: Node, rounded: str, zero: str, result: int, to: str) -> None:
     """Emit the integers of a type that are nearest to whole floats, to which a zero point is added."""
     low, high = _RANGES[result]
     if zero:
@@ -62,20 +82,21 @@ def _saturated(node: Node, rounded: str, zero: str, result: int, to: str) -> Non
 
 
 def _spread(node: Node, source: str, factor: str) -> str:
-    """Emit scales or zero points in a shape that goes with the elements they are for."""
+    """Emit scales in float32, or zero points, in a shape that goes with the elements they are for."""
     shape = node.shape(factor)
     block = node.attribute("block_size", 0)
     rank = node.rank(source)
+    value = _in_float32(node, factor) if factor == node.input(1) else factor
     if not shape or (shape == [1] and not block):
-        return node.op("Reshape", factor, node.ints()) if shape else factor
+        return node.op("Reshape", value, node.ints()) if shape else value
     axis = node.axis(rank, 1)
     if not block:
-        return node.op("Reshape", factor, node.ints(*(-1 if d == axis else 1 for d in range(rank))))
+        return node.op("Reshape", value, node.ints(*(-1 if d == axis else 1 for d in range(rank))))
     length, blocks = node.shape(source)[axis], shape[axis]
     if length is None or blocks is None or len(shape) != rank:
         raise RefusedError("blocks are available along dimensions of fixed size only: give shapes={...} or --shape")
     indices = node.constant(np.arange(length) // block, np.int64)
-    return node.op("Gather", factor, indices, axis=axis)
+    return node.op("Gather", value, indices, axis=axis)
 
 
 def linear_mat_mul(node: Node) -> None:
@@ -89,30 +110,48 @@ def linear_mat_mul(node: Node) -> None:
             raise RefusedError(
                 f"its scale '{name}' is for rows or columns: only one for the whole operand is available"
             )
-    product = node.op("MatMul", _centred(node, a, a_zero), _centred(node, b, b_zero))
-    factor = node.op("Div", node.op("Mul", _scalar(node, a_scale), _scalar(node, b_scale)), _scalar(node, y_scale))
+    product = node.op("MatMul", centred(node, a, a_zero), centred(node, b, b_zero))
+    factor = node.op("Div", node.op("Mul", scalar(node, a_scale), scalar(node, b_scale)), scalar(node, y_scale))
     rounded = node.op("Round", node.op("Mul", node.cast(product, TensorProto.FLOAT), factor))
-    _saturated(node, rounded, _scalar(node, y_zero), result, node.output(0))
+    saturated(node, rounded, scalar(node, y_zero), result, node.output(0))
 
 
-def _scalar(node: Node, name: str) -> str:
+def scalar(node: Node, name: str) -> str:
+    """Emit a list of one number as the number."""
     return node.op("Reshape", name, node.ints()) if node.rank(name) else name
 
 
-def _centred(node: Node, value: str, zero: str) -> str:
+def centred(node: Node, value: str, zero: str) -> str:
     """Emit integers as int32, less their zero point."""
     wide = node.cast(value, TensorProto.INT32)
-    return node.op("Sub", wide, node.cast(_scalar(node, zero), TensorProto.INT32)) if zero else wide
+    return node.op("Sub", wide, node.cast(scalar(node, zero), TensorProto.INT32)) if zero else wide
 
 
 def conv_integer(node: Node) -> None:
-    """ConvInteger: torch-mlir does not pad; what is padded is the zero point."""
+    """ConvInteger: torch-mlir does not pad, and has one zero point of the weights; what is padded is the zero point."""
     pads = list(node.attribute("pads", ()))
-    if not any(pads):
+    source, weight, zero, weight_zero = (node.input(n) for n in range(4))
+    several = bool(weight_zero) and node.shape(weight_zero) not in ([], [1])
+    if not any(pads) and not several:
         return
-    source, zero = node.input(0), node.input(2)
-    half = len(pads) // 2
-    value = zero and _scalar(node, zero)
-    inputs = [source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else [])]
-    padded = node.op("Pad", *inputs)
-    node.copy(pads=None).input[0] = padded
+    if any(pads):
+        half, value = len(pads) // 2, zero and scalar(node, zero)
+        source = node.op("Pad", source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else []))
+    if not several:
+        node.copy(pads=None).input[0] = source
+        return
+    # The zero points of output channels come off as multiples of the sums of what each output reads.
+    shape, groups = node.shape(weight), node.attribute("group", 1)
+    if None in shape:
+        raise RefusedError("its weights have free sizes: give shapes={...} or --shape")
+    sizes = [size for size in shape if size is not None]
+    ones = node.constant(np.ones([groups, *sizes[1:]]), onnx.helper.tensor_dtype_to_np_dtype(node.dtype(weight)))
+    plain, sums = node.fresh(), node.fresh()
+    for taken, made in ((weight, plain), (ones, sums)):
+        copy = node.copy(pads=None)
+        copy.input[:] = [source, taken, *([zero] if zero else [])]
+        copy.output[0] = made
+    which = node.constant(np.repeat(np.arange(groups), sizes[0] // groups), np.int64)
+    factor = node.reshape(node.cast(weight_zero, TensorProto.INT32), [1, -1, *[1] * (len(sizes) - 2)])
+    less = node.op("Mul", node.op("Gather", sums, which, axis=1), factor)
+    node.op("Sub", plain, less, to=node.output(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
@@ -29,10 +30,32 @@ def reduce(node: Node) -> None:
         return
     value = _OF_NOTHING.get(operator)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(node.dtype(source))
+    if dtype == np.bool_ and value is not None:
+        value = float(value > 0)
     if value is None or result is None or None in result or (dtype.kind in "iub" and np.isinf(value)):
         raise RefusedError("it reduces a dimension of size 0")
     full = node.constant(np.full(result, value), dtype)
     node.op("Identity", full, to=node.output(0))
+
+
+def log_sum_exp(node: Node) -> None:
+    """ReduceLogSumExp of float64: torch-mlir mixes up its types. The largest number is taken out of the sum."""
+    reduce(node)
+    source, axes = node.input(0), node.input(1)
+    if node.made or node.dtype(source) != TensorProto.DOUBLE:
+        return
+    if not axes and node.attribute("noop_with_empty_axes", 0):
+        node.op("Identity", source, to=node.output(0))
+        return
+    given = [axes] if axes else []
+    most = node.op("ReduceMax", source, *given)
+    finite = node.op("Where", node.op("IsInf", most), node.like(0, source), most)
+    total = node.op("ReduceSum", node.op("Exp", node.op("Sub", source, finite)), *given)
+    found = node.op("Add", node.op("Log", total), finite)
+    if node.attribute("keepdims", 1):
+        node.op("Identity", found, to=node.output(0))
+    else:
+        node.op("Squeeze", found, axes or node.ints(*range(node.rank(source))), to=node.output(0))
 
 
 def expanded_reduce(node: Node) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numc.frontends.onnx.rewrites import (
-    attention,
-    contrib,
     control,
     elementwise,
     fourier,
     indexing,
+    integers,
     linear,
-    optimizers,
     quantized,
     recurrent,
     reductions,
-    resize,
-    windows,
+    selection,
+    sequences,
 )
+from numc.frontends.onnx.rewrites.domains import attention, contrib, contrib_quantized, learned, optimizers
 from numc.frontends.onnx.rewrites.functions import expand
+from numc.frontends.onnx.rewrites.images import deformed, resize, windows
 from numc.frontends.onnx.rewrites.node import Node
 
 Rule = Callable[[Node], None]
@@ -41,19 +41,46 @@ _EXPANDED = (
     "SwiGLU",
 )
 """Operators for which ONNX's own definition is more right than torch-mlir's lowering."""
-_REDUCTIONS = ("LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
+_REDUCTIONS = ("Max", "Mean", "Min", "Prod", "Sum")
 _EXPANDED_REDUCTIONS = ("L1", "L2", "LogSum", "SumSquare")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
-CONTROL: Rules = {("", "If"): control.branch, ("", "Loop"): control.loop, ("", "Scan"): control.scan}
-"""What decides which nodes run. Nodes of other operators can be inside."""
+CONTROL: Rules = {
+    ("", "ConcatFromSequence"): sequences.concat,
+    ("", "Identity"): sequences.identity,
+    ("", "If"): control.branch,
+    ("", "Loop"): control.loop,
+    ("", "Optional"): sequences.optional,
+    ("", "OptionalGetElement"): sequences.get_element,
+    ("", "OptionalHasElement"): sequences.has_element,
+    ("", "Scan"): control.scan,
+    ("", "SequenceAt"): sequences.at,
+    ("", "SequenceEmpty"): sequences.empty,
+    ("", "SequenceErase"): sequences.erase,
+    ("", "SequenceInsert"): sequences.insert,
+    ("", "SequenceLength"): sequences.length,
+    ("", "SequenceMap"): sequences.over_elements,
+    ("", "SplitToSequence"): sequences.split,
+}
+"""What decides which nodes run, in which nodes of other operators can be, and what is in a sequence."""
+
+QUANTISED: Rules = {
+    ("", "DequantizeLinear"): quantized.dequantize,
+    ("", "QuantizeLinear"): quantized.quantize,
+    ("com.microsoft", "DequantizeLinear"): contrib.standard,
+    ("com.microsoft", "QuantizeLinear"): contrib.standard,
+}
+"""What depends on the types of the file, which are carried in others later (carry.py)."""
 
 RULES: Rules = {
     **CONTROL,
+    **QUANTISED,
     **{("", operator): expand for operator in _EXPANDED},
     **{("", f"Reduce{kind}"): reductions.reduce for kind in _REDUCTIONS},
     **{("", f"Reduce{kind}"): reductions.expanded_reduce for kind in _EXPANDED_REDUCTIONS},
+    ("", "ReduceLogSumExp"): reductions.log_sum_exp,
     **{("", operator): indexing.random for operator in _RANDOM},
+    ("", "Abs"): integers.absolute,
     ("", "ArgMax"): indexing.extreme,
     ("", "ArgMin"): indexing.extreme,
     ("", "AveragePool"): windows.average_pool,
@@ -63,9 +90,10 @@ RULES: Rules = {
     ("", "ConvTranspose"): linear.conv_transpose,
     ("", "CumProd"): indexing.cumulative_product,
     ("", "DFT"): fourier.dft,
+    ("", "DeformConv"): deformed.deform_conv,
     ("", "DepthToSpace"): indexing.depth_to_space,
-    ("", "DequantizeLinear"): quantized.dequantize,
     ("", "Det"): linear.determinant,
+    ("", "Div"): integers.in_int32(),
     ("", "Dropout"): elementwise.dropout,
     ("", "GRU"): recurrent.recurrent,
     ("", "Gemm"): linear.gemm,
@@ -75,11 +103,13 @@ RULES: Rules = {
     ("", "LpNormalization"): elementwise.lp_normalization,
     ("", "LpPool"): windows.lp_pool,
     ("", "MatMul"): linear.mat_mul,
-    ("", "MaxPool"): windows.max_pool,
+    ("", "MaxPool"): integers.in_int32(windows.max_pool),
     ("", "MaxUnpool"): windows.max_unpool,
+    ("", "Mod"): integers.in_int32(),
+    ("", "NonMaxSuppression"): selection.non_max_suppression,
     ("", "Pad"): indexing.pad,
+    ("", "Pow"): integers.power,
     ("", "QLinearMatMul"): quantized.linear_mat_mul,
-    ("", "QuantizeLinear"): quantized.quantize,
     ("", "RNN"): recurrent.recurrent,
     ("", "Resize"): resize.resize,
     ("", "RoiAlign"): windows.roi_align,
@@ -89,7 +119,9 @@ RULES: Rules = {
     ("", "Slice"): indexing.slice_backwards,
     ("", "Split"): indexing.split,
     ("", "TensorScatter"): indexing.tensor_scatter,
-    ("", "TopK"): indexing.top_k,
+    ("", "TopK"): integers.in_int32(indexing.top_k),
+    ("", "Unique"): selection.unique,
+    **{("ai.onnx.ml", operator): rule for operator, rule in learned.RULES.items()},
     ("ai.onnx.preview", "FlexAttention"): expand,
     ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
     ("ai.onnx.preview.training", "Adam"): optimizers.adam,
@@ -100,7 +132,7 @@ RULES: Rules = {
         for operator, rule in {
             "Attention": attention.attention,
             "BiasGelu": contrib.gelu,
-            "DequantizeLinear": contrib.standard,
+            **contrib_quantized.RULES,
             "EmbedLayerNormalization": contrib.embed_layer_normalization,
             "FastGelu": contrib.fast_gelu,
             "FusedMatMul": contrib.fused_mat_mul,
@@ -108,8 +140,8 @@ RULES: Rules = {
             "GroupQueryAttention": attention.group_query_attention,
             "MatMulNBits": contrib.mat_mul_n_bits,
             "MultiHeadAttention": attention.multi_head_attention,
-            "QuantizeLinear": contrib.standard,
             "QuickGelu": contrib.quick_gelu,
+            **dict.fromkeys(("Pad", "Range", "Trilu", "Unique", "GridSample"), contrib.standard),
             "RotaryEmbedding": attention.rotary_embedding,
             "SimplifiedLayerNormalization": contrib.simplified_layer_normalization,
             "SkipLayerNormalization": contrib.skip_layer_normalization,

@@ -207,7 +207,7 @@ def grid_sample(node: Node) -> None:
     padding = node.attribute("padding_mode", "zeros")
     if mode not in ("linear", "nearest", "cubic") or padding not in ("zeros", "border", "reflection"):
         raise RefusedError(f"its mode '{mode}' with padding_mode '{padding}' is none that ONNX has")
-    sampler = _Sampler(node, padding, bool(node.attribute("align_corners", 0)))
+    sampler = Sampler(node, padding, bool(node.attribute("align_corners", 0)))
     batch, channels, *image = node.sizes(source)
     placed = node.sizes(grid)[1:-1]
     count = node.product(*placed)
@@ -235,7 +235,7 @@ def grid_sample(node: Node) -> None:
 
 
 @dataclass(frozen=True)
-class _Tap:
+class Tap:
     """An element that is read: its index, its factor, and whether it lies inside; "" for 1 and for always."""
 
     index: str
@@ -244,7 +244,9 @@ class _Tap:
 
 
 @dataclass
-class _Sampler:
+class Sampler:
+    """Interpolation. padding: what is read outside of an image. aligned: whether -1 and 1 are centres of elements."""
+
     node: Node
     padding: str
     aligned: bool
@@ -252,7 +254,7 @@ class _Sampler:
     def number(self, value: float) -> str:
         return self.node.constant(value, np.float32)
 
-    def taps(self, place: str, length: int | str, mode: str) -> list[_Tap]:
+    def taps(self, place: str, length: int | str, mode: str) -> list[Tap]:
         """Emit the taps along one axis. place: from -1 to 1 in the image, of the shape [batch, 1, count]."""
         op = self.node.op
         size = (
@@ -288,6 +290,15 @@ class _Sampler:
             taps.append(self.tap(op("Add", base, self.number(offset)), factor, low, high, last))
         return taps
 
+    def at(self, place: str, length: int) -> list[Tap]:
+        """Emit the taps of linear interpolation along one axis. place: in elements, from 0."""
+        op, low, high = self.node.op, self.number(0), self.number(length - 1)
+        base = op("Floor", place)
+        after = op("Sub", place, base)
+        factors = (op("Sub", self.number(1), after), after)
+        moved = (base, op("Add", base, self.number(1)))
+        return [self.tap(x, factor, low, high, high) for x, factor in zip(moved, factors, strict=True)]
+
     def back(self, x: str, low: str, high: str, last: str) -> str:
         """Emit where a place outside of the image lies inside of it."""
         op = self.node.op
@@ -299,7 +310,7 @@ class _Sampler:
         part = op("Sub", far, op("Mul", op("Floor", op("Div", far, period)), period))
         return op("Add", op("Where", op("Greater", part, span), op("Sub", period, part), part), low)
 
-    def tap(self, x: str, factor: str, low: str, high: str, last: str) -> _Tap:
+    def tap(self, x: str, factor: str, low: str, high: str, last: str) -> Tap:
         op, zero = self.node.op, self.number(0)
         inside = ""
         if self.padding == "zeros":
@@ -308,7 +319,7 @@ class _Sampler:
             outside = op("Or", op("Less", x, low), op("Greater", x, high))
             x = op("Where", outside, self.back(x, low, high, last), x)
         index = op("Min", op("Where", op("Greater", x, zero), x, zero), last)  # NaN is 0
-        return _Tap(self.node.cast(index, onnx.TensorProto.INT64), factor, inside)
+        return Tap(self.node.cast(index, onnx.TensorProto.INT64), factor, inside)
 
     def cubic(self, distance: str, centre: float) -> str:
         """Emit the factor of a tap of cubic interpolation at a distance below 1, or between 1 and 2."""

@@ -32,15 +32,15 @@ def gelu(node: Node) -> None:
     node.op("Mul", half, node.op("Add", erf, node.like(1, node.input(0))), to=node.output(0))
 
 
-def fast_gelu(node: Node) -> None:
-    """FastGelu: with tanh."""
-    source, op = node.input(0), node.op
+def fast_gelu(node: Node, product: str = "", bias: str = "") -> None:
+    """FastGelu: with tanh. product, bias: in the places of the inputs."""
+    source, bias, op = product or node.input(0), bias or ("" if product else node.input(1)), node.op
 
     def number(value: float) -> str:
         return node.like(value, node.input(0))
 
-    if node.input(1):
-        source = op("Add", source, node.input(1))
+    if bias:
+        source = op("Add", source, bias)
     cube = op("Mul", op("Mul", op("Mul", source, source), source), number(0.044715))
     inner = op("Tanh", op("Mul", op("Add", source, cube), number(math.sqrt(2 / math.pi))))
     op("Mul", op("Mul", source, number(0.5)), op("Add", inner, number(1)), to=node.output(0))
@@ -79,14 +79,14 @@ def mat_mul_n_bits(node: Node) -> None:
     if order is not None and order.size:
         raise RefusedError("its input g_idx is not available: quantise the model without reordering")
     blocks = -(-k // block)
-    values = _unpacked(packed.reshape(n, blocks, -1), bits)[..., :block]
+    values = unpacked(packed.reshape(n, blocks, -1), bits)[..., :block]
     if scales.dtype != np.float32:
         raise RefusedError(f"its scales are {scales.dtype}: float32 is available")
     scale = scales.reshape(n, blocks, 1).astype(np.float32)
     if zeros is None or not zeros.size:
         zero = np.full((n, blocks, 1), 2 ** (bits - 1), dtype=np.float32)
     elif zeros.dtype == np.uint8:
-        zero = _unpacked(zeros.reshape(n, -1), bits)[:, :blocks, None].astype(np.float32)
+        zero = unpacked(zeros.reshape(n, -1), bits)[:, :blocks, None].astype(np.float32)
     else:
         zero = zeros.reshape(n, blocks, 1).astype(np.float32)
     weight = ((values.astype(np.float32) - zero) * scale).reshape(n, blocks * block)[:, :k]
@@ -96,7 +96,7 @@ def mat_mul_n_bits(node: Node) -> None:
         node.op("Add", product, node.input(5), to=node.output(0))
 
 
-def _unpacked(data: Any, bits: int) -> npt.NDArray[np.uint8]:
+def unpacked(data: Any, bits: int) -> npt.NDArray[np.uint8]:
     """The numbers in the bytes of the last axis, of which the low bits come first."""
     parts = [(data >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(*data.shape[:-1], -1)

@@ -1,0 +1,1 @@
+"""Rewrites of operators that are in domains beside that of ONNX itself."""

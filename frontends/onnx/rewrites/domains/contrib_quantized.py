@@ -1,0 +1,203 @@
+"""Operators of the domain com.microsoft on quantised numbers, and those that fuse an activation.
+
+Source: docs/ContribOperators.md of onnxruntime.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from numc.frontends.onnx.rewrites.domains.contrib import fast_gelu, unpacked
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.quantized import centred, saturated, scalar
+
+MS = "com.microsoft"
+
+
+def _real(node: Node, n: int) -> str:
+    """Emit the float32 numbers of three inputs: values, their scale and their zero point."""
+    value, scale, zero = node.input(n), node.input(n + 1), node.input(n + 2)
+    return node.op("Mul", node.cast(centred(node, value, zero), TensorProto.FLOAT), scalar(node, scale))
+
+
+def _stored(node: Node, value: str, n: int, like: str) -> None:
+    """Emit float32 numbers with the scale and the zero point of two inputs as the result."""
+    scale, zero = scalar(node, node.input(n)), node.input(n + 1)
+    rounded = node.op("Round", node.op("Div", value, scale))
+    saturated(node, rounded, scalar(node, zero) if zero else "", node.dtype(zero or like), node.output(0))
+
+
+def elementwise(node: Node) -> None:
+    """QLinearAdd, QLinearMul."""
+    operator = node.proto.op_type.removeprefix("QLinear")
+    _stored(node, node.op(operator, _real(node, 0), _real(node, 3)), 6, node.input(0))
+
+
+def function(node: Node) -> None:
+    """QLinearSigmoid, QLinearLeakyRelu, QLinearSoftmax, and the pools, of one operand."""
+    operator = node.proto.op_type.removeprefix("QLinear")
+    node.refuse_attribute("channels_last", 0)
+    left_out = ("channels_last", "opset")
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute if a.name not in left_out}
+    _stored(node, node.op(operator, _real(node, 0), **given), 3, node.input(0))
+
+
+def concat(node: Node) -> None:
+    """QLinearConcat."""
+    parts = [_real(node, n) for n in range(2, len(node.proto.input), 3)]
+    _stored(node, node.op("Concat", *parts, axis=node.attribute("axis", 0)), 0, node.input(2))
+
+
+def gemm(node: Node) -> None:
+    """QGemm: of integers, with a bias of integers."""
+    a, a_scale, a_zero, b, b_scale, b_zero, bias = (node.input(n) for n in range(7))
+    one, two = centred(node, a, a_zero), _columns(node, b, b_zero)
+    one = node.transpose(one, 1, 0) if node.attribute("transA", 0) else one
+    two = node.transpose(two, 1, 0) if node.attribute("transB", 0) else two
+    total = node.op("MatMul", one, two)
+    total = node.op("Add", total, bias) if bias else total
+    factor = node.op("Mul", node.constant(node.attribute("alpha", 1.0), np.float32), node.op("Mul", a_scale, b_scale))
+    real = node.op("Mul", node.cast(total, TensorProto.FLOAT), factor)
+    if node.input(7):
+        _stored(node, real, 7, a)
+    else:
+        node.op("Identity", real, to=node.output(0))
+
+
+def _columns(node: Node, value: str, zero: str) -> str:
+    """Emit the integers of a matrix, less one zero point or one for each column, as int32."""
+    if not zero or node.shape(zero) in ([], [1]):
+        return centred(node, value, zero)
+    if node.attribute("transB", 0):
+        zero = node.reshape(zero, [-1, 1])
+    return node.op("Sub", node.cast(value, TensorProto.INT32), node.cast(zero, TensorProto.INT32))
+
+
+def to_float(node: Node) -> None:
+    """MatMulIntegerToFloat."""
+    a, b, a_scale, b_scale, a_zero, b_zero, bias = (node.input(n) for n in range(7))
+    _product(node, centred(node, a, a_zero), _columns(node, b, b_zero), node.op("Mul", a_scale, b_scale), bias)
+
+
+def dynamic(node: Node) -> None:
+    """DynamicQuantizeMatMul: the first operand is quantised in the run."""
+    a, b, b_scale, b_zero, bias = (node.input(n) for n in range(5))
+    value, scale, zero = node.ops("DynamicQuantizeLinear", [a], [node.fresh() for _ in range(3)])
+    one = node.op("Sub", node.cast(value, TensorProto.INT32), node.cast(zero, TensorProto.INT32))
+    _product(node, one, _columns(node, b, b_zero), node.op("Mul", scale, b_scale), bias)
+
+
+def _product(node: Node, one: str, two: str, factor: str, bias: str) -> None:
+    product = node.cast(node.op("MatMul", one, two), TensorProto.FLOAT)
+    real = node.op("Mul", product, factor, to="" if bias else node.output(0))
+    if bias:
+        node.op("Add", real, bias, to=node.output(0))
+
+
+def attention(node: Node) -> None:
+    """QAttention: Attention with an input and weights that are quantised."""
+    source, weight, bias, scale, weight_scale, mask, zero, weight_zero, past = (node.input(n) for n in range(9))
+    inputs = node.op("Mul", node.cast(centred(node, source, zero), TensorProto.FLOAT), scalar(node, scale))
+    rows = node.op("Mul", node.cast(_columns(node, weight, weight_zero), TensorProto.FLOAT), weight_scale)
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
+    taken = [inputs, rows, bias, mask, past]
+    node.ops("Attention", taken, list(node.proto.output), domain=MS, **given)
+
+
+_ACTIVATIONS = {"Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
+
+
+def _activated(node: Node, value: str, params: list[float]) -> None:
+    name = node.attribute("activation", "")
+    if name == "Clip" and len(params) == 2:
+        node.op("Clip", value, *(node.constant(p, np.float32) for p in params), to=node.output(0))
+    elif name in _ACTIVATIONS:
+        given = dict(zip(_ACTIVATIONS[name], params, strict=False))
+        node.op(name, value, to=node.output(0), **given)
+    elif name:
+        raise RefusedError(f"its activation '{name}' is not available: {', '.join(sorted(_ACTIVATIONS))} and Clip are")
+    else:
+        node.op("Identity", value, to=node.output(0))
+
+
+def fused_conv(node: Node) -> None:
+    """FusedConv: a Conv, something that is added, and an activation."""
+    value = node.fresh()
+    copy = node.copy(activation=None, activation_params=None)
+    copy.op_type, copy.domain = "Conv", ""
+    copy.input[:] = list(filter(None, node.proto.input[:3]))
+    copy.output[:] = [value]
+    if node.input(3):
+        value = node.op("Add", value, node.input(3))
+    _activated(node, value, [float(p) for p in node.attribute("activation_params", [])])
+
+
+def fused_gemm(node: Node) -> None:
+    """FusedGemm: a Gemm and an activation."""
+    value = node.fresh()
+    extra = ("activation", "activation_alpha", "activation_beta", "activation_gamma")
+    copy = node.copy(**dict.fromkeys(extra))
+    copy.op_type, copy.domain = "Gemm", ""
+    copy.output[:] = [value]
+    params = [float(a.f) for name in extra[1:] for a in node.proto.attribute if a.name == name]
+    _activated(node, value, params)
+
+
+def gemm_fast_gelu(node: Node) -> None:
+    """GemmFastGelu: a product of matrices and FastGelu."""
+    product = node.op("MatMul", node.input(0), node.input(1))
+    fast_gelu(node, product, node.input(2))
+
+
+def gather_blocks(node: Node) -> None:
+    """GatherBlockQuantized: rows of a matrix whose blocks have scales and zero points."""
+    data, scales, zeros = node.input(0), node.input(2), node.input(3)
+    block, bits = node.attribute("block_size", 128), node.attribute("bits", 4)
+    rank = node.rank(data)
+    node.refuse_attribute("gather_axis", 0)
+    if node.attribute("quantize_axis", 1) % rank != rank - 1:
+        raise RefusedError("blocks are available along the last axis only")
+    middle = 0
+    if node.dtype(data) == TensorProto.UINT8:
+        middle = 1 << (bits - 1)
+        data, zeros = (_wide(node, n, bits) if node.input(n) else "" for n in (0, 3))
+    length = node.shape(data)[-1]
+    if length is None:
+        raise RefusedError("its data has free sizes: give shapes={...} or --shape")
+    where = node.constant(np.arange(length) // block, np.int64)
+    rows = node.cast(node.op("Gather", data, node.input(1), axis=0), TensorProto.FLOAT)
+    factor = node.op("Gather", node.op("Gather", scales, node.input(1), axis=0), where, axis=-1)
+    if zeros:
+        zero = node.cast(node.op("Gather", zeros, node.input(1), axis=0), TensorProto.FLOAT)
+        rows = node.op("Sub", rows, node.op("Gather", zero, where, axis=-1))
+    elif middle:
+        rows = node.op("Sub", rows, node.constant(middle, np.float32))
+    node.op("Mul", rows, factor, to=node.output(0))
+
+
+def _wide(node: Node, n: int, bits: int) -> str:
+    """The numbers in the bytes of a constant."""
+    value = node.constant_input(n, "data")
+    return node.constant(value if bits == 8 else unpacked(value, bits), np.uint8)
+
+
+RULES = {
+    "DynamicQuantizeMatMul": dynamic,
+    "FusedConv": fused_conv,
+    "FusedGemm": fused_gemm,
+    "GatherBlockQuantized": gather_blocks,
+    "GemmFastGelu": gemm_fast_gelu,
+    "MatMulIntegerToFloat": to_float,
+    "QAttention": attention,
+    "QGemm": gemm,
+    "QLinearAdd": elementwise,
+    "QLinearAveragePool": function,
+    "QLinearConcat": concat,
+    "QLinearGlobalAveragePool": function,
+    "QLinearLeakyRelu": function,
+    "QLinearMul": elementwise,
+    "QLinearSigmoid": function,
+    "QLinearSoftmax": function,
+}

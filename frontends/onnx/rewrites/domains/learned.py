@@ -1,0 +1,292 @@
+"""Operators of the domain ai.onnx.ml on numbers: features, linear models and trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto, helper, numpy_helper
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+Array = npt.NDArray[Any]
+MAX_DEPTH = 64
+"""The largest depth of a tree."""
+
+
+def extract(node: Node) -> None:
+    """ArrayFeatureExtractor: some elements of the last axis."""
+    indices = node.reshape(node.input(1), [-1])
+    rank = node.rank(node.input(0))
+    found = node.op("Gather", node.input(0), indices, axis=-1, to="" if rank == 1 else node.output(0))
+    if rank == 1:
+        node.op("Unsqueeze", found, node.ints(0), to=node.output(0))
+
+
+def binarizer(node: Node) -> None:
+    """Binarizer: whether numbers are above a threshold."""
+    limit = node.like(node.attribute("threshold", 0.0), node.input(0))
+    node.cast(node.op("Greater", node.input(0), limit), node.dtype(node.input(0)), to=node.output(0))
+
+
+def scaler(node: Node) -> None:
+    """Scaler: an offset off, times a scale."""
+    value = _float(node, node.input(0))
+    offset, scale = (node.constant(node.attribute(name, [default]), np.float32)
+                     for name, default in (("offset", 0.0), ("scale", 1.0)))  # fmt: skip
+    node.op("Mul", node.op("Sub", value, offset), scale, to=node.output(0))
+
+
+def normalizer(node: Node) -> None:
+    """Normalizer: rows over their largest number, or over the sum of their magnitudes or squares."""
+    value, norm = _float(node, node.input(0)), node.attribute("norm", "MAX")
+    kinds = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}
+    if norm not in kinds:
+        raise RefusedError(f"its norm is '{norm}': MAX, L1 and L2 are what ONNX has")
+    size = node.op(kinds[norm], value, node.ints(-1))
+    whole = node.op("Where", node.op("Equal", size, node.constant(0, np.float32)), node.constant(1, np.float32), size)
+    node.op("Div", value, whole, to=node.output(0))
+
+
+def imputer(node: Node) -> None:
+    """Imputer: numbers in the places of one."""
+    source = node.input(0)
+    kind = "float" if node.is_float(source) else "int64"
+    replaced = node.attribute(f"replaced_value_{kind}", 0.0 if kind == "float" else 0)
+    others = node.attribute(f"imputed_value_{kind}s", [])
+    dtype = np.float32 if kind == "float" else np.int64
+    missing = (
+        node.op("IsNaN", source) if replaced != replaced else node.op("Equal", source, node.constant(replaced, dtype))
+    )
+    values = node.constant(others if len(others) > 1 else others[0], dtype)
+    node.op("Where", missing, values, source, to=node.output(0))
+
+
+def label_encoder(node: Node) -> None:
+    """LabelEncoder: numbers for numbers."""
+    kinds = {"float": np.float32, "int64": np.int64}
+    keys, values = (
+        next((np.array(node.attribute(f"{what}_{kind}s", []), dtype) for kind, dtype in kinds.items()
+              if len(node.attribute(f"{what}_{kind}s", []))), None) for what in ("keys", "values")
+    )  # fmt: skip
+    if keys is None or values is None or len(keys) != len(values):
+        raise RefusedError("only keys and values that are lists of numbers are available, as many as each other")
+    other = node.attribute("default_float", -0.0) if values.dtype == np.float32 else node.attribute("default_int64", -1)
+    source = node.op("Unsqueeze", node.input(0), node.ints(-1))
+    same = node.op("Equal", source, node.constant(keys, keys.dtype))
+    if keys.dtype == np.float32 and np.isnan(keys).any():
+        undefined = node.op("And", node.op("IsNaN", source), node.constant(np.isnan(keys), np.bool_))
+        same = node.op("Or", same, undefined)
+    hits = node.cast(same, TensorProto.INT64)
+    found = node.op("Gather", node.constant(values, values.dtype), node.op("ArgMax", hits, axis=-1, keepdims=0))
+    known = node.op("Equal", node.op("ReduceMax", hits, node.ints(-1), keepdims=0), node.constant(1, np.int64))
+    node.op("Where", known, found, node.constant(other, values.dtype), to=node.output(0))
+
+
+def linear_regressor(node: Node) -> None:
+    """LinearRegressor."""
+    node.refuse_attribute("post_transform", "NONE")
+    targets = node.attribute("targets", 1)
+    factors = np.array(node.attribute("coefficients", [0.0]), np.float32).reshape(targets, -1)
+    start = node.attribute("intercepts", [])
+    product = node.op("MatMul", _float(node, node.input(0)), node.constant(factors.T, np.float32),
+                      to="" if len(start) else node.output(0))  # fmt: skip
+    if len(start):
+        node.op("Add", product, node.constant(start, np.float32), to=node.output(0))
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """Nodes of trees, leaves among them, by their numbers.
+
+    features, splits, modes: of a decision. yes, no: the numbers of the next ones; of a leaf its own. missing: whether
+    NaN goes to yes. results: of each, by target. sets: the members of MEMBER, with NaN behind. roots: of the trees.
+    """
+
+    features: Array
+    splits: Array
+    modes: list[str]
+    yes: Array
+    no: Array
+    missing: Array
+    results: Array
+    sets: Array
+    roots: Array
+
+    @property
+    def depth(self) -> int:
+        """The largest number of decisions. Raises RefusedError for a tree that has no end."""
+        reached, steps = np.unique(self.roots), 0
+        while any(self.modes[n] != "LEAF" for n in reached):
+            reached = np.unique(np.concatenate([self.yes[reached], self.no[reached]]))
+            steps += 1
+            if steps > MAX_DEPTH:
+                raise RefusedError(f"a tree has more than {MAX_DEPTH} decisions one after the other")
+        return steps
+
+
+_COMPARISONS = {"LEQ": "LessOrEqual", "LT": "Less", "GTE": "GreaterOrEqual", "GT": "Greater", "EQ": "Equal"}
+
+
+def _decide(node: Node, trees: _Trees, to: str, aggregate: str, start: Array | None = None) -> None:
+    """Emit the walk through all trees at once, and the sums of what their leaves give."""
+    op, source, dtype = node.op, node.input(0), trees.splits.dtype
+    number = int(helper.np_dtype_to_tensor_dtype(dtype))
+    source = source if node.dtype(source) == number else node.cast(source, number)
+    batch = node.size(source, 0)
+    roots = node.constant(trees.roots[None, :], np.int64)
+    place = op("Expand", roots, node.list_of([batch, len(trees.roots)]))
+    tables = {
+        name: node.constant(value, kind)
+        for name, value, kind in (
+            ("features", trees.features, np.int64),
+            ("splits", trees.splits, dtype),
+            ("yes", trees.yes, np.int64),
+            ("no", trees.no, np.int64),
+        )
+    }
+    kinds = sorted(set(trees.modes) - {"LEAF"})
+    for _ in range(trees.depth):
+        value = op("GatherElements", source, op("Gather", tables["features"], place), axis=1)
+        limit = op("Gather", tables["splits"], place)
+        holds = ""
+        for kind in kinds:
+            if kind == "MEMBER":
+                members = op("Gather", node.constant(trees.sets, dtype), place, axis=0)
+                same = node.cast(op("Equal", op("Unsqueeze", value, node.ints(-1)), members), TensorProto.INT64)
+                found = op("ReduceMax", same, node.ints(-1), keepdims=0)
+                one = op("Equal", found, node.constant(1, np.int64))
+            elif kind == "NEQ":
+                one = op("Not", op("Equal", value, limit))
+            else:
+                one = op(_COMPARISONS[kind], value, limit)
+            if not holds:
+                holds = one
+            else:
+                chosen = op("Gather", node.constant([m == kind for m in trees.modes], np.bool_), place)
+                holds = op("Where", chosen, one, holds)
+        if trees.missing.any():
+            lost = op("And", op("Gather", node.constant(trees.missing, np.bool_), place), op("IsNaN", value))
+            holds = op("Or", holds, lost)
+        place = op("Where", holds, op("Gather", tables["yes"], place), op("Gather", tables["no"], place))
+    results = op("Gather", node.constant(trees.results, dtype), place, axis=0)
+    operator = {"SUM": "ReduceSum", "AVERAGE": "ReduceSum", "MIN": "ReduceMin", "MAX": "ReduceMax"}.get(aggregate)
+    if operator is None or (operator != "ReduceSum" and trees.results.shape[1] > 1):
+        raise RefusedError(f"its aggregate function {aggregate} is not available for {trees.results.shape[1]} targets")
+    total = op(operator, results, node.ints(1), keepdims=0)
+    if aggregate == "AVERAGE":
+        total = op("Div", total, node.constant(len(trees.roots), dtype))
+    if start is not None and start.any():
+        total = op("Add", total, node.constant(start, dtype))
+    op("Identity", total, to=to)
+
+
+def tree_ensemble(node: Node) -> None:
+    """TreeEnsemble."""
+    if node.attribute("post_transform", 0):
+        raise RefusedError("its post_transform is not available: only 0 (none)")
+
+    def numbers(name: str) -> Array:
+        return np.array(node.attribute(name, []), np.int64)
+
+    def tensor(name: str) -> Array:
+        value = node.attribute(name, None)
+        return np.zeros(0) if value is None else numpy_helper.to_array(value)
+
+    splits, weights = tensor("nodes_splits"), tensor("leaf_weights")
+    if splits.dtype not in (np.float32, np.float64):
+        raise RefusedError(f"its splits are {splits.dtype}: float32 and float64 are available")
+    count, leaves = len(splits), len(weights)
+    names = ["LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER"]
+    modes = [names[int(mode)] for mode in tensor("nodes_modes")] + ["LEAF"] * leaves
+    own = np.arange(count, count + leaves)
+    ends = []
+    for where in ("true", "false"):
+        target, is_leaf = numbers(f"nodes_{where}nodeids"), numbers(f"nodes_{where}leafs")
+        ends.append(np.concatenate([np.where(is_leaf == 1, target + count, target), own]))
+    results = np.zeros((count + leaves, node.attribute("n_targets", 1)), splits.dtype)
+    results[own, numbers("leaf_targetids")] = weights
+    # The members of all sets one after the other, with NaN behind each set.
+    members, sets = tensor("membership_values"), []
+    for part in np.split(members, np.flatnonzero(np.isnan(members)) + 1)[:-1] if len(members) else []:
+        sets.append(part[:-1])
+    width = max(map(len, sets), default=1)
+    table = np.full((count + leaves, width), np.nan, splits.dtype)
+    for n, part in zip((n for n, mode in enumerate(modes) if mode == "MEMBER"), sets, strict=True):
+        table[n, : len(part)] = part
+    missing = numbers("nodes_missing_value_tracks_true")
+    trees = _Trees(
+        features=np.concatenate([numbers("nodes_featureids"), np.zeros(leaves, np.int64)]),
+        splits=np.concatenate([splits, np.zeros(leaves, splits.dtype)]),
+        modes=modes,
+        yes=ends[0],
+        no=ends[1],
+        missing=np.concatenate([missing if len(missing) else np.zeros(count), np.zeros(leaves)]).astype(bool),
+        results=results,
+        sets=table,
+        roots=numbers("tree_roots"),
+    )
+    aggregate = ("AVERAGE", "SUM", "MIN", "MAX")[node.attribute("aggregate_function", 1)]
+    _decide(node, trees, node.output(0), aggregate)
+
+
+def tree_ensemble_regressor(node: Node) -> None:
+    """TreeEnsembleRegressor."""
+    node.refuse_attribute("post_transform", "NONE")
+    if any(attribute.name.endswith("_as_tensor") for attribute in node.proto.attribute):
+        raise RefusedError("its numbers are float64: only float32 is available")
+
+    def numbers(name: str) -> Array:
+        return np.array(node.attribute(name, []), np.int64)
+
+    keys = list(zip(numbers("nodes_treeids").tolist(), numbers("nodes_nodeids").tolist(), strict=True))
+    where = {key: n for n, key in enumerate(keys)}
+    modes = [m.decode().removeprefix("BRANCH_") for m in node.attribute("nodes_modes", [])]
+    ends = []
+    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+        targets = numbers(name)
+        ends.append(
+            np.array([n if modes[n] == "LEAF" else where[keys[n][0], int(targets[n])] for n in range(len(keys))])
+        )
+    count = node.attribute("n_targets", 1)
+    results = np.zeros((len(keys), count), np.float32)
+    for tree, leaf, target, weight in zip(*(node.attribute(f"target_{name}", []) for name in
+                                            ("treeids", "nodeids", "ids", "weights")), strict=True):  # fmt: skip
+        results[where[tree, leaf], target] += np.float32(weight)
+    missing = numbers("nodes_missing_value_tracks_true")
+    trees = _Trees(
+        features=numbers("nodes_featureids"),
+        splits=np.array(node.attribute("nodes_values", []), np.float32),
+        modes=modes,
+        yes=ends[0],
+        no=ends[1],
+        missing=missing.astype(bool) if len(missing) else np.zeros(len(keys), bool),
+        results=results,
+        sets=np.full((len(keys), 1), np.nan, np.float32),
+        roots=np.array(
+            [where[key] for key in dict(zip((k[0] for k in reversed(keys)), reversed(keys), strict=True)).values()][
+                ::-1
+            ]
+        ),
+    )
+    start = np.array(node.attribute("base_values", [0.0]), np.float32)
+    _decide(node, trees, node.output(0), node.attribute("aggregate_function", "SUM"), start)
+
+
+def _float(node: Node, name: str) -> str:
+    return name if node.dtype(name) == TensorProto.FLOAT else node.cast(name, TensorProto.FLOAT)
+
+
+RULES = {
+    "ArrayFeatureExtractor": extract,
+    "Binarizer": binarizer,
+    "Imputer": imputer,
+    "LabelEncoder": label_encoder,
+    "LinearRegressor": linear_regressor,
+    "Normalizer": normalizer,
+    "Scaler": scaler,
+    "TreeEnsemble": tree_ensemble,
+    "TreeEnsembleRegressor": tree_ensemble_regressor,
+}

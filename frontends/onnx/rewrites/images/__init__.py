@@ -1,0 +1,1 @@
+"""Rewrites of operators on images: sampling, windows and convolutions."""

@@ -1,0 +1,75 @@
+"""Integers that torch-mlir computes with as if they were signed, or by way of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+from onnx import TensorProto
+
+from numc.frontends.onnx.rewrites.node import Node
+
+_BITS = {TensorProto.INT8: 8, TensorProto.UINT8: 8, TensorProto.INT16: 16, TensorProto.INT32: 32, TensorProto.INT64: 64}
+
+
+def in_int32(rule: Callable[[Node], None] | None = None) -> Callable[[Node], None]:
+    """A rule by which what torch-mlir takes for signed bytes is computed in int32; another type follows `rule`."""
+
+    def rewrite(node: Node) -> None:
+        if node.dtype(node.input(0)) != TensorProto.UINT8:
+            if rule is not None:
+                rule(node)
+            return
+        inputs = [
+            node.cast(name, TensorProto.INT32) if node.dtype(name) == TensorProto.UINT8 else name
+            for name in node.proto.input
+        ]
+        copy = node.copy()
+        copy.input[:] = inputs
+        copy.output[0] = node.fresh()
+        node.cast(copy.output[0], TensorProto.UINT8, to=node.output(0))
+
+    return rewrite
+
+
+def absolute(node: Node) -> None:
+    """Abs of unsigned bytes: nothing."""
+    if node.dtype(node.input(0)) == TensorProto.UINT8:
+        node.op("Identity", node.input(0), to=node.output(0))
+
+
+def power(node: Node) -> None:
+    """Pow of integers, modulo 2 to their bits; below 1, results are rounded towards 0."""
+    base, exponent = node.input(0), node.input(1)
+    bits = _BITS.get(node.dtype(base), 0)
+    if not bits or node.dtype(exponent) not in _BITS:
+        return
+    result, kind = node.dtype(base), node.dtype(exponent)
+    if bits < 32:  # torch-mlir has not every operation on them
+        base, result = node.cast(base, TensorProto.INT32), TensorProto.INT32
+    if _BITS[kind] < 32:
+        exponent, kind = node.cast(exponent, TensorProto.INT32), TensorProto.INT32
+    known = node.constants.get(node.input(1))
+    steps = int(known.max(initial=0)).bit_length() if known is not None else _BITS[kind] - 1
+    dtype, counts = (onnx.helper.tensor_dtype_to_np_dtype(each) for each in (result, kind))
+    one, zero, two, none = (
+        node.constant(value, each) for value, each in ((1, dtype), (0, dtype), (2, counts), (0, counts))
+    )
+    product, square, rest = one, base, exponent
+    for step in range(steps):
+        if step:
+            square, rest = node.op("Mul", square, square), node.op("Div", rest, two)
+        is_odd = node.op("Equal", node.op("Mod", rest, two), node.constant(1, counts))
+        product = node.op("Mul", product, node.op("Where", is_odd, square, one))
+    if known is None or int(known.min(initial=0)) < 0:
+        minus = node.constant(-1, dtype)
+        is_odd = node.op("Equal", node.op("Mod", exponent, two), node.constant(1, counts))
+        inverse = node.op("Where", node.op("Equal", base, one), one, zero)
+        of_minus = node.op("Where", is_odd, minus, one)
+        inverse = node.op("Where", node.op("Equal", base, minus), of_minus, inverse)
+        product = node.op("Where", node.op("Less", exponent, none), inverse, product)
+    shape = node.op("Expand", product, node.op("Shape", exponent)) if not steps else product
+    if bits < 32:
+        node.cast(shape, node.dtype(node.input(0)), to=node.output(0))
+    else:
+        node.op("Identity", shape, to=node.output(0))
