@@ -6,7 +6,7 @@ import torch
 
 _library = torch.library.Library("numc", "DEF")
 _library.define("put_along(Tensor value, int dim, Tensor index, Tensor new, int how) -> Tensor")
-_library.define("bits(Tensor value) -> Tensor")
+_library.define("bit_cast(Tensor value) -> Tensor")
 _library.define("grouped_mm(Tensor rows, Tensor matrices, Tensor ends) -> Tensor")
 
 
