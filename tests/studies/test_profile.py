@@ -112,6 +112,14 @@ def test_no_bit_changes_and_a_failed_run_ends_its_profile(program: numc.Program)
     assert {row.kind for row in profiled.profile.rows} == {"other", "outside"}
 
 
+def test_parts_without_a_name_are_apart(program: numc.Program) -> None:
+    parts = [{**part, "layer": ""} for part in program.manifest["parts"]]
+    nameless = numc.Program(dataclasses.replace(program.contents, manifest={**program.manifest, "parts": parts}))
+    found = nameless.profile(X, threads=1, repeat=1, **GIVEN)
+    assert {row.layer for row in found.rows} == {"", *(f"part {n}" for n in range(len(parts)))}
+    assert {row.fma for row in found.rows if row.kind == "contraction"} == {"bf16_1_1"}
+
+
 def test_the_trace_has_a_row_for_each_thread(found: numc.Profile, tmp_path: Path) -> None:
     found.write_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

@@ -147,16 +147,16 @@ class _Counted:
 
 
 def keys_of(program: Program) -> list[Key]:
-    """Return layer, role, kind and operator of every part of a program."""
+    """Return layer, role, kind and operator of every part of a program; parts without a layer are numbered."""
     manifest = program.manifest
     layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
     numbered = {row["id"]: row for row in manifest.get("contractions", ())}
     found = []
-    for part in manifest["parts"]:
+    for number, part in enumerate(manifest["parts"]):
         fma, layer = "", layers.get(part["layer"], {})
         if part["kind"] == "contraction":
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
             if part["contraction"] in numbered and layer.get("swapped"):
                 fma = str(parse_fma(fma).swapped)
-        found.append((part["layer"], part["role"], part["kind"], fma))
+        found.append((part["layer"] or f"part {number}", part["role"], part["kind"], fma))
     return found

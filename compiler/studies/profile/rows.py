@@ -20,11 +20,12 @@ COLUMNS = ("layer", "role", "kind", "fma", "calls", "ms", "share", "GFLOP/s", "M
 class ProfileRow:
     """What all parts of one layer, role, kind and operator took in one run or step.
 
-    layer: the name of the operation in the model, "" if it has none. role: as in the table of a policy. kind:
-    ``contraction``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``, ``transpose``, ``broadcast`` or the
-    name of another operation; BETWEEN or OUTSIDE. fma: the operator of a contraction, else "". calls: how often such
-    parts ran. seconds: of wall time. share: of the time of the run or step. fmas: the multiply-adds that kernels of
-    contractions computed. bytes: the size of operands and results in memory, each counted once.
+    layer: the name of the operation in the model, ``part 7`` if it has none, "" of BETWEEN and OUTSIDE. role: as in the
+    table of a policy. kind: ``contraction``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``,
+    ``transpose``, ``broadcast`` or the name of another operation; BETWEEN or OUTSIDE. fma: the operator of a
+    contraction, else "". calls: how often such parts ran. seconds: of wall time. share: of the time of the run or step.
+    fmas: the multiply-adds that kernels of contractions computed. bytes: the size of operands and results in memory,
+    each counted once.
     roofline: the least time that the fp32 FMA instructions and the memory of the machine allow, divided by `seconds`;
     None if nothing was counted. balance: the busy time of the busiest thread divided by the mean of all threads of the
     run, from 1.0 (all equal) to their number (one did all); None for a run on one thread.
