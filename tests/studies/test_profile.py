@@ -89,9 +89,14 @@ def test_waiting_is_not_busy(program: numc.Program) -> None:
     for n, row in enumerate(rows):
         spans[n] = row
     assert spans.dtype.names == names
-    found = profile_of([Interval(0, 150, [(program, spans)])], 100, 10, inside=False)
+    slower = spans.copy()
+    slower["end"][1] += 5
+    steps = [Interval(0, 170, [(program, slower)]), Interval(0, 150, [(program, spans)])]
+    found = profile_of(steps, 100, 10, inside=False)
+    assert found.fastest == 1
     first, outside, other = found.rows
     assert (first.seconds, first.fmas, first.calls) == (pytest.approx(90e-9), 7, 1)
+    assert first.best == first.seconds
     assert first.balance == 60 / 50  # 60 and 40 ns, of two threads
     assert (outside.kind, outside.share, other.kind, other.share) == ("outside", 50 / 150, "other", 10 / 150)
 
@@ -155,7 +160,21 @@ def test_the_page_has_every_row_and_a_bar(found: numc.Profile, tmp_path: Path, m
 def test_the_table(found: numc.Profile) -> None:
     header, *lines, total = found.table().splitlines()
     assert header.split() == [
-        *("layer", "role", "kind", "fma", "calls", "ms", "share", "GFLOP/s", "MB", "GB/s", "roofline", "balance")
+        *(
+            "layer",
+            "role",
+            "kind",
+            "fma",
+            "calls",
+            "ms",
+            "best",
+            "share",
+            "GFLOP/s",
+            "MB",
+            "GB/s",
+            "roofline",
+            "balance",
+        )
     ]
     assert len(lines) == len(found.rows)
     assert total.split()[0] == "total"

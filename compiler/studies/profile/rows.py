@@ -13,7 +13,21 @@ BETWEEN = "other"
 OUTSIDE = "outside"
 """The kind of what a step of a training does outside of numc's programs."""
 
-COLUMNS = ("layer", "role", "kind", "fma", "calls", "ms", "share", "GFLOP/s", "MB", "GB/s", "roofline", "balance")
+COLUMNS = (
+    "layer",
+    "role",
+    "kind",
+    "fma",
+    "calls",
+    "ms",
+    "best",
+    "share",
+    "GFLOP/s",
+    "MB",
+    "GB/s",
+    "roofline",
+    "balance",
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +37,8 @@ class ProfileRow:
     layer: the name of the operation in the model, ``part 7`` if it has none, "" of BETWEEN and OUTSIDE. role: as in the
     table of a policy. kind: ``contraction``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``,
     ``transpose``, ``broadcast`` or the name of another operation; BETWEEN or OUTSIDE. fma: the operator of a
-    contraction, else "". calls: how often such parts ran. seconds: of wall time. share: of the time of the run or step.
+    contraction, else "". calls: how often such parts ran. seconds: of wall time. best: the least that
+    they took in any step. share: of the time of the run or step.
     fmas: the multiply-adds that kernels of contractions computed. bytes: the size of operands and results in memory,
     each counted once.
     roofline: the least time that the fp32 FMA instructions and the memory of the machine allow, divided by `seconds`;
@@ -37,6 +52,7 @@ class ProfileRow:
     fma: str
     calls: int
     seconds: float
+    best: float
     share: float
     fmas: int = 0
     bytes: int = 0
@@ -149,9 +165,9 @@ def _total(profile: ProfileData) -> ProfileRow:
     fmas, bytes_ = (sum(getattr(row, key) for row in profile.rows) for key in ("fmas", "bytes"))
     calls = sum(row.calls for row in profile.rows)
     bound = sum(row.roofline * row.seconds for row in profile.rows if row.roofline is not None)
-    seconds = profile.seconds
-    return ProfileRow("total", "", "", "", calls, seconds, sum(row.share for row in profile.rows), fmas, bytes_,
-                      bound / seconds if seconds else None)  # fmt: skip
+    seconds, best = profile.seconds, sum(row.best for row in profile.rows)
+    share, reached = sum(row.share for row in profile.rows), bound / seconds if seconds else None
+    return ProfileRow("total", "", "", "", calls, seconds, best, share, fmas, bytes_, reached)
 
 
 def _cells(row: ProfileRow) -> list[str]:
@@ -165,6 +181,7 @@ def _cells(row: ProfileRow) -> list[str]:
         row.fma or "-",
         str(row.calls),
         f"{1e3 * row.seconds:.4f}",
+        f"{1e3 * row.best:.4f}",
         f"{row.share:.1%}",
         number(row.gflops, ".1f"),
         number(row.bytes / 1e6 if row.bytes else None, ".3f"),
