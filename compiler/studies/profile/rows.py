@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from numc.compiler.studies.profile.roofline import Roofline
+from numc.compiler.support.errors import NumcError, shown
 
 BETWEEN = "other"
 """The kind of what lies between the parts of a program: buffers are allocated and freed, and sizes are computed."""
@@ -28,6 +29,8 @@ COLUMNS = (
     "roofline",
     "balance",
 )
+TEXTS = COLUMNS[:4]
+"""The columns that say what a row is."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,10 @@ class ProfileData:
     def by(self, column: str) -> dict[str, float]:
         """Return the shares by ``layer``, ``role``, ``kind`` or ``fma``, the largest first.
 
-        What belongs to no layer and no role is under its kind.
+        What belongs to no layer and no role is under its kind. Raises NumcError for another column.
         """
+        if column not in TEXTS:
+            raise NumcError(f"profile: shares by {shown(column)}: want one of {', '.join(TEXTS)}")
         found: dict[str, float] = {}
         for row in self.rows:
             key = str(getattr(row, column)) or row.kind
@@ -139,10 +144,9 @@ class ProfileData:
         columns, rows = self.cells()
         lines = [columns, *rows]
         widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
-        left = {"layer", "role", "kind", "fma"}
         return "\n".join(
             "  ".join(
-                cell.ljust(width) if column in left else cell.rjust(width)
+                cell.ljust(width) if column in TEXTS else cell.rjust(width)
                 for cell, width, column in zip(line, widths, columns, strict=True)
             ).rstrip()
             for line in lines
