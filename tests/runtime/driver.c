@@ -25,7 +25,12 @@ static int run_once(numc_program *program, int threads) {
     inputs[i].data = calloc(bytes + 1, 1);
   }
   char *error = NULL;
-  const int code = numc_run(program, inputs, outputs, threads, &error);
+  numc_profile *profile = threads == 1 ? NULL : numc_profile_new();
+  const numc_run_options options = {.size = sizeof options, .threads = threads, .profile = profile};
+  int code = numc_run_with(program, inputs, outputs, &options, &error);
+  size_t spans;
+  if (profile != NULL && numc_profile_spans(profile, &spans)->part != NUMC_WHOLE_RUN) code = 1;
+  numc_profile_free(profile);
   for (int i = 0; i < results && code == NUMC_OK; ++i) numc_tensor_release(&outputs[i]);
   for (int i = 0; i < count; ++i) free(inputs[i].data);
   numc_string_free(error);

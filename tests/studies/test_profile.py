@@ -89,9 +89,14 @@ def test_waiting_is_not_busy(program: numc.Program) -> None:
     for n, row in enumerate(rows):
         spans[n] = row
     assert spans.dtype.names == names
-    found = profile_of([Interval(0, 150, [(program, spans)])], 100, 10, inside=False)
+    slower = spans.copy()
+    slower["end"][1] += 5
+    steps = [Interval(0, 170, [(program, slower)]), Interval(0, 150, [(program, spans)])]
+    found = profile_of(steps, 100, 10, inside=False)
+    assert found.fastest == 1
     first, outside, other = found.rows
     assert (first.seconds, first.fmas, first.calls) == (pytest.approx(90e-9), 7, 1)
+    assert first.best == first.seconds
     assert first.balance == 60 / 50  # 60 and 40 ns, of two threads
     assert (outside.kind, outside.share, other.kind, other.share) == ("outside", 50 / 150, "other", 10 / 150)
 
@@ -110,6 +115,14 @@ def test_no_bit_changes_and_a_failed_run_ends_its_profile(program: numc.Program)
         failing(np.ones(100_000, np.float32), threads=2)
     assert {event.thread for event in profiled.profile.events} >= {0}
     assert {row.kind for row in profiled.profile.rows} == {"other", "outside"}
+
+
+def test_parts_without_a_name_are_apart(program: numc.Program) -> None:
+    parts = [{**part, "layer": ""} for part in program.manifest["parts"]]
+    nameless = numc.Program(dataclasses.replace(program.contents, manifest={**program.manifest, "parts": parts}))
+    found = nameless.profile(X, threads=1, repeat=1, **GIVEN)
+    assert {row.layer for row in found.rows} == {"", *(f"part {n}" for n in range(len(parts)))}
+    assert {row.fma for row in found.rows if row.kind == "contraction"} == {"bf16_1_1"}
 
 
 def test_the_trace_has_a_row_for_each_thread(found: numc.Profile, tmp_path: Path) -> None:
@@ -147,7 +160,21 @@ def test_the_page_has_every_row_and_a_bar(found: numc.Profile, tmp_path: Path, m
 def test_the_table(found: numc.Profile) -> None:
     header, *lines, total = found.table().splitlines()
     assert header.split() == [
-        *("layer", "role", "kind", "fma", "calls", "ms", "share", "GFLOP/s", "MB", "GB/s", "roofline", "balance")
+        *(
+            "layer",
+            "role",
+            "kind",
+            "fma",
+            "calls",
+            "ms",
+            "best",
+            "share",
+            "GFLOP/s",
+            "MB",
+            "GB/s",
+            "roofline",
+            "balance",
+        )
     ]
     assert len(lines) == len(found.rows)
     assert total.split()[0] == "total"
@@ -180,6 +207,8 @@ def test_what_cannot_be_profiled(program: numc.Program, found: numc.Profile, tmp
         numc.Program(old)(X)
     with pytest.raises(numc.NumcError, match="^no profile: no program of numc ran in the block$"):
         _ = profiled.profile
+    with pytest.raises(numc.NumcError, match="^profile: shares by 'name': want one of layer, role, kind, fma$"):
+        found.by("name")
     with pytest.raises(numc.NumcError, match="Is a directory"):
         found.write_trace(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,11 @@ def profile_of(steps: Sequence[Interval], peak: float | None, bandwidth: float |
     fastest = min(ran, key=lambda n: counted[n].seconds)
     threads = max(one.threads for one in counted)
     limits = roofline(threads, peak, bandwidth)
-    rows = counted[fastest].rows(limits)
+    best: dict[Key, int] = {}
+    for n in ran:
+        for key, one in counted[n].sums.items():
+            best[key] = min(best.get(key, one.time), one.time)
+    rows = counted[fastest].rows(limits, best)
     told = tuple(Step(1e-9 * one.begin, one.seconds, one.roles()) for one in counted)
     events = tuple(event for n, one in enumerate(counted) for event in one.events(n))
     return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), fastest, told, limits, threads, events)
@@ -111,8 +115,8 @@ class _Counted:
                 one.bytes += bytes_ if known is None else known
         return time
 
-    def rows(self, limits: Roofline) -> list[ProfileRow]:
-        """Return the rows of the table, in no order."""
+    def rows(self, limits: Roofline, best: Mapping[Key, int]) -> list[ProfileRow]:
+        """Return the rows of the table, in no order. best: the least time of each in any step."""
         found = []
         for key, one in self.sums.items():
             least = limits.least_seconds(one.fmas, one.bytes)
@@ -123,6 +127,7 @@ class _Counted:
                     *key,
                     one.calls,
                     1e-9 * one.time,
+                    1e-9 * best[key],
                     one.time / self.time if self.time else 0.0,
                     one.fmas,
                     one.bytes,
@@ -147,16 +152,16 @@ class _Counted:
 
 
 def keys_of(program: Program) -> list[Key]:
-    """Return layer, role, kind and operator of every part of a program."""
+    """Return layer, role, kind and operator of every part of a program; parts without a layer are numbered."""
     manifest = program.manifest
     layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
     numbered = {row["id"]: row for row in manifest.get("contractions", ())}
     found = []
-    for part in manifest["parts"]:
+    for number, part in enumerate(manifest["parts"]):
         fma, layer = "", layers.get(part["layer"], {})
         if part["kind"] == "contraction":
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
             if part["contraction"] in numbered and layer.get("swapped"):
                 fma = str(parse_fma(fma).swapped)
-        found.append((part["layer"], part["role"], part["kind"], fma))
+        found.append((part["layer"] or f"part {number}", part["role"], part["kind"], fma))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.studies.profile.rows import BETWEEN, OUTSIDE, ProfileData
+from numc.compiler.studies.profile.rows import BETWEEN, OUTSIDE, TEXTS, ProfileData
 from numc.compiler.studies.report.colours import CATEGORICAL, colour
 from numc.compiler.studies.report.write import check_installed
 from numc.compiler.support.files import write_whole
@@ -46,7 +46,7 @@ def render(profile: ProfileData) -> str:
         roles=[(name, share) for name, share in profile.by("role").items()],
         steps=[(n, step.seconds, list(step.roles.items())) for n, step in enumerate(profile.steps)],
         role_names=list(dict.fromkeys(name for step in profile.steps for name in step.roles)),
-        left=("layer", "role", "kind", "fma"),
+        left=TEXTS,
     )
 
 

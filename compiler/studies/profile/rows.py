@@ -7,24 +7,43 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from numc.compiler.studies.profile.roofline import Roofline
+from numc.compiler.support.errors import NumcError, shown
 
 BETWEEN = "other"
 """The kind of what lies between the parts of a program: buffers are allocated and freed, and sizes are computed."""
 OUTSIDE = "outside"
 """The kind of what a step of a training does outside of numc's programs."""
 
-COLUMNS = ("layer", "role", "kind", "fma", "calls", "ms", "share", "GFLOP/s", "MB", "GB/s", "roofline", "balance")
+COLUMNS = (
+    "layer",
+    "role",
+    "kind",
+    "fma",
+    "calls",
+    "ms",
+    "best",
+    "share",
+    "GFLOP/s",
+    "MB",
+    "GB/s",
+    "roofline",
+    "balance",
+)
+TEXTS = COLUMNS[:4]
+"""The columns that say what a row is."""
 
 
 @dataclass(frozen=True)
 class ProfileRow:
     """What all parts of one layer, role, kind and operator took in one run or step.
 
-    layer: the name of the operation in the model, "" if it has none. role: as in the table of a policy. kind:
-    ``contraction``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``, ``transpose``, ``broadcast`` or the
-    name of another operation; BETWEEN or OUTSIDE. fma: the operator of a contraction, else "". calls: how often such
-    parts ran. seconds: of wall time. share: of the time of the run or step. fmas: the multiply-adds that kernels of
-    contractions computed. bytes: the size of operands and results in memory, each counted once.
+    layer: the name of the operation in the model, ``part 7`` if it has none, "" of BETWEEN and OUTSIDE. role: as in the
+    table of a policy. kind: ``contraction``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``,
+    ``transpose``, ``broadcast`` or the name of another operation; BETWEEN or OUTSIDE. fma: the operator of a
+    contraction, else "". calls: how often such parts ran. seconds: of wall time. best: the least that
+    they took in any step. share: of the time of the run or step.
+    fmas: the multiply-adds that kernels of contractions computed. bytes: the size of operands and results in memory,
+    each counted once.
     roofline: the least time that the fp32 FMA instructions and the memory of the machine allow, divided by `seconds`;
     None if nothing was counted. balance: the busy time of the busiest thread divided by the mean of all threads of the
     run, from 1.0 (all equal) to their number (one did all); None for a run on one thread.
@@ -36,6 +55,7 @@ class ProfileRow:
     fma: str
     calls: int
     seconds: float
+    best: float
     share: float
     fmas: int = 0
     bytes: int = 0
@@ -102,8 +122,10 @@ class ProfileData:
     def by(self, column: str) -> dict[str, float]:
         """Return the shares by ``layer``, ``role``, ``kind`` or ``fma``, the largest first.
 
-        What belongs to no layer and no role is under its kind.
+        What belongs to no layer and no role is under its kind. Raises NumcError for another column.
         """
+        if column not in TEXTS:
+            raise NumcError(f"profile: shares by {shown(column)}: want one of {', '.join(TEXTS)}")
         found: dict[str, float] = {}
         for row in self.rows:
             key = str(getattr(row, column)) or row.kind
@@ -122,10 +144,9 @@ class ProfileData:
         columns, rows = self.cells()
         lines = [columns, *rows]
         widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
-        left = {"layer", "role", "kind", "fma"}
         return "\n".join(
             "  ".join(
-                cell.ljust(width) if column in left else cell.rjust(width)
+                cell.ljust(width) if column in TEXTS else cell.rjust(width)
                 for cell, width, column in zip(line, widths, columns, strict=True)
             ).rstrip()
             for line in lines
@@ -148,9 +169,9 @@ def _total(profile: ProfileData) -> ProfileRow:
     fmas, bytes_ = (sum(getattr(row, key) for row in profile.rows) for key in ("fmas", "bytes"))
     calls = sum(row.calls for row in profile.rows)
     bound = sum(row.roofline * row.seconds for row in profile.rows if row.roofline is not None)
-    seconds = profile.seconds
-    return ProfileRow("total", "", "", "", calls, seconds, sum(row.share for row in profile.rows), fmas, bytes_,
-                      bound / seconds if seconds else None)  # fmt: skip
+    seconds, best = profile.seconds, sum(row.best for row in profile.rows)
+    share, reached = sum(row.share for row in profile.rows), bound / seconds if seconds else None
+    return ProfileRow("total", "", "", "", calls, seconds, best, share, fmas, bytes_, reached)
 
 
 def _cells(row: ProfileRow) -> list[str]:
@@ -164,6 +185,7 @@ def _cells(row: ProfileRow) -> list[str]:
         row.fma or "-",
         str(row.calls),
         f"{1e3 * row.seconds:.4f}",
+        f"{1e3 * row.best:.4f}",
         f"{row.share:.1%}",
         number(row.gflops, ".1f"),
         number(row.bytes / 1e6 if row.bytes else None, ".3f"),
