@@ -20,7 +20,7 @@ from numc.passes.buffers.lower_math import FUNCTIONS
 
 # Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
 # written; of an element that is transposed; of other operations of math, and of elementary functions.
-_CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 1, 6, 8, 32
+_CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 3, 6, 8, 32
 # Elements that can be in lanes of a vector, as they are in memory.
 _LANES = ("f32", "f64", "i32", "i64")
 # Steps of the loop across that are shared out together: what is read along them fills whole lines of the cache.
@@ -163,7 +163,7 @@ def nest_of(generic: ir.Operation) -> Nest | None:
     across = None
     if in_lanes and not reductions:
         across = next(
-            (n for n, loop in enumerate(parallel[:-1]) if _reads_across(types, inputs, loop, parallel[-1])), None
+            (n for n, loop in enumerate(parallel[:-1]) if read_across(types, inputs, loop, parallel[-1])), None
         )
     inner = reductions[-1:] if across is None else [parallel[across]]
     if across is not None:
@@ -179,7 +179,7 @@ def nest_of(generic: ir.Operation) -> Nest | None:
         indices,
         sum(_cost(op) for op in linalg.operations(generic) if op != generic)
         + _MOVED * len(types)
-        + _TRANSPOSED * (in_lanes and any(_reads_across(types, inputs, loop, parallel[-1]) for loop in inner)),
+        + _TRANSPOSED * (in_lanes and any(read_across(types, inputs, loop, parallel[-1]) for loop in inner)),
         in_lanes,
         None if across is None else parallel[-2],
         any(op.name in FUNCTIONS for op in linalg.operations(generic)),
@@ -197,16 +197,13 @@ def _has_lanes(generic: ir.Operation) -> bool:
     )
 
 
-def transposes(kind: ir.Type) -> bool:
-    """Whether elements of this type can be read along one loop into the lanes of another one."""
-    return WIDTHS[element(kind)] == 4
-
-
-def _reads_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> bool:
-    """Whether an input is contiguous along `loop` and not along `last`."""
-    return any(
-        loop.strides[k] == ONE and last.strides[k] not in (ZERO, ONE) and transposes(types[k]) for k in range(inputs)
-    )
+def read_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> list[int]:
+    """The inputs that are contiguous along `loop` and not along `last`, of elements that can be transposed."""
+    return [
+        k
+        for k in range(inputs)
+        if loop.strides[k] == ONE and last.strides[k] not in (ZERO, ONE) and WIDTHS[element(types[k])] == 4
+    ]
 
 
 def _cost(op: ir.Operation) -> int:
