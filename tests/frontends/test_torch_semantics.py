@@ -124,3 +124,16 @@ def test_a_size_of_which_the_trace_assumed_something_is_checked() -> None:
     torch.testing.assert_close(program(value), pool(value))
     with pytest.raises(numc.NumcError, match="^sizes do not fit: the model was traced for sizes with .*width"):
         program(torch.ones(1, 2, 8))
+
+
+@pytest.mark.all
+def test_a_cache_that_torch_does_not_know_is_refused_in_one_line() -> None:
+    transformers = pytest.importorskip("transformers")
+
+    class Returned(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x, transformers.DynamicCache()
+
+    want = "DynamicCache of transformers is an argument or a result: call .*use_cache=False"
+    with pytest.raises(numc.NumcError, match=want):
+        numc.compile(Returned(), torch.ones(2))
