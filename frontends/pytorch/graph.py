@@ -239,8 +239,6 @@ def _reason(node: fx.Node) -> tuple[str, str] | None:
             )
     if target in (aten.index.Tensor, aten.index_put.default) and _has_uint8(node.args[1]):
         return "takes a mask of uint8", "use .bool()"
-    if target in CONTRACTIONS and any(_is_empty_int8(v) for n in node.all_input_nodes for v in values_of(n)):
-        return "multiplies int8 matrices without elements, on which torch-mlir crashes", "use .to(torch.int32)"
     for value in [v for n in (node, *node.all_input_nodes) for v in values_of(n)]:
         if isinstance(value, torch.Tensor) and (problem := tensor_problem(value)):
             return problem
@@ -249,10 +247,6 @@ def _reason(node: fx.Node) -> tuple[str, str] | None:
 
 def _has_uint8(indices: Any) -> bool:
     return any(v.dtype == torch.uint8 for n in indices if isinstance(n, fx.Node) for v in values_of(n))
-
-
-def _is_empty_int8(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype == torch.int8 and value.numel() == 0
 
 
 def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:

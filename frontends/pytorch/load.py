@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ from numc.frontends.pytorch.narrow import widened
 from numc.frontends.worker import Answer, Parts, Stage
 
 MAX_SIZE = 2**31 - 1
+_CACHE = re.compile(r"<class 'transformers\.cache_utils\.(\w+)'>")
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -147,6 +149,11 @@ def _explained(error: Exception) -> str:
     text = str(error).strip()
     if "data-dependent" in text or "DataDependent" in type(error).__name__:
         text = "a size or branch depends on data; make it constant, with torch.where instead of a mask or an if"
+    elif cache := _CACHE.search(text):
+        text = (
+            f"{cache[1]} of transformers is an argument or a result: call transformers.integrations.executorch."
+            "register_dynamic_cache_export_support() first, or leave the cache out with use_cache=False"
+        )
     else:
         paragraph = text.split("\n\n")[0] or type(error).__name__
         text = one_line(paragraph, 200)

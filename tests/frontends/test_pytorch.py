@@ -218,9 +218,7 @@ def test_integers_are_divided_exactly_and_floats_become_integers_as_in_eager_tor
 
 def test_int8_matrices_without_elements() -> None:
     a, b = torch.empty(3, 0, dtype=torch.int8), torch.empty(0, 3, dtype=torch.int8)
-    assert "multiplies int8 matrices without elements, on which torch-mlir crashes; use .to(torch.int32)" in refused(
-        Calls(torch.mm), a, b
-    )
+    assert torch.equal(numc.compile(Calls(torch.mm), (a, b))(a, b), torch.mm(a, b))
     assert torch.equal(torch.compile(torch.mm, backend=numc.backend())(a, b), torch.mm(a, b))
 
 
@@ -236,11 +234,10 @@ def test_all_unsupported_operations_are_listed() -> None:
 
 
 def test_limits_and_crashes_of_the_importer(monkeypatch: pytest.MonkeyPatch) -> None:
-    # torch-mlir reads outside of its memory here, which numc knows and refuses otherwise.
-    monkeypatch.setattr("numc.frontends.pytorch.graph._reason", lambda node: None)
-    inputs = torch.zeros(3, 0, dtype=torch.int8), torch.zeros(0, 4, dtype=torch.int8)
-    text = refused(Calls(lambda a, b: torch.relu(a @ b)), *inputs)
-    assert text.startswith("Calls: 1 operation cannot be compiled: aten.mm.default (")
+    # torch-mlir reads outside of its memory here, where numc widens otherwise.
+    monkeypatch.setattr("numc.frontends.pytorch.graph.in_wide", lambda graph, names: (graph, names))
+    text = refused(Calls(lambda x: torch.relu(x.max())), torch.zeros(3, 4, dtype=torch.uint8))
+    assert text.startswith("Calls: 1 operation cannot be compiled: aten.max.default (")
     assert text.endswith(
         "): the importer crashed with SIGSEGV; rewrite it with other operations, or run it eagerly: "
         "torch.compile(backend='numc')"
@@ -267,11 +264,11 @@ def test_modules_in_training() -> None:
     [
         (torch.float8_e4m3fnuz, "float8_e4m3fnuz", "use .float()"),
         (torch.complex64, "complex64", "complex numbers are not available"),
-        (torch.uint8, "uint8", "use .to(torch.int64)"),
+        (torch.uint16, "uint16", "use .to(torch.int64)"),
     ],
 )
 def test_dtypes(dtype: Any, kind: str, advice: str) -> None:
-    known = "float32, float64, bool, int8, int16, int32, int64, bfloat16, float16, float8_e4m3fn, float8_e5m2"
+    known = "float32, float64, bool, int8, uint8, int16, int32, int64, bfloat16, float16, float8_e4m3fn, float8_e5m2"
     rest = f"is {kind}, not {known}; {advice}"
     assert refused(nn.ReLU(), X.to(dtype)) == f"ReLU: example input [0] {rest}"
     module = nn.ReLU()
@@ -388,4 +385,4 @@ def test_what_is_refused_and_what_cannot_be_lowered_are_listed_together() -> Non
         r"aten._unique2.*depends on data.* \| .*aten.cummax"
     )
     with pytest.raises(NumcError, match=want):
-        numc.compile(Both(), torch.zeros(2, 3))
+        numc.compile(Both(), torch.zeros(5000, 3))

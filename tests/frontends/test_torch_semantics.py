@@ -1,0 +1,139 @@
+"""Operations that torch-mlir lacks or computes otherwise than torch, and sizes that a trace assumed something of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402, N812
+from torch.export import Dim  # noqa: E402
+
+import numc  # noqa: E402
+
+X = torch.tensor([[0.5, float("nan"), -0.75, 2.0], [-0.0, 1.5, 1.5, float("-inf")], [3.0, -2.0, 0.25, 0.5]])
+Y = torch.tensor([[0.25, 1.0, float("nan"), 2.5], [-0.0, -1.5, 2.5, 1.0], [-3.0, 4.0, 0.25, -0.5]])
+B = torch.tensor([[200, 3, 255, 17], [128, 127, 0, 1], [90, 250, 6, 60]], dtype=torch.uint8)
+INDEX = torch.tensor([[2, 0, 1, 2], [0, 0, 1, 1], [2, 1, 0, 0]])
+
+
+class Calls(torch.nn.Module):
+    """A module that returns what functions make of its inputs."""
+
+    def __init__(self, *functions: Callable[..., Any]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *inputs: Any) -> Any:
+        return [function(*inputs) for function in self.functions]
+
+
+def check(functions: list[Callable[..., Any]], *inputs: Any) -> None:
+    """One program computes all functions as eager torch does, NaN and the places of elements included."""
+    module = Calls(*functions)
+    want = torch.utils._pytree.tree_leaves(module(*inputs))
+    found = numc.compile(module, inputs)(*inputs)
+    got = list(found.values()) if isinstance(found, dict) else [found]
+    assert len(got) == len(want)
+    for number, (x, y) in enumerate(zip(got, want, strict=True)):
+        torch.testing.assert_close(
+            x, y, rtol=1e-5, atol=1e-6, equal_nan=True, msg=lambda text, n=number: f"{n}: {text}"
+        )
+
+
+def test_nan_and_the_places_of_extremes() -> None:
+    check(
+        [
+            lambda x, y: torch.maximum(x, y),
+            lambda x, y: torch.minimum(x, y),
+            lambda x, y: torch.clamp(x, -0.5, 0.75),
+            lambda x, y: x.max(1),
+            lambda x, y: x.min(0, keepdim=True),
+            lambda x, y: x.argmax(),
+            lambda x, y: torch.fmax(x, y),
+            lambda x, y: x.cummax(1),
+            lambda x, y: y.median(1),
+            lambda x, y: y.nanmedian(1),
+            lambda x, y: torch.copysign(x, y),
+            lambda x, y: torch.signbit(x),
+            lambda x, y: torch.isfinite(x),
+            lambda x, y: F.gelu(y, approximate="tanh"),
+            lambda x, y: torch.where(torch.ones(3, 4) == 1, y, 0.0),
+            lambda x, y: torch.searchsorted(torch.tensor([-1.0, 0.25, 2.0]), y),
+        ],
+        X,
+        Y,
+    )
+
+
+@pytest.mark.all
+def test_bytes_are_unsigned_and_wrap() -> None:
+    check(
+        [
+            lambda b: b + b,
+            lambda b: b * 3,
+            lambda b: b.sum(0),
+            lambda b: b / 3,
+            lambda b: b % 7,
+            lambda b: b.max(1),
+            lambda b: -b,
+            lambda b: b >> 1,
+            lambda b: b > 100,
+            lambda b: b.float() / 255,
+            lambda b: b.any(0),
+            lambda b: b.float().to(torch.uint8),
+            lambda b: b.view(4, 3).mT,
+        ],
+        B,
+    )
+
+
+@pytest.mark.all
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_writes_that_combine() -> None:
+    new = torch.arange(12.0).reshape(3, 4) - 5
+    functions: list[Callable[..., Any]] = [
+        lambda x, i, n, how=how, keep=keep: x.scatter_reduce(0, i, n, how, include_self=keep)
+        for how in ("prod", "mean", "amax", "amin")
+        for keep in (True, False)
+    ]
+    functions += [
+        lambda x, i, n: x.index_reduce(1, i[0], n, "amax"),
+        lambda x, i, n: x.masked_scatter(i > 0, n),
+        lambda x, i, n: x.index_put((i > 0,), n.flatten()[:7]),
+        lambda x, i, n: F.embedding_bag(i[0], x, i.new_tensor([0, 3]), mode="sum", per_sample_weights=n[2]),
+        lambda x, i, n: F.embedding_bag(i, x, mode="max"),
+    ]
+    check(functions, torch.randn(3, 4, generator=torch.Generator().manual_seed(0)), INDEX, new)
+
+
+@pytest.mark.all
+def test_a_size_of_which_the_trace_assumed_something_is_checked() -> None:
+    """A branch that looked at a free size is not taken for sizes of which the same is not true."""
+    module = Calls(lambda x: x * 2 if x.shape[0] % 2 else x * 3)
+    program = numc.compile(module, (torch.ones(7, 2),), dynamic_shapes=(({0: Dim.AUTO},),))
+    for rows in (3, 7, 9):
+        assert torch.equal(program(torch.ones(rows, 2)), torch.full((rows, 2), 2.0))
+    with pytest.raises(numc.NumcError, match=r"^sizes do not fit: the model was traced for sizes with Ne\(Mod\("):
+        program(torch.ones(6, 2))
+    pool = torch.nn.AdaptiveAvgPool1d(3)  # whose decomposition has as many terms as a window had elements
+    program = numc.compile(pool, (torch.ones(1, 2, 7),), dynamic_shapes=({2: Dim("width", min=4, max=16)},))
+    value = torch.randn(1, 2, 10)
+    torch.testing.assert_close(program(value), pool(value))
+    with pytest.raises(numc.NumcError, match="^sizes do not fit: the model was traced for sizes with .*width"):
+        program(torch.ones(1, 2, 8))
+
+
+@pytest.mark.all
+def test_a_cache_that_torch_does_not_know_is_refused_in_one_line() -> None:
+    transformers = pytest.importorskip("transformers")
+
+    class Returned(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x, transformers.DynamicCache()
+
+    want = "DynamicCache of transformers is an argument or a result: call .*use_cache=False"
+    with pytest.raises(numc.NumcError, match=want):
+        numc.compile(Returned(), torch.ones(2))
