@@ -8,25 +8,14 @@ from onnx import TensorProto, helper
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
+_TYPES = dict(TensorProto.DataType.items())
 _RANGES = {
-    TensorProto.INT2: (-2, 1),
-    TensorProto.UINT2: (0, 3),
-    TensorProto.INT4: (-8, 7),
-    TensorProto.UINT4: (0, 15),
-    TensorProto.INT8: (-128, 127),
-    TensorProto.UINT8: (0, 255),
-    TensorProto.INT16: (-(2**15), 2**15 - 1),
-    TensorProto.UINT16: (0, 2**16 - 1),
+    _TYPES[f"{sign}INT{bits}"]: (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for bits in (2, 4, 8, 16)
+    for sign in ("", "U")
+    if f"{sign}INT{bits}" in _TYPES
 }
-
-
-_SMALL_FLOATS = (
-    TensorProto.FLOAT8E4M3FN,
-    TensorProto.FLOAT8E4M3FNUZ,
-    TensorProto.FLOAT8E5M2,
-    TensorProto.FLOAT8E5M2FNUZ,
-    TensorProto.FLOAT4E2M1,
-)
+_SMALL_FLOATS = {number for name, number in _TYPES.items() if name.startswith(("FLOAT4", "FLOAT8E4", "FLOAT8E5"))}
 
 
 def dequantize(node: Node) -> None:
