@@ -181,9 +181,9 @@ def test_features_linear_models_and_trees(tmp_path: Path) -> None:
         "nodes_treeids": [0] * 5 + [1] * 3, "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2], "nodes_modes": modes,
         "nodes_featureids": [2, 0, 0, 0, 0, 1, 0, 0], "nodes_values": [0.1, -0.2, 0.0, 0.0, 0.0, 0.3, 0.0, 0.0],
         "nodes_truenodeids": [1, 3, 0, 0, 0, 1, 0, 0], "nodes_falsenodeids": [2, 4, 0, 0, 0, 2, 0, 0],
-        "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 0, 0, 0], "target_treeids": [0, 0, 0, 0, 1, 1],
-        "target_nodeids": [2, 3, 3, 4, 1, 2], "target_ids": [0, 0, 1, 1, 1, 0],
-        "target_weights": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+        "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 0, 0, 0], "target_treeids": [0, 0, 0, 0, 0, 0, 1, 1, 1, 1],
+        "target_nodeids": [2, 2, 3, 3, 4, 4, 1, 1, 2, 2], "target_ids": [0, 1] * 5,
+        "target_weights": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0],
     }  # fmt: skip
     x, ids = floats(40, 4), RNG.integers(0, 6, 7)
     gaps = x.copy()
@@ -191,7 +191,8 @@ def test_features_linear_models_and_trees(tmp_path: Path) -> None:
     nodes = [
         node("Scaler", ["x"], ["scaled"], "ai.onnx.ml", offset=[1.0, 2.0, 3.0, 4.0], scale=[0.5] * 4),
         *(node("Normalizer", ["x"], [f"norm{n}"], "ai.onnx.ml", norm=n) for n in ("MAX", "L1", "L2")),
-        node("Imputer", ["gaps"], ["filled"], "ai.onnx.ml", replaced_value_float=float("nan"), imputed_value_floats=[9.0]),
+        node("Imputer", ["gaps"], ["filled"], "ai.onnx.ml", replaced_value_float=float("nan"),
+             imputed_value_floats=[9.0]),
         node("Binarizer", ["filled"], ["above"], "ai.onnx.ml", threshold=0.2),
         node("LinearRegressor", ["x"], ["line"], "ai.onnx.ml", coefficients=list(map(float, range(8))), targets=2,
              intercepts=[1.0, 2.0]),
