@@ -70,7 +70,7 @@ def in_dtype(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 def as_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array of a dtype that numpy has no statistics of as float32; any other as it is."""
-    return array.astype(np.float32) if array.dtype.name in BITS_DTYPES and array.dtype.kind == "V" else array
+    return array.astype(np.float32) if array.dtype.name in BITS_DTYPES and array.dtype.kind != "u" else array
 
 
 def dense(what: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -139,7 +139,7 @@ def dtype_of(tensor: Any) -> str:
 def to_tensor(array: npt.NDArray[Any], name: str) -> Any:
     """Return a tensor of an array's memory; name: its dtype. Values that torch has no tensors of are uint8, as bits."""
     torch, array = sys.modules["torch"], np.asarray(array)
-    if hasattr(np, name):
+    if name not in BITS_DTYPES or hasattr(np, name):
         return torch.from_numpy(array)
     bits = torch.from_numpy(array.view(BITS_DTYPES[name].replace("uint16", "int16")))
     return bits.view(getattr(torch, name)) if name.startswith(("bfloat", "float8")) else bits

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.case.test_case import TestCase
@@ -60,7 +61,8 @@ def run(case: TestCase) -> Result:
         prepared = numc.onnx_backend.prepare(case.model)
         for inputs, wants in case.data_sets:
             arrays, wanted = [_array(x) for x in inputs], [_array(x) for x in wants]
-            outputs = prepared.run(arrays)
+            # The runner cannot compare scalars in sequences.
+            wanted, outputs = _with_lists(wanted), _with_lists(prepared.run(arrays))
             try:
                 Runner.assert_similar_outputs(wanted, outputs, case.rtol, case.atol)
             except AssertionError as error:
@@ -75,6 +77,11 @@ def run(case: TestCase) -> Result:
 
 def _array(value: Any) -> Any:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _with_lists(values: Iterable[Any]) -> list[Any]:
+    """Return results with a list of one number for each scalar that is in a sequence."""
+    return [[np.atleast_1d(x) for x in value] if isinstance(value, list) else value for value in values]
 
 
 def _line(error: Exception) -> str:

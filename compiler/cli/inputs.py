@@ -184,10 +184,9 @@ def _is_of_numbers(dtype: np.dtype[Any]) -> bool:
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:
     import numpy as np
 
-    from numc.compiler.arithmetic.dtypes import NARROW
     from numc.runtime.tensors import array_dtype
 
-    kind = np.dtype(dtype).kind if dtype not in NARROW else "f"
-    if kind == "f":
+    if "float" in dtype:
         return np.asarray(rng.standard_normal(shape)).astype(array_dtype(dtype))
-    return np.asarray(rng.integers(2 if kind == "b" else 10, size=shape)).astype(dtype)
+    most = {"bool": 2, "int4": 8, "int2": 2, "uint2": 4}.get(dtype, 10)
+    return np.asarray(rng.integers(most, size=shape)).astype(array_dtype(dtype))

@@ -11,7 +11,6 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -182,6 +181,8 @@ class Coded:
     @property
     def values(self) -> npt.NDArray[np.float32]:
         """The number of every code."""
+        import ml_dtypes  # older releases of onnx have neither it nor these types
+
         codes = np.arange(1 << self.bits, dtype=np.uint8)
         found: npt.NDArray[np.float32] = codes.view(getattr(ml_dtypes, self.name)).astype(np.float32)
         return found
@@ -251,21 +252,24 @@ class Coded:
         return np.append(np.float32(0), starts)
 
 
-CARRIED: Mapping[int, Carried] = {
-    TensorProto.BFLOAT16: Narrow("bfloat16", TensorProto.BFLOAT16),
-    TensorProto.FLOAT16: Narrow("float16", TensorProto.FLOAT16),
-    TensorProto.FLOAT8E4M3FN: Narrow("float8_e4m3fn", TensorProto.FLOAT8E4M3FN),
-    TensorProto.FLOAT8E5M2: Narrow("float8_e5m2", TensorProto.FLOAT8E5M2),
-    TensorProto.FLOAT8E4M3FNUZ: Coded("float8_e4m3fnuz", 8),
-    TensorProto.FLOAT8E5M2FNUZ: Coded("float8_e5m2fnuz", 8),
-    TensorProto.FLOAT8E8M0: Coded("float8_e8m0fnu", 8, signed=False),
-    TensorProto.FLOAT4E2M1: Coded("float4_e2m1fn", 4),
-    TensorProto.UINT16: Integer("uint16", 16, False, TensorProto.INT32, TensorProto.INT16),
-    TensorProto.UINT32: Integer("uint32", 32, False, TensorProto.INT64, TensorProto.INT32),
-    TensorProto.UINT64: Integer("uint64", 64, False, TensorProto.INT64, TensorProto.INT64),
-    TensorProto.INT4: Integer("int4", 4, True, TensorProto.INT32, TensorProto.INT8),
-    TensorProto.UINT4: Integer("uint4", 4, False, TensorProto.INT32, TensorProto.INT8),
-    TensorProto.INT2: Integer("int2", 2, True, TensorProto.INT32, TensorProto.INT8),
-    TensorProto.UINT2: Integer("uint2", 2, False, TensorProto.INT32, TensorProto.INT8),
+_CARRIED: Mapping[str, Carried] = {
+    "BFLOAT16": Narrow("bfloat16", TensorProto.BFLOAT16),
+    "FLOAT16": Narrow("float16", TensorProto.FLOAT16),
+    "FLOAT8E4M3FN": Narrow("float8_e4m3fn", TensorProto.FLOAT8E4M3FN),
+    "FLOAT8E5M2": Narrow("float8_e5m2", TensorProto.FLOAT8E5M2),
+    "FLOAT8E4M3FNUZ": Coded("float8_e4m3fnuz", 8),
+    "FLOAT8E5M2FNUZ": Coded("float8_e5m2fnuz", 8),
+    "FLOAT8E8M0": Coded("float8_e8m0fnu", 8, signed=False),
+    "FLOAT4E2M1": Coded("float4_e2m1fn", 4),
+    "UINT16": Integer("uint16", 16, False, TensorProto.INT32, TensorProto.INT16),
+    "UINT32": Integer("uint32", 32, False, TensorProto.INT64, TensorProto.INT32),
+    "UINT64": Integer("uint64", 64, False, TensorProto.INT64, TensorProto.INT64),
+    "INT4": Integer("int4", 4, True, TensorProto.INT32, TensorProto.INT8),
+    "UINT4": Integer("uint4", 4, False, TensorProto.INT32, TensorProto.INT8),
+    "INT2": Integer("int2", 2, True, TensorProto.INT32, TensorProto.INT8),
+    "UINT2": Integer("uint2", 2, False, TensorProto.INT32, TensorProto.INT8),
 }
-"""By the number of the type in ONNX."""
+CARRIED: Mapping[int, Carried] = {
+    number: _CARRIED[name] for name, number in TensorProto.DataType.items() if name in _CARRIED
+}
+"""By the number of the type, of those that the installed onnx has."""

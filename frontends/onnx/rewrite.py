@@ -13,7 +13,7 @@ from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.read import origin, unsupported
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
 from numc.frontends.onnx.rewrites.reductions import without_elements
-from numc.frontends.onnx.rewrites.table import CONTROL, RULES, Rules
+from numc.frontends.onnx.rewrites.table import RULES, Rules
 
 MAX_NODES = 200_000
 """The largest number of nodes, which loops that are unrolled could exceed."""
@@ -36,10 +36,9 @@ class Rewriting:
         The types of values are those in `graph`, whose nodes have names; those of new values have to be inferred before
         the next step. Raises NumcError with a list of the nodes that must be refused.
         """
-        # What a rule needs to know may become known by another: nothing is refused before no rule applies, and what
-        # decides which nodes run may become known by all of them.
+        # What a rule needs to know may become known by another: nothing is refused before none of all rules applies.
         return self._replace(graph, constants, opset, rules, last=False) or (
-            rules is not CONTROL and self._replace(graph, constants, opset, rules, last=True)
+            rules is RULES and self._replace(graph, constants, opset, rules, last=True)
         )
 
     def _replace(

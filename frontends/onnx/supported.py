@@ -37,6 +37,8 @@ def _reason(node: onnx.NodeProto, domain: str, version: int | None) -> str:
         return f"opset {version} has no such operator"
     if node.op_type == "Hardmax" and version < 13:
         return "its input is flattened before opset 13: export with opset 13 or newer"
+    if node.op_type == "Scan" and version < 9:
+        return "its inputs have a batch before opset 9: export with opset 9 or newer"
     if node.op_type.startswith(_NO_NUMBERS):
         return "only what computes tensors of numbers is available: do this before the model"
     return ""

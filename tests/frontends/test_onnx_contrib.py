@@ -38,7 +38,7 @@ def check(folder: Path, nodes: list[onnx.NodeProto], feeds: dict[str, Array], co
     graph = helper.make_graph(
         nodes, "g", inputs, outputs, [numpy_helper.from_array(a, n) for n, a in constants.items()]
     )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1), helper.make_opsetid("ai.onnx.ml", 3)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     types = {o.name: (o.type, o.shape) for o in session.get_outputs()}
@@ -173,3 +173,35 @@ def test_quantised_operators(tmp_path: Path) -> None:
         node("GatherBlockQuantized", ["rows", "ids", "rs"], ["blocks"], block_size=16, bits=4, quantize_axis=1),
     ]
     check(tmp_path, nodes, feeds, constants, steps=1)
+
+
+def test_features_linear_models_and_trees(tmp_path: Path) -> None:
+    modes = ["BRANCH_LEQ", "BRANCH_GT", *["LEAF"] * 3, "BRANCH_LT", *["LEAF"] * 2]
+    trees = {
+        "nodes_treeids": [0] * 5 + [1] * 3, "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2], "nodes_modes": modes,
+        "nodes_featureids": [2, 0, 0, 0, 0, 1, 0, 0], "nodes_values": [0.1, -0.2, 0.0, 0.0, 0.0, 0.3, 0.0, 0.0],
+        "nodes_truenodeids": [1, 3, 0, 0, 0, 1, 0, 0], "nodes_falsenodeids": [2, 4, 0, 0, 0, 2, 0, 0],
+        "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 0, 0, 0], "target_treeids": [0, 0, 0, 0, 0, 0, 1, 1, 1, 1],
+        "target_nodeids": [2, 2, 3, 3, 4, 4, 1, 1, 2, 2], "target_ids": [0, 1] * 5,
+        "target_weights": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0],
+    }  # fmt: skip
+    x, ids = floats(40, 4), RNG.integers(0, 6, 7)
+    gaps = x.copy()
+    gaps[0, 2] = np.nan
+    nodes = [
+        node("Scaler", ["x"], ["scaled"], "ai.onnx.ml", offset=[1.0, 2.0, 3.0, 4.0], scale=[0.5] * 4),
+        *(node("Normalizer", ["x"], [f"norm{n}"], "ai.onnx.ml", norm=n) for n in ("MAX", "L1", "L2")),
+        node("Imputer", ["gaps"], ["filled"], "ai.onnx.ml", replaced_value_float=float("nan"),
+             imputed_value_floats=[9.0]),
+        node("Binarizer", ["filled"], ["above"], "ai.onnx.ml", threshold=0.2),
+        node("LinearRegressor", ["x"], ["line"], "ai.onnx.ml", coefficients=list(map(float, range(8))), targets=2,
+             intercepts=[1.0, 2.0]),
+        node("LabelEncoder", ["ids"], ["labels"], "ai.onnx.ml", keys_int64s=[1, 4, 3], values_floats=[0.5, 2.0, 1.0],
+             default_float=-3.0),
+        node("ArrayFeatureExtractor", ["x", "places"], ["some"], "ai.onnx.ml"),
+        node("TreeEnsembleRegressor", ["gaps"], ["sum"], "ai.onnx.ml", n_targets=2, base_values=[0.5, -0.5], **trees),
+        node("TreeEnsembleRegressor", ["gaps"], ["mean"], "ai.onnx.ml", n_targets=2, aggregate_function="AVERAGE",
+             **trees),
+    ]  # fmt: skip
+    nodes.append(helper.make_node("Identity", ["filled"], ["filled_out"]))
+    check(tmp_path, nodes, {"x": x, "gaps": gaps, "ids": ids}, {"places": np.array([2, 0])})

@@ -236,3 +236,125 @@ def test_rewritten_nodes_take_free_sizes(tmp_path: Path) -> None:
         value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, sizes))
     onnx.save(model, file)
     compare(file, {name: feeds[name] for name in free})
+
+
+def test_sequences_and_optionals(tmp_path: Path) -> None:
+    """Sequences are written away; one that is an output becomes outputs; the number of boxes depends on data."""
+    rng = np.random.default_rng(0)
+    x, boxes = rng.standard_normal((2, 3, 4)).astype(np.float32), rng.uniform(0, 1, (2, 12, 4)).astype(np.float32)
+    boxes[..., 2:] = boxes[..., :2] + 0.4
+    feeds = {"x": x, "boxes": boxes, "scores": rng.uniform(0, 1, (2, 3, 12)).astype(np.float32)}
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["e", "e"], ["q"])],
+        "square",
+        [helper.make_tensor_value_info("e", 1, None)],
+        [helper.make_tensor_value_info("q", 1, None)],
+    )
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["s"], axis=1, keepdims=0),
+        helper.make_node("SequenceAt", ["s", "one"], ["a"]),
+        helper.make_node("SequenceInsert", ["s", "a", "one"], ["t"]),
+        helper.make_node("SequenceErase", ["t", "last"], ["u"]),
+        helper.make_node("SequenceMap", ["u"], ["v"], body=body),
+        helper.make_node("ConcatFromSequence", ["v"], ["whole"], axis=1, new_axis=1),
+        helper.make_node("SequenceLength", ["v"], ["length"]),
+        helper.make_node("SequenceEmpty", [], ["nothing"]),
+        helper.make_node("SequenceLength", ["nothing"], ["none"]),
+        helper.make_node("SplitToSequence", ["x", "two"], ["parts"], axis=1),
+        helper.make_node("Identity", ["parts"], ["parts_out"]),
+        helper.make_node("NonMaxSuppression", ["boxes", "scores", "five", "half", "limit"], ["chosen"]),
+        helper.make_node("Unique", ["chosen"], ["rows", "first", "back", "counts"], axis=0),
+        helper.make_node("Identity", ["chosen"], ["chosen_out"]),
+    ]
+    constants = {"one": np.array(1), "last": np.array(-1), "two": np.array(2), "five": np.array([5]),
+                 "half": np.float32([0.3]), "limit": np.float32([0.2])}  # fmt: skip
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None))
+    path = model_of(tmp_path, [n for n in nodes if n.op_type != "Unique"], feeds, constants=constants)
+    model = onnx.load(path)
+    next(o for o in model.graph.output if o.name == "parts_out").type.CopyFrom(sequence)
+    onnx.save(model, path)
+    got = numc.compile(path).by_name(feeds)
+    chosen = [x[:, 0], x[:, 1], x[:, 1]]
+    np.testing.assert_array_equal(got["whole"], np.stack([e * e for e in chosen], 1))
+    assert got["length"] == 3
+    assert got["none"] == 0
+    assert [got[f"parts_out[{n}]"].tolist() for n in range(2)] == [x[:, :2].tolist(), x[:, 2:].tolist()]
+    session = onnxruntime.InferenceSession(path)
+    np.testing.assert_array_equal(got["chosen_out"], session.run(["chosen_out"], feeds)[0])
+
+
+@pytest.mark.all
+def test_unique_and_deformed_convolutions(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.integers(0, 4, (9, 2)).astype(np.float32), "i": rng.standard_normal((2, 4, 6, 5), np.float32),
+             "o": rng.standard_normal((2, 36, 5, 4), np.float32),
+             "m": rng.uniform(0, 1, (2, 18, 5, 4)).astype(np.float32)}  # fmt: skip
+    feeds["x"][3, 0] = feeds["x"][5, 0] = np.nan
+    feeds["i"][0, 0, 0, 0] = 7
+    constants = {"w": rng.standard_normal((6, 2, 3, 3), np.float32), "b": rng.standard_normal(6, np.float32)}
+    nodes = [
+        helper.make_node("Unique", ["x"], ["y", "first", "back", "counts"]),
+        helper.make_node("Unique", ["x"], ["u_y", "u_first", "u_back", "u_counts"], sorted=0),
+        helper.make_node("DeformConv", ["i", "w", "o", "b", "m"], ["c"], group=2, offset_group=2, strides=[1, 1],
+                         pads=[1, 0, 0, 1], kernel_shape=[3, 3]),
+    ]  # fmt: skip
+    path = model_of(tmp_path, nodes, feeds, constants=constants, opset=19)
+    got = numc.compile(path).by_name(feeds)
+    y, first, back, counts = np.unique(feeds["x"], True, True, True)
+    for name, want in {"y": y, "first": first, "back": back.reshape(-1), "counts": counts}.items():
+        np.testing.assert_array_equal(got[name], want)
+    order = np.argsort(first)
+    for name, want in {"u_y": y[order], "u_first": first[order], "u_counts": counts[order]}.items():
+        np.testing.assert_array_equal(got[name], want)
+    path = model_of(tmp_path, nodes[2:], {name: feeds[name] for name in "iom"}, constants=constants, opset=19)
+    want = onnx.reference.ReferenceEvaluator(onnx.load(path)).run(["c"], {name: feeds[name] for name in "iom"})[0]
+    np.testing.assert_allclose(got["c"], want, rtol=1e-4, atol=1e-4)
+
+
+def test_refused_sequences_boxes_and_models(tmp_path: Path) -> None:
+    """Each reason is one line, with the name of the node in the file, also of one that a rewritten node became."""
+    x = {"a": np.ones((2, 3), np.float32), "n": np.ones((1, 2, 8), np.float32), "n4": np.ones((1, 8, 4), np.float32),
+         "at": np.array(0), "d": np.ones((2, 3)), "i": np.ones((1, 2, 3, 3), np.float32),
+         "u": np.ones((1, 8), np.uint8)}  # fmt: skip
+    ml, ms = {"domain": "ai.onnx.ml"}, {"domain": "com.microsoft"}
+    constants = {"one": np.array(1), "ninth": np.array(9), "f": np.array(1, np.float32),
+                 "k": np.ones((1, 2, 2, 2), np.float32), "most": np.array([0])}  # fmt: skip
+    rows = [
+        ("SequenceAt", ["s", "at"], "its position 'at' is computed: it has to be a constant", {}),
+        ("SequenceAt", ["s", "ninth"], "its position 9 is none of a sequence of 2 elements", {}),
+        ("ConcatFromSequence", ["e"], "its sequence has no elements", {"axis": 0}),
+        ("OptionalGetElement", ["o"], "its optional holds nothing", {}),
+        ("NonMaxSuppression", ["n4", "n", "most"], "it selects up to 0 boxes of a class: 1 to 1024 are available for "
+         "several classes or images, or with a score threshold", {}),
+        ("DeformConv", ["i", "k", "i"], "its offsets have 2 channels, and 8 are what its kernel needs", {}),
+        ("QuantizeLinear", ["d", "f"], "'d' or its scale is float64: float32, float16 and bfloat16 are available", {}),
+        ("Normalizer", ["a"], "its norm is 'L3': MAX, L1 and L2 are what ONNX has", dict(norm="L3", **ml)),
+        ("LabelEncoder", ["at"], "only keys and values that are lists of numbers are available, as many as each other",
+         dict(keys_int64s=[1], values_strings=["a"], **ml)),
+        ("TreeEnsembleRegressor", ["a"], "its attribute post_transform is SOFTMAX: only NONE is available",
+         dict(post_transform="SOFTMAX", **ml)),
+        ("TreeEnsembleRegressor", ["a"], "a tree has more than 64 decisions one after the other",
+         dict(nodes_treeids=[0], nodes_nodeids=[0], nodes_featureids=[0], nodes_values=[0.0], nodes_truenodeids=[0],
+              nodes_falsenodeids=[0], nodes_modes=["BRANCH_LT"], **ml)),
+        ("FusedGemm", ["a", "a"], "its activation 'Cosh' is not available: HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh "
+         "and Clip are", dict(activation="Cosh", transB=1, **ms)),
+        ("GatherBlockQuantized", ["u", "at", "a"], "blocks are available along the last axis only",
+         dict(quantize_axis=0, **ms)),
+    ]  # fmt: skip
+    nodes = [
+        helper.make_node("SplitToSequence", ["a", "one"], ["s"], axis=0),
+        helper.make_node("SequenceEmpty", [], ["e"]),
+        helper.make_node("Optional", [], ["o"], type=helper.make_tensor_type_proto(1, [1])),
+    ]
+    inputs = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in x.items()]
+    for n, (operator, given, _, attributes) in enumerate(rows):
+        nodes.append(helper.make_node(operator, given, [f"y{n}"], name=f"n{n}", **attributes))
+    outputs = [onnx.ValueInfoProto(name=f"y{n}") for n in range(len(rows))]
+    stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    opsets = [helper.make_opsetid(*each) for each in (("", 22), ("ai.onnx.ml", 3), ("com.microsoft", 1))]
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs, stored), opset_imports=opsets)
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(tmp_path / "m.onnx")
+    for n, (operator, _, reason, _) in enumerate(rows):
+        assert f"'n{n}' ({operator}, opset 22): {reason}" in str(caught.value), reason

@@ -145,8 +145,6 @@ def _together(node: Node, parts: list[str], declared: onnx.ValueInfoProto, to: s
 
 def scan(node: Node) -> None:
     """Scan: the sequences have a fixed length."""
-    if node.opset < 9:
-        raise RefusedError("its inputs have a batch before opset 9: export with opset 9 or newer")
     body: onnx.GraphProto = node.attribute("body", None)
     count = node.attribute("num_scan_inputs", 1)
     states = list(node.proto.input[: len(node.proto.input) - count])

@@ -45,12 +45,13 @@ def power(node: Node) -> None:
     if not bits or node.dtype(exponent) not in _BITS:
         return
     result, kind = node.dtype(base), node.dtype(exponent)
+    digits = 8 if kind == TensorProto.UINT8 else _BITS[kind] - 1
     if bits < 32:  # torch-mlir has not every operation on them
         base, result = node.cast(base, TensorProto.INT32), TensorProto.INT32
     if _BITS[kind] < 32:
         exponent, kind = node.cast(exponent, TensorProto.INT32), TensorProto.INT32
     known = node.constants.get(node.input(1))
-    steps = int(known.max(initial=0)).bit_length() if known is not None else _BITS[kind] - 1
+    steps = int(known.max(initial=0)).bit_length() if known is not None else digits
     dtype, counts = (onnx.helper.tensor_dtype_to_np_dtype(each) for each in (result, kind))
     one, zero, two, none = (
         node.constant(value, each) for value, each in ((1, dtype), (0, dtype), (2, counts), (0, counts))

@@ -12,6 +12,16 @@ MAX_GROUPS = 64
 """The largest number of groups of a transposed convolution."""
 
 
+def einsum(node: Node) -> None:
+    """Einsum of scalars: torch-mlir runs out of memory."""
+    if any(character.isalpha() or character == "." for character in node.attribute("equation", "a")):
+        return
+    product, *others = node.proto.input
+    for other in others:
+        product = node.op("Mul", product, other)
+    node.op("Identity", product, to=node.output(0))
+
+
 def gemm(node: Node) -> None:
     """Gemm: torch-mlir ignores alpha where C is left out, and takes no empty name for it."""
     alpha = node.attribute("alpha", 1.0)

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
-from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
 
+_TYPES = dict(TensorProto.DataType.items())
 _RANGES = {
-    TensorProto.INT2: (-2, 1),
-    TensorProto.UINT2: (0, 3),
-    TensorProto.INT4: (-8, 7),
-    TensorProto.UINT4: (0, 15),
-    TensorProto.INT8: (-128, 127),
-    TensorProto.UINT8: (0, 255),
-    TensorProto.INT16: (-(2**15), 2**15 - 1),
-    TensorProto.UINT16: (0, 2**16 - 1),
+    _TYPES[f"{sign}INT{bits}"]: (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for bits in (2, 4, 8, 16)
+    for sign in ("", "U")
+    if f"{sign}INT{bits}" in _TYPES
 }
-
-
-_SMALL_FLOATS = (
-    TensorProto.FLOAT8E4M3FN,
-    TensorProto.FLOAT8E4M3FNUZ,
-    TensorProto.FLOAT8E5M2,
-    TensorProto.FLOAT8E5M2FNUZ,
-    TensorProto.FLOAT4E2M1,
-)
+_SMALL_FLOATS = {number for name, number in _TYPES.items() if name.startswith(("FLOAT4", "FLOAT8E4", "FLOAT8E5"))}
 
 
 def dequantize(node: Node) -> None:
@@ -35,6 +25,8 @@ def dequantize(node: Node) -> None:
     if node.dtype(source) not in (*_RANGES, *_SMALL_FLOATS, TensorProto.INT32):
         raise RefusedError(f"its input '{source}' is of a type that ONNX does not quantise to")
     result = node.attribute("output_dtype", 0) or node.dtype(scale) or TensorProto.FLOAT
+    if _expand_weight(node, result):
+        return
     if TensorProto.DOUBLE in (result, node.dtype(scale)):
         raise RefusedError(f"its scale '{scale}' or its result is float64: float32, float16 and bfloat16 are available")
     scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
@@ -45,6 +37,31 @@ def dequantize(node: Node) -> None:
         node.op("Mul", value, scale, to=node.output(0))
     else:
         node.cast(node.op("Mul", value, scale), result, node.output(0))
+
+
+def _expand_weight(node: Node, result: int) -> bool:
+    """Let the result be a constant, if it is float32 and the integers, of 4 or 2 bits, are: they are weights then."""
+    source, scale, zero = (node.constants.get(node.input(n)) for n in range(3))
+    if source is None or scale is None or (node.input(2) and zero is None) or result != TensorProto.FLOAT:
+        return False
+    if source.dtype.name not in ("int4", "uint4", "int2", "uint2") or scale.dtype != np.float32:
+        return False
+
+    def spread(given: Array) -> npt.NDArray[np.float32]:
+        factor, block = given.astype(np.float32), node.attribute("block_size", 0)
+        if factor.size == 1 and not block:
+            return factor.reshape(())
+        axis = node.axis(source.ndim, 1)
+        if not block:
+            return factor.reshape([-1 if d == axis else 1 for d in range(source.ndim)])
+        repeated: npt.NDArray[np.float32] = np.take(factor, np.arange(source.shape[axis]) // block, axis=axis)
+        return repeated
+
+    value = source.astype(np.float32)
+    if zero is not None:
+        value = value - spread(zero)
+    node.op("Identity", node.constant(value * spread(scale), np.float32), to=node.output(0))
+    return True
 
 
 def quantize(node: Node) -> None:

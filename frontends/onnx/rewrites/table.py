@@ -95,6 +95,7 @@ RULES: Rules = {
     ("", "Det"): linear.determinant,
     ("", "Div"): integers.in_int32(),
     ("", "Dropout"): elementwise.dropout,
+    ("", "Einsum"): linear.einsum,
     ("", "GRU"): recurrent.recurrent,
     ("", "Gemm"): linear.gemm,
     ("", "GridSample"): resize.grid_sample,

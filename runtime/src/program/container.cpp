@@ -18,11 +18,14 @@ struct DtypeRow {
   const char *name;
   size_t size;
 };
-constexpr DtypeRow kDtypes[] = {{"float32", 4},  {"float64", 8}, {"bool", 1},          {"int8", 1},
-                                {"int16", 2},    {"int32", 4},   {"int64", 8},         {"uint8", 1},
-                                {"bfloat16", 2}, {"float16", 2}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1},
-                                {"uint16", 2}, {"uint32", 4}, {"uint64", 8}, {"int4", 1}, {"uint4", 1}, {"int2", 1}, {"uint2", 1},
-                                {"float8_e4m3fnuz", 1}, {"float8_e5m2fnuz", 1}, {"float8_e8m0fnu", 1}, {"float4_e2m1fn", 1}};
+constexpr DtypeRow kDtypes[] = {{"float32", 4},       {"float64", 8},      {"bool", 1},
+                                {"int8", 1},          {"int16", 2},        {"int32", 4},
+                                {"int64", 8},         {"uint8", 1},        {"bfloat16", 2},
+                                {"float16", 2},       {"float8_e4m3fn", 1}, {"float8_e5m2", 1},
+                                {"uint16", 2},        {"uint32", 4},       {"uint64", 8},
+                                {"int4", 1},          {"uint4", 1},        {"int2", 1},
+                                {"uint2", 1},         {"float8_e4m3fnuz", 1}, {"float8_e5m2fnuz", 1},
+                                {"float8_e8m0fnu", 1}, {"float4_e2m1fn", 1}};
 constexpr int32_t kDtypeCount = sizeof kDtypes / sizeof *kDtypes;
 
 [[noreturn]] void damaged(const std::string &what) { throw Error("damaged program file (" + what + ")"); }

@@ -27,8 +27,11 @@ def extract(node: Node) -> None:
 
 def binarizer(node: Node) -> None:
     """Binarizer: whether numbers are above a threshold."""
-    limit = node.like(node.attribute("threshold", 0.0), node.input(0))
-    node.cast(node.op("Greater", node.input(0), limit), node.dtype(node.input(0)), to=node.output(0))
+    source, kind = node.input(0), node.dtype(node.input(0))
+    if not kind:
+        raise RefusedError(f"the type of '{source}' is not known")
+    above = node.op("Greater", source, node.like(node.attribute("threshold", 0.0), source))
+    node.cast(above, kind, to=node.output(0))
 
 
 def scaler(node: Node) -> None:
