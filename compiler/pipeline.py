@@ -113,6 +113,10 @@ def _merge_equal(module: ir.Module, state: State) -> None:
 _TM_TENSOR = upstream("", "func.func(tm-tensor-bufferize)")
 
 
+def _math(module: ir.Module, state: State) -> None:
+    lower_math(module, isa=state.target.isa)
+
+
 def _scatter_and_sort(module: ir.Module, state: State) -> None:
     _TM_TENSOR(module, state)
     for op in linalg.operations(module.operation, "bufferization.to_tensor"):
@@ -203,13 +207,15 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "vector": {
         "emit-kernels": ours(emit_kernels, "target"),
         "lower-numc": ours(lower_numc),  # what is left of numc is in the bodies of elementwise operations
-        "lower-math": ours(lower_math),  # before loops: bodies are still easy to find
         "inline": upstream(
             "Put the sequences of roundings and multiply-adds in their places.", "inline{default-pipeline=}"
         ),
         # As linalg.generic, to be outlined like the rest.
         "copies": upstream("Write copies of buffers as linalg.generic.", "func.func(refback-munge-memref-copy)"),
         "parallel-loops": ours(parallel_loops, "target.isa.width", switch="parallel-loops"),
+        "lower-math": Pass(
+            "Replace math functions by code that gives the same bits on every machine.", _math
+        ),  # in scalars or in lanes, whichever the loops decided
         "outline": ours(outline),  # after inlining: bodies are complete, so that equal ones become equal functions
     },
     # The dialect of LLVM.

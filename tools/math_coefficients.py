@@ -5,7 +5,7 @@ Run ``python tools/math_coefficients.py > passes/kernels/values/math_tables.py``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import mpmath
@@ -135,6 +135,30 @@ def fits() -> dict[str, Fit]:
     }
 
 
+# The pieces of erf: the polynomial of piece n is of x - n * ERF_STEP. The first one has the leading coefficient of
+# "ERF", so that subnormal results are the same, and no error at 0.
+ERF_STEP, ERF_DEGREE = mpf("0.5625"), 10
+
+
+def erf_pieces(leading: float) -> Iterator[tuple[list[mpf], mpf]]:
+    """Yield the coefficients, lowest first, of each piece of erf, and its largest relative error."""
+    half, first = ERF_STEP / 2, mpf(leading)
+    rest, error = remez(
+        lambda x: (mpmath.erf(x) / x - first) / x,
+        mpf(2) ** -12,
+        half,
+        ERF_DEGREE - 2,
+        lambda x: x * x / mpmath.erf(x),
+    )
+    yield [mpf(0), first, *rest], error
+    for n in range(1, 8):
+        yield remez(_shifted(n), -half, half, ERF_DEGREE, _relative(_shifted(n)))
+
+
+def _shifted(n: int) -> Function:
+    return lambda x: mpmath.erf(n * ERF_STEP + x)
+
+
 def two_over_pi_words(count: int, zeros: int) -> list[int]:
     """Return `count` 64-bit words, most significant first: `zeros` zero bits, then the fraction of 2/pi."""
     with mp.workprec(64 * count + 64):
@@ -153,6 +177,7 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
         "POLYNOMIALS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {",
     ]
     with mp.workdps(50):
+        leading = 0.0
         for name, fit in fits().items():
             weight = fit.weight or _relative(fit.f)
             lines.append(f'    "{name}": (')
@@ -160,8 +185,18 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
                 coefficients, error = remez(fit.f, fit.low, fit.high, degree, weight)
                 report(f"{name} degree {degree}: 2^{float(mpmath.log(error, 2)):.1f}")
                 lines += ["        (", *(f"            {float(c)!r}," for c in coefficients), "        ),"]
+                if name == "ERF" and degree == fit.narrow:
+                    leading = float(coefficients[0])
             lines.append("    ),")
-    lines += ["}", ""]
+        pieces = []
+        for n, (coefficients, error) in enumerate(erf_pieces(leading)):
+            pieces.append([float(c) for c in coefficients])
+            report(f"ERF piece {n}: 2^{float(mpmath.log(error, 2)):.1f}")
+    lines += ["}", "", "# The pieces of erf, ERF_STEP apart: their coefficients of each power, the lowest first"]
+    lines += [f"ERF_STEP = {float(ERF_STEP)!r}", "ERF_PIECES: tuple[tuple[float, ...], ...] = ("]
+    for power in zip(*pieces, strict=True):
+        lines += ["    (", *(f"        {c!r}," for c in power), "    ),"]
+    lines += [")", ""]
     for comment, name, words, zeros in (
         ("26 zero bits, then 2/pi", "TWO_OVER_PI", 5, 26),
         ("90 zero bits, then 2/pi", "TWO_OVER_PI_WIDE", 20, 90),

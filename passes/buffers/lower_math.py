@@ -1,20 +1,26 @@
 """Replace math operations that would become libm calls by numc's own code, inlined where they stand.
 
 A libm differs from machine to machine; the code of math_functions.py does not (arithmetic.md section 5). It is
-straight-line code without branches or calls, so whatever loop it lands in can still be vectorised. Functions that are
-one instruction (sqrt, absf, floor, ceil, trunc, roundeven, fma, copysign) stay.
+straight-line code without branches or calls, so whatever loop it lands in can still be vectorised. A vector can have
+the cheaper code of checked_functions.py in front of it. Functions that are one instruction (sqrt, absf, floor, ceil,
+trunc, roundeven, fma, copysign) stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 from torch_mlir import ir
 
 from numc.compiler.support.errors import CompilerBug
+from numc.passes import linalg
 from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values import checked_functions as checked
 from numc.passes.kernels.values import math_functions as kernels
 from numc.passes.kernels.values.math_functions import Lanes
 
@@ -53,12 +59,18 @@ FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
 }
 
 
-def lower_math(op: Any, pass_: object = None) -> None:
+# functions of f32 that have cheaper code with a check
+CHECKED: dict[str, Callable[[checked.Vectors, list[Value]], list[Value]]] = {
+    "math.erf": checked.erf,
+}
+
+
+def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) -> None:
     """Replace math functions that would be calls of a libm by code that gives the same bits on every machine.
 
     They are the operations of FUNCTIONS under `op`, on scalars and 1-D vectors of f16, bf16, f32, f64.
 
-    `op` is a module or a function; it is also a Python pass (``PassManager.add(lower_math)``).
+    `op` is a module or a function; it is also a Python pass (``PassManager.add(lower_math)``). isa: what may be used.
     Raises CompilerBug for tensors and other shapes: elementwise tensor operations become linalg bodies earlier.
     """
     found: list[ir.Operation] = []
@@ -71,35 +83,47 @@ def lower_math(op: Any, pass_: object = None) -> None:
     op.operation.walk(visit)
     bodies: dict[tuple[str, ...], ir.Module] = {}
     for inner in found:
-        replace(inner, FUNCTIONS, bodies)
+        if isa.lookup is not None and inner.name in CHECKED and _lanes(inner) == (isa.width, "f32"):
+            replace(inner, lambda op: _checked_text(op, isa), bodies)
+        else:
+            replace(inner, lambda op: function_text(op, FUNCTIONS[op.name]), bodies)
 
 
-def replace(
-    op: ir.Operation, functions: Mapping[str, tuple[Kernel, ...]], bodies: dict[tuple[str, ...], ir.Module]
-) -> None:
-    """Put the code that `functions` has for `op` in its place; `bodies` keeps what was generated for the next one."""
+def replace(op: ir.Operation, text: Callable[[ir.Operation], str], bodies: dict[tuple[str, ...], ir.Module]) -> None:
+    """Put the code of the function that is the `text` for `op` in its place; `bodies` keeps it for the next one."""
     key = (op.name, *(str(value.type) for value in op.operands), str(_constant_power(op)))
     if key not in bodies:
-        bodies[key] = ir.Module.parse(_function_text(op, functions[op.name]), op.context)
+        bodies[key] = ir.Module.parse(text(op), op.context)
     block = bodies[key].body.operations[0].regions[0].blocks[0]
     values = dict(zip(block.arguments, op.operands, strict=True))
-    point = ir.InsertionPoint(op)
-    for source in block.operations:
-        if source.operation.name == "func.return":
-            for result, value in zip(op.results, source.operands, strict=True):
-                result.replace_all_uses_with(values[value])
-            break
-        copy = source.operation.clone(point)
-        copy.location = op.location
-        for i, operand in enumerate(source.operands):
-            copy.operands[i] = values[operand]
-        for old, new in zip(source.results, copy.results, strict=True):
-            values[old] = new
-    op.erase()
+    with op.location:
+        results = linalg.copy_body(block, ir.InsertionPoint(op), values)
+    linalg.replace(op, results)
 
 
-def _function_text(op: ir.Operation, results_of: tuple[Kernel, ...]) -> str:
-    """A function of the operands of `op` that returns its results."""
+def _checked_text(op: ir.Operation, isa: InstructionSet) -> str:
+    """A function of a vector of f32: cheaper code, and where that could be wrong the code of FUNCTIONS."""
+    (lanes, _), kind, lookup = _lanes(op), str(op.operands[0].type), isa.lookup
+    assert lookup is not None
+    function = Function("f", {"x0": kind}, kind, attributes="")
+    code, part = function.lanes(lanes), function.lanes(checked.EIGHT)
+    m = Lanes(part, wide=False)
+    halves = [part.shuffle(function["x0"], range(n, n + checked.EIGHT)) for n in range(0, lanes, checked.EIGHT)]
+    xs = [part.cast("extf", half, "f64") for half in halves]
+    found = CHECKED[op.name](checked.Vectors(m, lookup, isa.barrier), xs)
+    doubt = reduce(partial(part.binary, "ori"), [checked.is_near_a_middle(m, y) for y in found])
+    bits = function.reinterpret(doubt, f"i{checked.EIGHT}")
+    with function.choose(function.compare("ne", bits, function.int(0, f"i{checked.EIGHT}")), kind) as choice:
+        with choice.then():
+            y = FUNCTIONS[op.name][0](Lanes(code, wide=False), code.cast("extf", function["x0"], "f64"))
+            choice.next = [code.cast("truncf", y, "f32")]
+        with choice.otherwise():
+            choice.next = [code.joined([part.cast("truncf", y, "f32") for y in found])]
+    return function.function(*choice.results)
+
+
+def function_text(op: ir.Operation, results_of: tuple[Kernel, ...]) -> str:
+    """A function of the operands of `op` that returns its results, each by a kernel."""
     width, element = _lanes(op)
     function = Function(
         "f",
@@ -123,11 +147,14 @@ def _constant_power(op: ir.Operation) -> int | None:
     if op.name not in ("math.powf", "math.fpowi") or not isinstance(op.operands[1], ir.OpResult):
         return None
     source = op.operands[1].owner
-    if source.name != "arith.constant" or not isinstance(source.attributes["value"], (ir.FloatAttr, ir.IntegerAttr)):
+    number = source.attributes["value"] if source.name == "arith.constant" else None
+    if isinstance(number, ir.DenseElementsAttr) and number.is_splat:
+        number = number.get_splat_value()
+    if not isinstance(number, (ir.FloatAttr, ir.IntegerAttr)):
         return None
-    value = source.attributes["value"].value
+    value = number.value
     # A reciprocal of a binary64 product could lose a subnormal binary64 result.
-    lowest = 0 if str(op.operands[0].type) == "f64" else -32
+    lowest = 0 if str(op.operands[0].type).rstrip(">").endswith("f64") else -32
     return int(value) if lowest <= value <= 32 and value == int(value) else None
 
 

@@ -115,6 +115,11 @@ class Straight:
         """A binary64 constant, written as its bits."""
         return self._constant(self.ty("f64"), f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
 
+    def table(self, values: Sequence[float]) -> Value:
+        """A constant vector of these binary64 numbers."""
+        words = listed([f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}" for value in values])
+        return self._constant(Type("f64", len(values)), f"[{words}]")
+
     def int(self, value: Number, element: str = "i32") -> Value:
         """An integer constant; values above the signed range wrap."""
         kind = self.ty(element)
@@ -226,6 +231,13 @@ class Straight:
         if other.type != kind:
             raise TypeError(f"llvm.shufflevector {a}: {kind}, {b}: {other.type}: operands of one type wanted")
         return self.op(f"llvm.shufflevector {a}, {other} [{listed(lanes)}] : {kind}", Type(kind.element, len(lanes)))
+
+    def joined(self, parts: Sequence[Value]) -> Value:
+        """The lanes of vectors of one type, one after the other; there are 1, 2, 4, 8 ... of them."""
+        while len(parts) > 1:
+            lanes = range(2 * parts[0].type.lanes)
+            parts = [self.shuffle(a, lanes, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
 
     def gathered(self, values: Sequence[Value]) -> Value:
         """A vector of these scalars."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.buffers.lower_math import Kernel, replace
+from numc.passes.buffers.lower_math import function_text, replace
 from numc.passes.kernels.datapaths.chain import emit_add_to_odd
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.math_functions import Lanes
@@ -22,10 +22,9 @@ def without_fma(module: ir.Operation, has_fma: bool) -> None:
     if has_fma:
         return
     bodies: dict[tuple[str, ...], ir.Module] = {}
-    functions: dict[str, tuple[Kernel, ...]] = {"math.fma": (_fused,)}
     for op in linalg.operations(module, "math.fma"):
         if not str(op.results[0].type).endswith("f64") and not str(op.results[0].type).endswith("f64>"):
-            replace(op, functions, bodies)
+            replace(op, lambda op: function_text(op, (_fused,)), bodies)
 
 
 def _fused(m: Lanes, a: Value, b: Value, c: Value) -> Value:

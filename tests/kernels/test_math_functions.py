@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from math_harness import V3_ONLY, V4, Compiled, apply, loop_text
+from math_harness import V3_ONLY, V4, Compiled, apply, loop_text, vector_text
 from math_oracle import UNARY, largest_error, ulp_errors
 from numc.compiler.support.errors import CompilerBug
-from numc.passes.buffers.lower_math import FUNCTIONS, lower_math
+from numc.passes.buffers.lower_math import CHECKED, FUNCTIONS, lower_math
+from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.values import math_tables
 
 INF, NAN = np.inf, np.nan
@@ -294,6 +295,17 @@ def test_same_bits_on_two_instruction_sets(name: str) -> None:
     new = apply(Compiled(text, V4, "x86-64-v4"), *inputs)
     old = apply(Compiled(text, V3_ONLY, "x86-64-v3"), *inputs)
     assert same(new, old).all()
+
+
+@pytest.mark.skipif(not has_avx512(), reason="needs a CPU with AVX-512")
+@pytest.mark.parametrize("name", [n.removeprefix("math.") for n in CHECKED])
+def test_cheaper_code_with_a_check_has_the_same_bits(name: str) -> None:
+    """Vectors in which no lane, one lane or many lanes are too near the middle between two f32 values."""
+    rng = np.random.default_rng(7)
+    every = every_float(50021, 0)
+    x = np.concatenate([every[: len(every) // 16 * 16], rng.uniform(-4.5, 4.5, 1 << 22).astype(np.float32)])
+    checked = apply(Compiled(vector_text(name, 16), V4, "x86-64-v4", AVX512), x)
+    assert same(checked, apply(Compiled(loop_text(name, 1), V3_ONLY, "x86-64-v3"), x)).all()
 
 
 F64_DOMAIN = {

@@ -13,6 +13,8 @@ from torch_mlir.passmanager import PassManager
 from torch_mlir.runtime import get_ranked_memref_descriptor
 
 from numc.passes.buffers.lower_math import lower_math
+from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.isa.portable import PORTABLE
 
 LOWER = (
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
@@ -45,13 +47,36 @@ func.func @main({parameters}, %out: memref<?x{element}>) attributes {{llvm.emit_
 }}"""
 
 
+def vector_text(op: str, lanes: int) -> str:
+    """A function that applies math.`op` to the vectors of its first memref, whose size is a multiple of `lanes`."""
+    kind = f"vector<{lanes}xf32>"
+    return f"""
+func.func @main(%a: memref<?xf32>, %out: memref<?xf32>) attributes {{llvm.emit_c_interface}} {{
+  %zero = arith.constant 0 : index
+  %step = arith.constant {lanes} : index
+  %n = memref.dim %out, %zero : memref<?xf32>
+  scf.for %i = %zero to %n step %step {{
+    %v = vector.load %a[%i] : memref<?xf32>, {kind}
+    %r = math.{op} %v : {kind}
+    vector.store %r, %out[%i] : memref<?xf32>, {kind}
+  }}
+  return
+}}"""
+
+
 class Compiled:
     """`text` (a module with one @main over memrefs) compiled through lower_math; call it with arrays."""
 
-    def __init__(self, text: str, features: list[str] | None = None, cpu: str = "x86-64-v4") -> None:
+    def __init__(
+        self,
+        text: str,
+        features: list[str] | None = None,
+        cpu: str = "x86-64-v4",
+        isa: InstructionSet = PORTABLE,
+    ) -> None:
         with ir.Context():
             module = ir.Module.parse(text)
-            lower_math(module)
+            lower_math(module, isa=isa)
             PassManager.parse(LOWER).run(module.operation)
             if features is not None:
                 for op in module.body.operations:

@@ -69,6 +69,12 @@ def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     return code.assembly("", constraints, *values)
 
 
+def lookup(code: Code, table: Sequence[float], index: Value) -> Value:
+    """VPERMPD, which ignores all other bits of an index."""
+    numbers = code.table(table)
+    return code.intrinsic("llvm.x86.avx512.permvar.df.512", numbers, index, result=numbers.type)
+
+
 AVX512 = replace(
     AVX2,
     name="avx512",
@@ -81,4 +87,5 @@ AVX512 = replace(
     barrier=barrier,
     fma_rounded=fma_rounded,
     at_least=at_least,
+    lookup=lookup,
 )

@@ -89,6 +89,7 @@ class InstructionSet:
     fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
+    lookup(code, table, index): in eight lanes, those of eight binary64 numbers that the lowest three bits of i64 name.
     """
 
     name: str
@@ -104,6 +105,7 @@ class InstructionSet:
     fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
     at_least: Callable[[Code, Value, float], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
+    lookup: Callable[[Code, Sequence[float], Value], Value] | None = None
 
     def at(self, width: int) -> InstructionSet:
         """The instructions for vectors of `width` lanes: those of another width than the registers' are portable."""
