@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from typing import Literal
 
 from torch_mlir import ir
 
-from numc.passes.buffers.loop_elements import STEPS, Elements, Number, Place, body_declaration, trips, value_of
+from numc.passes.buffers.loop_elements import (
+    STEPS,
+    Elements,
+    Number,
+    Place,
+    body_declaration,
+    gets_in_lanes,
+    trips,
+    value_of,
+)
 from numc.passes.buffers.loop_nest import ONE, TWO, WIDTHS, ZERO, Loop, Nest, Symbol, element
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import PTR, Value
@@ -22,6 +32,8 @@ _TASK_WORK = 1 << 17
 _ROWS = 8
 # Steps of reductions, as in the windows of pooling, over which a vector of sums stays in registers.
 _FEW_STEPS = 64
+# Vectors next to each other that a task has at least where reductions are around them: memory is read in lines.
+_STRIP = 8
 
 
 def loops_text(nest: Nest, lanes: int) -> str:
@@ -35,6 +47,22 @@ def loops_text(nest: Nest, lanes: int) -> str:
 def _widths(lanes: int) -> list[int]:
     """The numbers of lanes that neighbours are computed in: those of a vector, then of the smallest one."""
     return sorted({lanes, STEPS}, reverse=True)
+
+
+def _way(nest: Nest) -> Literal["around", "lanes", "rows"]:
+    """How the last parallel loop is computed.
+
+    Inside of the reductions, if any, where LLVM vectorises it; in lanes; or around the reductions, some rows at a time.
+    """
+    last = nest.parallel[-1]
+    near = all(s in (ZERO, ONE, TWO) for s in last.strides[: nest.inputs])
+    if not nest.reductions:
+        return "lanes" if nest.has_functions and nest.in_lanes and near else "around"
+    steps = prod((r.count for r in nest.reductions), start=ONE)
+    short = not steps.symbols and steps.number <= _FEW_STEPS
+    if near and not short and all(s == ONE for s in last.strides[nest.inputs :]):
+        return "around"
+    return "lanes" if nest.in_lanes and all(gets_in_lanes(nest, k) for k in range(nest.inputs)) else "rows"
 
 
 def _region(nest: Nest, lanes: int) -> str:
@@ -61,7 +89,8 @@ def _region(nest: Nest, lanes: int) -> str:
     total, work = trips(f, nest.outer, known), nest.work
     grain = f.i64("maxui", f.i64("divui", _TASK_WORK, f.i64("maxui", value_of(f, work, known), 1)), 1)
     if nest.in_lanes and nest.outer == nest.parallel:  # no task but the last one has lanes left over
-        grain = f.i64("muli", f.i64("ceildivui", grain, lanes), lanes)
+        least = lanes * _STRIP if nest.reductions and _way(nest) == "around" else lanes
+        grain = f.i64("muli", f.i64("ceildivui", grain, least), least)
     context = f.alloca(len(words) + 1, "i64")
     for n, word in enumerate([*words, grain]):
         f.store(word, f.at(context, n, "i64"), alignment=8)
@@ -141,9 +170,7 @@ class _Task(Elements):
         """The last parallel loop in lanes, around some steps of the one that operands are contiguous along."""
         f, last = self.code, self.nest.parallel[-1]
         end = f.i64("minui", f.i64("addi", first, across.together), self.size(across.count))
-        for lanes, low, high in self._parts(
-            last.count.number if not last.count.symbols else None, 0, self.size(last.count)
-        ):
+        for lanes, low, high in self._parts(last, 0, self.size(last.count)):
             with f.loop(low, high, max(1, lanes)) as i:
                 self._steps_across(across, first, end, self.moved(place, last, i), lanes)
 
@@ -164,35 +191,38 @@ class _Task(Elements):
         with f.loop(first, end) as s:
             compute({}, self.moved(place, across, s))
 
-    def _parts(self, count: int | None, low: Number, high: Value) -> Iterator[tuple[int, Number, Number]]:
-        """Ranges of the last parallel loop, and in how many lanes they are computed; `count`: its trips, if known."""
+    def _parts(self, last: Loop, low: Number, high: Value) -> Iterator[tuple[int, Number, Number]]:
+        """Ranges of the last parallel loop, and in how many lanes they are computed.
+
+        `low` is a multiple of all lanes, and `high`, too, unless it is the end: what cannot be left over has no code.
+        """
         f = self.code
+        rest = None if last.count.symbols else last.count.number
         for lanes in (*_widths(self.lanes), 0):
-            if count is not None and lanes > count:
+            if rest is not None and lanes > rest:
                 continue
             end: Number = high
-            if lanes:
+            if lanes and rest != lanes:
                 end = f.i64("addi", low, f.i64("muli", f.i64("divui", f.i64("subi", high, low), lanes), lanes))
-            if count is not None:
-                count %= max(lanes, 1)
             yield lanes, low, end
             low = end
-            if count == 0:
-                return
+            if rest is not None:
+                rest %= max(lanes, 1)
+                if rest == 0:
+                    return
 
     def _inner(self, last: Loop, low: Number, high: Value, place: Place) -> None:
         """The last parallel loop from `low` to `high`, and the reductions around it or inside."""
-        f, nest = self.code, self.nest
-        # Neighbouring elements, as in the windows of pooling: LLVM vectorises the parallel loop.
-        near = all(s in (ZERO, ONE, TWO) for s in last.strides[: nest.inputs])
-        steps = prod((r.count for r in nest.reductions), start=ONE)
-        short = not steps.symbols and steps.number <= _FEW_STEPS
-        if not nest.reductions or (near and not short and all(s == ONE for s in last.strides[nest.inputs :])):
+        f, nest, way = self.code, self.nest, _way(self.nest)
+        if way == "around":
             self._around(nest.reductions, last, low, high, place)
             return
-        if nest.in_lanes and all(self.in_lanes(k) for k in range(nest.inputs)):
-            for lanes, start, end in self._parts(None, low, high):
-                self._rows(last, start, end, 1, place, lanes)
+        if way == "lanes":
+            for lanes, start, end in self._parts(last, low, high):
+                if nest.reductions:
+                    self._rows(last, start, end, 1, place, lanes)
+                else:
+                    self._around((), last, start, end, place, lanes)
             return
         rows = _ROWS if last.count.symbols else min(_ROWS, last.count.number)
         if rows > 1:
@@ -202,17 +232,19 @@ class _Task(Elements):
             low = middle
         self._rows(last, low, high, 1, place)
 
-    def _around(self, reductions: Sequence[Loop], last: Loop, low: Number, high: Value, place: Place) -> None:
+    def _around(
+        self, reductions: Sequence[Loop], last: Loop, low: Number, high: Number, place: Place, lanes: int = 0
+    ) -> None:
         """The reductions, and inside of them the last parallel loop."""
         f, nest = self.code, self.nest
         if reductions:
             with f.loop(0, self.size(reductions[0].count)) as r:
                 self._around(reductions[1:], last, low, high, self.moved(place, reductions[0], r))
             return
-        with f.loop(low, high) as i:
+        with f.loop(low, high, max(1, lanes)) as i:
             here = self.moved(place, last, i)
-            values = [self.load(k, here) for k in range(len(nest.types))]
-            for k, result in enumerate(self.call(values, here), nest.inputs):
+            values = [self.load(k, here, lanes) for k in range(len(nest.types))]
+            for k, result in enumerate(self.call(values, here, lanes), nest.inputs):
                 self.store(k, here, result)
 
     def _rows(self, last: Loop, low: Number, high: Number, rows: int, place: Place, lanes: int = 0) -> None:

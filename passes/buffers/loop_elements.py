@@ -22,7 +22,7 @@ from numc.passes.buffers.loop_nest import (
     Symbol,
     element,
     in_memory,
-    transposes,
+    read_across,
 )
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
@@ -86,6 +86,16 @@ class Place:
     indices: dict[int, Value]
 
 
+def gets_in_lanes(nest: Nest, k: int) -> bool:
+    """Whether input `k` of a reduction gets into lanes without a load for each of them."""
+    return nest.parallel[-1].strides[k] in (ZERO, ONE, TWO) or k in _contiguous(nest, nest.reductions[-1])
+
+
+def _contiguous(nest: Nest, loop: Loop) -> list[int]:
+    """The inputs that are read along `loop` and transposed."""
+    return read_across(nest.types, nest.inputs, loop, nest.parallel[-1])
+
+
 class Elements:
     """Reads and writes the elements of a nest's operands in `code`, and calls its body on them.
 
@@ -117,23 +127,9 @@ class Elements:
         indices = place.indices if loop.dim is None else {**place.indices, loop.dim: by}
         return Place(tuple(offsets), indices)
 
-    def in_lanes(self, k: int) -> bool:
-        """Whether operand `k` of a reduction gets into lanes without a load for each of them."""
-        is_near = self.nest.parallel[-1].strides[k] in (ZERO, ONE, TWO)
-        return is_near or k in self._contiguous(self.nest.reductions[-1])
-
     def contiguous(self, loop: Loop) -> bool:
         """Whether some input is read along `loop` and transposed."""
-        return bool(self._contiguous(loop))
-
-    def _contiguous(self, loop: Loop) -> list[int]:
-        nest = self.nest
-        last = nest.parallel[-1]
-        return [
-            k
-            for k in range(nest.inputs)
-            if loop.strides[k] == ONE and last.strides[k] not in (ZERO, ONE) and transposes(nest.types[k])
-        ]
+        return bool(_contiguous(self.nest, loop))
 
     def load(self, k: int, place: Place, lanes: int = 0) -> Value:
         """Element `k` at a place, or those of so many steps of the last parallel loop from there on."""
@@ -173,7 +169,7 @@ class Elements:
         """STEPS steps of a loop from `start` on: the inputs that are contiguous along it, transposed, and the place."""
         f = self.code
         first = self.moved(place, loop, start)
-        read = {k: self._transposed(k, first, lanes) for k in self._contiguous(loop)}
+        read = {k: self._transposed(k, first, lanes) for k in _contiguous(self.nest, loop)}
         for step in range(STEPS):
             there = self.moved(place, loop, f.i64("addi", start, step))
             yield {k: vectors[step] for k, vectors in read.items()}, there
@@ -183,7 +179,7 @@ class Elements:
         f = self.code.lanes(STEPS)
         rows = [self._vector(k, offset, STEPS) for offset in self._lane_offsets(k, place, lanes)]
         # Row n of every four rows in a vector, so that transposing does not move anything beyond four lanes.
-        parts = [_joined(f, rows[n::STEPS]) for n in range(STEPS)]
+        parts = [f.joined(rows[n::STEPS]) for n in range(STEPS)]
 
         def zipped(a: Value, b: Value, order: tuple[int, int, int, int]) -> Value:
             fours = range(0, lanes, STEPS)
@@ -209,11 +205,3 @@ class Elements:
         captured = [f.lanes(lanes).broadcast(value) for value in self.captured]
         made = ", ".join(str(f.lanes(lanes).ty(element(t))) for t in nest.types[nest.inputs :])
         return f.call(_body(lanes), *values, *captured, *indices, results=made)
-
-
-def _joined(f: Code, parts: Sequence[Value]) -> Value:
-    """The lanes of these vectors, one after the other."""
-    while len(parts) > 1:
-        count = 2 * parts[0].type.lanes
-        parts = [f.shuffle(a, range(count), b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]

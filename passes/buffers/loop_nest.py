@@ -16,9 +16,11 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
+from numc.passes.buffers.lower_math import FUNCTIONS
 
-_CHEAP = 1
-_COSTLY = 8
+# Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
+# written; of an element that is transposed; of other operations of math, and of elementary functions.
+_CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 3, 6, 8, 32
 # Elements that can be in lanes of a vector, as they are in memory.
 _LANES = ("f32", "f64", "i32", "i64")
 # Steps of the loop across that are shared out together: what is read along them fills whole lines of the cache.
@@ -79,7 +81,8 @@ class Nest:
     map adds a number to the index, and these numbers. constants, captured: what the body uses from outside. indices:
     the dimension of each linalg.index of the body. cost: of the body, in cheap operations. in_lanes: whether the body
     can be computed on vectors of neighbouring outputs. across: if it can and there are no reductions, the parallel loop
-    along which some operand is contiguous that is not so along the last one; it is the last but one.
+    along which some operand is contiguous that is not so along the last one; it is the last but one. has_functions:
+    whether the body has elementary functions.
     """
 
     types: list[ir.Type]
@@ -93,6 +96,7 @@ class Nest:
     cost: int
     in_lanes: bool
     across: Loop | None
+    has_functions: bool
 
     @property
     def outer(self) -> list[Loop]:
@@ -159,8 +163,9 @@ def nest_of(generic: ir.Operation) -> Nest | None:
     across = None
     if in_lanes and not reductions:
         across = next(
-            (n for n, loop in enumerate(parallel[:-1]) if _reads_across(types, inputs, loop, parallel[-1])), None
+            (n for n, loop in enumerate(parallel[:-1]) if read_across(types, inputs, loop, parallel[-1])), None
         )
+    inner = reductions[-1:] if across is None else [parallel[across]]
     if across is not None:
         parallel.insert(-1, replace(parallel.pop(across), together=_TOGETHER))
     return Nest(
@@ -172,9 +177,12 @@ def nest_of(generic: ir.Operation) -> Nest | None:
         constants,
         captured,
         indices,
-        sum(_cost(op) for op in linalg.operations(generic) if op != generic),
+        sum(_cost(op) for op in linalg.operations(generic) if op != generic)
+        + _MOVED * len(types)
+        + _TRANSPOSED * (in_lanes and any(read_across(types, inputs, loop, parallel[-1]) for loop in inner)),
         in_lanes,
         None if across is None else parallel[-2],
+        any(op.name in FUNCTIONS for op in linalg.operations(generic)),
     )
 
 
@@ -189,19 +197,18 @@ def _has_lanes(generic: ir.Operation) -> bool:
     )
 
 
-def transposes(kind: ir.Type) -> bool:
-    """Whether elements of this type can be read along one loop into the lanes of another one."""
-    return WIDTHS[element(kind)] == 4
-
-
-def _reads_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> bool:
-    """Whether an input is contiguous along `loop` and not along `last`."""
-    return any(
-        loop.strides[k] == ONE and last.strides[k] not in (ZERO, ONE) and transposes(types[k]) for k in range(inputs)
-    )
+def read_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> list[int]:
+    """The inputs that are contiguous along `loop` and not along `last`, of elements that can be transposed."""
+    return [
+        k
+        for k in range(inputs)
+        if loop.strides[k] == ONE and last.strides[k] not in (ZERO, ONE) and WIDTHS[element(types[k])] == 4
+    ]
 
 
 def _cost(op: ir.Operation) -> int:
+    if op.name in FUNCTIONS:
+        return _FUNCTION
     return _COSTLY if op.name.split(".")[0] == "math" else _CHEAP
 
 

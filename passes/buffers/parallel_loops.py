@@ -91,8 +91,13 @@ def _copy_in_lanes(block: ir.Block, values: dict[ir.Value, ir.Value], shape: lis
     def in_lanes(value: ir.Value) -> ir.Value:
         known = values.get(value, value)
         if not isinstance(known.type, ir.VectorType):
-            kind = ir.VectorType.get(shape, known.type)
-            known = values[value] = ir.Operation.create("vector.broadcast", results=[kind], operands=[known]).results[0]
+            kind, maker = ir.VectorType.get(shape, known.type), linalg.maker(known)
+            if maker is not None and maker.name == "arith.constant":  # a power asks whether its exponent is one
+                number = ir.DenseElementsAttr.get_splat(kind, maker.attributes["value"])
+                new = ir.Operation.create("arith.constant", results=[kind], attributes={"value": number})
+            else:
+                new = ir.Operation.create("vector.broadcast", results=[kind], operands=[known])
+            known = values[value] = new.results[0]
         return known
 
     *ops, terminator = [op.operation for op in block.operations]

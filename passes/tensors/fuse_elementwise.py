@@ -4,7 +4,7 @@ Tensors that hold one number everywhere (the bounds of a Clip) become that numbe
 
 All arithmetic is explicit by now (roundings are operations of the bodies), so joining bodies changes no bit. Nothing
 that computes goes into a contraction, which has kernels of its own; nothing costly is computed twice; and nothing
-costly goes into a reduction, whose order keeps its loop scalar. What draws random bits by its element goes only into
+costly goes into a reduction, whose order may keep its loop scalar. What draws random bits by its element goes only into
 loops over the same elements.
 """
 
@@ -18,9 +18,11 @@ from numc.passes.dialect import draws
 # An operation that is cheaper to repeat than to load, and that a scalar loop does not slow down much.
 _CHEAP = {
     f"arith.{name}"
-    for name in ("addf", "subf", "mulf", "negf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
+    for name in ("addf", "subf", "mulf", "negf", "extf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
 }
 _MOST_CHEAP_OPS = 2
+# Cheap operations that a reduction may compute besides.
+_MOST_IN_REDUCTION = 8
 # A longer body saves nothing, and each join copies it: without a bound, a chain would take the square of its length.
 _MOST_OPS = 128
 
@@ -126,7 +128,7 @@ def _wanted(producer: ir.Operation) -> bool:
             return False
         if linalg.contracts(user) and (computes or not _permutes(producer)):
             return False
-        if _cost(producer) > _MOST_CHEAP_OPS and linalg.reduces(user):
+        if linalg.reduces(user) and not _is_cheap(producer):
             return False
         readers.setdefault(user, set()).add(linalg.indexing_maps(user)[use.operand_number])
     if not computes:
@@ -151,6 +153,12 @@ def _cost(producer: ir.Operation) -> int:
     """The number of operations of a body; any that is not cheap counts as many."""
     ops = [op.operation.name for op in linalg.body(producer).operations][:-1]
     return sum(1 if name in _CHEAP else 1 + _MOST_CHEAP_OPS for name in ops if name != "arith.constant")
+
+
+def _is_cheap(producer: ir.Operation) -> bool:
+    """Whether all operations of a body are cheap, and there are few of them."""
+    names = {op.operation.name for op in linalg.body(producer).operations}
+    return names <= {*_CHEAP, "arith.constant", "linalg.yield"} and _cost(producer) <= _MOST_IN_REDUCTION
 
 
 def _full_inputs(producer: ir.Operation) -> int:

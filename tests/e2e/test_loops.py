@@ -212,6 +212,61 @@ def test_what_depends_on_weights_alone_is_in_the_program(monkeypatch: pytest.Mon
     assert all_bits(numc.compile(source, ops="bf16"), [values], 1) == expected
 
 
+LANES = """
+#ij = affine_map<(i, j) -> (i, j)>
+#ji = affine_map<(i, j) -> (j, i)>
+#i = affine_map<(i, j) -> (i)>
+func.func @main(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> (tensor<?xf32>, tensor<?xf64>, tensor<?x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %double = arith.constant 0.0 : f64
+  %n = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %m = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %er = tensor.empty(%n) : tensor<?xf32>
+  %ed = tensor.empty(%n) : tensor<?xf64>
+  %et = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %fr = linalg.fill ins(%zero : f32) outs(%er : tensor<?xf32>) -> tensor<?xf32>
+  %fd = linalg.fill ins(%double : f64) outs(%ed : tensor<?xf64>) -> tensor<?xf64>
+  %sum = linalg.generic {indexing_maps = [#ij, #i], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<?x?xf32>) outs(%fr : tensor<?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.addf %a, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<?xf32>
+  %squares = linalg.generic {indexing_maps = [#ij, #i, #i], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %sum : tensor<?x?xf32>, tensor<?xf32>) outs(%fd : tensor<?xf64>) {
+  ^bb0(%a: f32, %s: f32, %o: f64):
+    %d = arith.subf %a, %s : f32
+    %w = arith.extf %d : f32 to f64
+    %q = arith.mulf %w, %w : f64
+    %r = arith.addf %q, %o : f64
+    linalg.yield %r : f64
+  } -> tensor<?xf64>
+  %t = linalg.generic {indexing_maps = [#ji, #ij, #ij], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<?x?xf32>, tensor<?x?xf32>) outs(%et : tensor<?x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.subf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<?x?xf32>
+  return %sum, %squares, %t : tensor<?xf32>, tensor<?xf64>, tensor<?x?xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["portable", "x86-64-v3", "host"])
+def test_rows_in_lanes(target: str) -> None:
+    """Sums over rows and a transposed reader: whole vectors and blocks of steps, and what is left over of either."""
+    program, rng = numc.compile(Imported(mlir=LANES), target=target), np.random.default_rng(6)
+    for rows, columns in ((1, 1), (3, 5), (4, 4), (7, 64), (16, 3), (17, 65), (20, 130), (33, 8), (1000, 70)):
+        x, y = (rng.standard_normal(s).astype(np.float32) for s in ((rows, columns), (columns, rows)))
+        total, squares, transposed = program(x, y, threads=2).values()
+        np.testing.assert_array_equal(total, np.add.accumulate(x, axis=1)[:, -1])
+        difference = (x - total[:, None]).astype(np.float64)
+        np.testing.assert_array_equal(squares, np.add.accumulate(difference * difference, axis=1)[:, -1])
+        np.testing.assert_array_equal(transposed, x.T - y)
+
+
 def test_a_tensor_that_is_read_in_two_ways() -> None:
     """Its maker becomes a part of the loop that reads it once for each way of reading."""
     text = """
