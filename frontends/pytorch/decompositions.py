@@ -13,12 +13,12 @@ import torch
 from torch._decomp import get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from numc.frontends.pytorch import cumulative, elementwise, extremes, orders, scalars, scatters, views
-from numc.frontends.pytorch.convolutions import constant_pad_nd, conv_tbc, convolution
-from numc.frontends.pytorch.embeddings import embedding_bag
-from numc.frontends.pytorch.gradients import gradients
 from numc.frontends.pytorch.operators import grouped_mm
-from numc.frontends.pytorch.pools import poolings
+from numc.frontends.pytorch.rewrites import cumulative, elementwise, extremes, orders, scalars, scatters, views
+from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_tbc, convolution
+from numc.frontends.pytorch.rewrites.embeddings import embedding_bag
+from numc.frontends.pytorch.rewrites.gradients import gradients
+from numc.frontends.pytorch.rewrites.pools import poolings
 
 aten = torch.ops.aten
 
