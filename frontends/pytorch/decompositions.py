@@ -13,18 +13,18 @@ import torch
 from torch._decomp import get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from numc.frontends.pytorch import cumulative, elementwise, extremes, orders, scalars, scatters, views
-from numc.frontends.pytorch.convolutions import constant_pad_nd, conv_tbc, convolution
-from numc.frontends.pytorch.embeddings import embedding_bag
-from numc.frontends.pytorch.gradients import gradients
 from numc.frontends.pytorch.operators import grouped_mm
-from numc.frontends.pytorch.pools import poolings
+from numc.frontends.pytorch.rewrites import cumulative, elementwise, extremes, orders, scalars, scatters, views
+from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_tbc, convolution
+from numc.frontends.pytorch.rewrites.embeddings import embedding_bag
+from numc.frontends.pytorch.rewrites.gradients import gradients
+from numc.frontends.pytorch.rewrites.pools import poolings
 
 aten = torch.ops.aten
 
 
 # Torch's own decompositions that neither its core nor torch-mlir asks for.
-_OF_TORCH = (*(aten.dist, aten.gcd, aten.lcm, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift),)
+_OF_TORCH = (aten.dist, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift)
 
 
 def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
@@ -46,6 +46,11 @@ def addmv(value: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, be
     return found if beta == 0 else found + (value if beta == 1 else value * beta)
 
 
+def softmax(value: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """aten._softmax of a single element, for which torch-mlir runs out of memory."""
+    return value - value + 1 if value.dim() == 0 else NotImplemented
+
+
 def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """aten.mm of int8, on which torch-mlir crashes."""
     if one.dtype != torch.int8:
@@ -61,7 +66,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         **gradients(),
         **views.copies(),
         **scalars.comparisons(),
-        **scalars.bitwise(),
+        **scalars.of_tensors(),
         aten.convolution.default: convolution,
         aten.constant_pad_nd.default: constant_pad_nd,
         aten.index_put.default: scatters.index_put,
@@ -128,6 +133,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.special_erfcx.default: elementwise.erfcx,
         aten.pow.Tensor_Scalar: elementwise.pow_scalar,
         aten.pow.Tensor_Tensor: elementwise.pow_tensor,
+        aten._softmax.default: softmax,
         aten.mm.default: mm,
         aten.conv_tbc.default: conv_tbc,
         **poolings(),

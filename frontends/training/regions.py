@@ -35,7 +35,7 @@ RUNS_IT = "torch runs it"
 # torch runs these without a report, because they have no arithmetic.
 _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
 _NUMBERS = (torch.SymFloat, torch.SymBool)  # no program takes these
-# Scattered writes that did not become put_along (frontends/pytorch/scatters.py).
+# Scattered writes that did not become put_along (frontends/pytorch/rewrites/scatters.py).
 _SCATTERS = frozenset({aten.index_put, aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
 

@@ -19,8 +19,8 @@ from torch import nn  # noqa: E402
 from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
-from numc.frontends.pytorch.gradients import convolution_backward  # noqa: E402
-from numc.frontends.pytorch.pools import max_pool2d_backward  # noqa: E402
+from numc.frontends.pytorch.rewrites.gradients import convolution_backward  # noqa: E402
+from numc.frontends.pytorch.rewrites.pools import max_pool2d_backward  # noqa: E402
 from numc.frontends.training import backend, regions  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]

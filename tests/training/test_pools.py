@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numc  # noqa: E402
-from numc.frontends.pytorch.convolutions import constant_pad_nd, convolution  # noqa: E402
-from numc.frontends.pytorch.gradients import nll_loss_backward  # noqa: E402
-from numc.frontends.pytorch.pools import adaptive_avg_pool_backward, avg_pool_backward, indexed_pool_backward  # noqa: E402
+from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, convolution  # noqa: E402
+from numc.frontends.pytorch.rewrites.gradients import nll_loss_backward  # noqa: E402
+from numc.frontends.pytorch.rewrites.pools import adaptive_avg_pool_backward, avg_pool_backward, indexed_pool_backward  # noqa: E402
 
 aten = torch.ops.aten
 

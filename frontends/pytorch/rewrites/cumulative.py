@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from numc.frontends.pytorch.orders import LARGEST
+from numc.frontends.pytorch.rewrites.orders import LARGEST
 
 aten = torch.ops.aten
 

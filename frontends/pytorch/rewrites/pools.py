@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 
-from numc.frontends.pytorch.convolutions import padded
+from numc.frontends.pytorch.rewrites.convolutions import padded
 
 aten = torch.ops.aten
 Reach = list[tuple[torch.Tensor, torch.Tensor]]

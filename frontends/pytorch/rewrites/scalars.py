@@ -1,4 +1,4 @@
-"""Operations with a number, whose constants torch-mlir would fold to wrong results."""
+"""Operations with a number, which torch-mlir lacks, or whose constants it would fold to wrong results."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ def comparisons() -> dict[Any, Callable[..., Any]]:
     }
 
 
-def bitwise() -> dict[Any, Callable[..., Any]]:
-    """Return the decompositions of bitwise operations with a number, which torch-mlir lacks."""
-    packets = aten.bitwise_or, aten.bitwise_xor
-    return {
-        packet.Scalar: lambda value, number, packet=packet: packet.Tensor(
-            value, torch.full((), number, dtype=torch.result_type(value, number))
-        )
-        for packet in packets
-    }
+def of_tensors() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of operations with a number that torch-mlir has only for two tensors."""
+    return {packet.Scalar: _of_tensors(packet.Tensor) for packet in (aten.bitwise_or, aten.bitwise_xor, aten.fmod)}
+
+
+def _of_tensors(operation: Any) -> Callable[..., Any]:
+    def decomposed(value: torch.Tensor, number: Any) -> torch.Tensor:
+        dtype = torch.result_type(value, number)
+        found: torch.Tensor = operation(value.to(dtype), torch.full((), number, dtype=dtype))
+        return found
+
+    return decomposed
 
 
 def _compared(operation: Any) -> Callable[..., Any]:

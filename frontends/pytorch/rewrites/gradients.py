@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from numc.frontends.pytorch import pools
-from numc.frontends.pytorch.convolutions import conv_dgrad
+from numc.frontends.pytorch.rewrites import pools
+from numc.frontends.pytorch.rewrites.convolutions import conv_dgrad
 
 aten = torch.ops.aten
 
