@@ -135,6 +135,7 @@ def test_an_unknown_operator_is_named() -> None:
         numc.onnx_backend.run_node(node("FastGelus", ["x"], ["y"]), [floats(2)], opset_version=1)
 
 
+@pytest.mark.all
 def test_quantised_operators(tmp_path: Path) -> None:
     """Results that are quantised may be one step away, where onnxruntime rounds what is not exactly in the middle."""
 
@@ -175,6 +176,7 @@ def test_quantised_operators(tmp_path: Path) -> None:
     check(tmp_path, nodes, feeds, constants, steps=1)
 
 
+@pytest.mark.all
 def test_features_linear_models_and_trees(tmp_path: Path) -> None:
     modes = ["BRANCH_LEQ", "BRANCH_GT", *["LEAF"] * 3, "BRANCH_LT", *["LEAF"] * 2]
     trees = {

@@ -238,6 +238,7 @@ def test_rewritten_nodes_take_free_sizes(tmp_path: Path) -> None:
     compare(file, {name: feeds[name] for name in free})
 
 
+@pytest.mark.all
 def test_sequences_and_optionals(tmp_path: Path) -> None:
     """Sequences are written away; one that is an output becomes outputs; the number of boxes depends on data."""
     rng = np.random.default_rng(0)
@@ -283,7 +284,7 @@ def test_sequences_and_optionals(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got["chosen_out"], session.run(["chosen_out"], feeds)[0])
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_unique_and_deformed_convolutions(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     feeds = {"x": rng.integers(0, 4, (9, 2)).astype(np.float32), "i": rng.standard_normal((2, 4, 6, 5), np.float32),

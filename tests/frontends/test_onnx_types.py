@@ -15,7 +15,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import numc
 from numc.compiler.support.errors import NumcError
-from tiers import by_default
 
 Array = npt.NDArray[Any]
 NUMBERS = {
@@ -51,7 +50,9 @@ class Graph:
         return self.compile(path).by_name(self.given)
 
 
-@pytest.mark.parametrize("name", by_default(["uint8", "uint16", "uint32", "uint64"], ["uint64"]))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=mark) for name, mark in (
+    ("uint8", pytest.mark.slow), ("uint16", pytest.mark.slow), ("uint32", pytest.mark.slow), ("uint64", pytest.mark.all)
+)])  # fmt: skip
 def test_numbers_without_a_sign(tmp_path: Path, name: str) -> None:
     dtype, rng = np.dtype(name), np.random.default_rng(0)
     top, bits = int(np.iinfo(dtype).max), dtype.itemsize * 8
