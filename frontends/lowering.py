@@ -61,20 +61,26 @@ def _run(pipeline: str, module: ir.Module) -> None:
 
 
 def _keep_nan(module: ir.Module) -> None:
-    """Let a limit replace what is beyond it only: torch-mlir's clamp replaces NaN, too."""
+    """Let NaN stay NaN: torch-mlir's clamp replaces it by the limit, its maximum and minimum by the second operand."""
     for op in operations(module):
         if op.name != "arith.select" or isinstance(op.operands[0].owner, ir.Block):
             continue
-        compared = op.operands[0].owner
-        if compared.name == "arith.cmpf" and list(compared.operands) == [op.operands[2], op.operands[1]]:
-            ordered = _ORDERED.get(ir.IntegerAttr(compared.attributes["predicate"]).value)
-            if ordered is not None:
-                compared.attributes["predicate"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(ordered))
+        compared, (one, other) = op.operands[0].owner, list(op.operands)[1:]
+        if compared.name != "arith.cmpf":
+            continue
+        predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
+        if list(compared.operands) == [other, one] and predicate in _ORDERED:
+            kept = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(_ORDERED[predicate]))
+            compared.attributes["predicate"] = kept
+        if list(compared.operands) == [one, other] and predicate in _ORDERED.values():
+            with ir.InsertionPoint(op), op.location:
+                is_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, one, one).result
+                op.operands[0] = arith.OrIOp(compared.results[0], is_nan).result
 
 
 _ORDERED = {
-    int(arith.CmpFPredicate.ULT): arith.CmpFPredicate.OLT,
-    int(arith.CmpFPredicate.UGT): arith.CmpFPredicate.OGT,
+    int(arith.CmpFPredicate.ULT): int(arith.CmpFPredicate.OLT),
+    int(arith.CmpFPredicate.UGT): int(arith.CmpFPredicate.OGT),
 }
 
 

@@ -99,13 +99,19 @@ def test_free_sizes_and_numbers(tmp_path: Path) -> None:
     x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
     x[0, 0, 0, :3] = np.nan, -0.0, -2.0
     feeds = {"x": x, "z": rng.standard_normal((2, 3, 4)).astype(np.float32),
-             "i": np.array([-3, 0, 7]), "f": np.float32([3e9, -3e9, 1e20, np.nan, -1.5, 300.0])}  # fmt: skip
+             "i": np.array([-3, 0, 7]), "g": np.float32([np.nan, 1, -2, 3, np.nan, -0.0]),
+             "f": np.float32([3e9, -3e9, 1e20, np.nan, -1.5, 300.0])}  # fmt: skip
     constants = {"scale": np.float32([1, 2, 3]), "bias": np.float32([3, 2, 1])}
     nodes = [
         helper.make_node("InstanceNormalization", ["x", "scale", "bias"], ["images"], epsilon=0.01),
         helper.make_node("InstanceNormalization", ["z", "scale", "bias"], ["rows"]),
         helper.make_node("Sign", ["x"], ["sign"]),
         helper.make_node("Sign", ["i"], ["whole"]),
+        *[
+            helper.make_node(op, pair, [op + "".join(pair)])
+            for op in ("Max", "Min")
+            for pair in (["f", "g"], ["g", "f"])
+        ],
         helper.make_node("Cast", ["f"], ["i32"], to=TensorProto.INT32),
         helper.make_node("Cast", ["f"], ["i64"], to=TensorProto.INT64),
     ]
