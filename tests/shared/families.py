@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -57,10 +58,13 @@ class First(nn.Module):
 
     def __init__(self, model: nn.Module, **given: Any) -> None:
         super().__init__()
-        self.model, self.given = model, given
+        self.model = model
 
-    def forward(self, **inputs: torch.Tensor) -> torch.Tensor:
-        return self.model(**inputs, **self.given)[0]
+        @functools.wraps(model.forward)  # torch.export names free sizes by the arguments of the model
+        def forward(*inputs: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+            return model(*inputs, **named, **given)[0]
+
+        self.forward = forward
 
 
 def built(make: Callable[[Any], nn.Module], config: Any) -> nn.Module:
@@ -77,7 +81,7 @@ def text(model: nn.Module, **given: Any) -> Model:
     mask = torch.ones_like(ids)
     mask[0, :2] = 0
     inputs = {"input_ids": ids, "attention_mask": mask}
-    return First(model, **given).eval(), inputs, {"inputs": dict.fromkeys(inputs, TOKENS)}
+    return First(model, **given).eval(), inputs, dict.fromkeys(inputs, TOKENS)
 
 
 def decoder(config: str, **sizes: Any) -> Model:
@@ -94,13 +98,13 @@ def translator(name: str, config: str, sizes: Mapping[str, Any], first: str, val
     inputs = {first: value, "decoder_input_ids": tokens(2, 5)}
     shapes = {first: free, "decoder_input_ids": {0: BATCH, 1: TARGET}}
     model = built(getattr(transformers, name), made)
-    return First(model, use_cache=False).eval(), inputs, {"inputs": shapes}
+    return First(model, use_cache=False).eval(), inputs, shapes
 
 
 def pictures(model: nn.Module, size: int = 32) -> Model:
     torch.manual_seed(0)
     inputs = {"pixel_values": torch.randn(2, 3, size, size)}
-    return First(model).eval(), inputs, {"inputs": {"pixel_values": {0: BATCH}}}
+    return First(model).eval(), inputs, {"pixel_values": {0: BATCH}}
 
 
 def clip() -> Model:
@@ -112,7 +116,7 @@ def clip() -> Model:
         "pixel_values": torch.randn(2, 3, 32, 32),
     }
     shapes = {"input_ids": TOKENS, "attention_mask": TOKENS, "pixel_values": {0: Dim("images", min=1, max=8)}}
-    return First(built(transformers.CLIPModel, config)).eval(), inputs, {"inputs": shapes}
+    return First(built(transformers.CLIPModel, config)).eval(), inputs, shapes
 
 
 def edgenext() -> Model:
