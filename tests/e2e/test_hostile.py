@@ -156,6 +156,9 @@ def test_runs_as_onnxruntime_or_says_why_not(name: str) -> None:
         results = list(got.values()) if isinstance(got, dict) else [got]
         for mine, theirs in zip(results, want, strict=True):
             assert mine.shape == theirs.shape
+            if theirs.dtype == np.int64:  # onnxruntime computes powers in binary64, which ends where integers overflow
+                kept = np.abs(theirs.astype(np.float64)) < 2.0**53
+                mine, theirs = mine[kept], theirs[kept]
             # fp32 libraries sum in other orders.
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
         computed += 1

@@ -31,6 +31,7 @@ def options(folder: Path) -> list[str]:
     return [*given, "--results", str(folder / "results.jsonl")]
 
 
+@pytest.mark.slow
 def test_tables_pictures_and_resumption(
     run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -195,7 +195,10 @@ def cnn() -> nn.Module:
     [
         pytest.param(make, dtype, marks=mark)
         for make in (Block, cnn)
-        for dtype, mark in ((torch.bfloat16, pytest.mark.all), (torch.float16, pytest.mark.slow))
+        for dtype, mark in (
+            (torch.bfloat16, pytest.mark.all if make is cnn else pytest.mark.slow),
+            (torch.float16, pytest.mark.slow),
+        )
     ],
 )
 def test_models_are_as_exact_as_in_eager_torch(make: Callable[[], nn.Module], dtype: torch.dtype) -> None:

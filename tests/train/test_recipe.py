@@ -180,6 +180,7 @@ print(repr(list(recipe.history)), [w.tobytes().hex() for w in training.weights()
 """
 
 
+@pytest.mark.slow
 def test_a_run_killed_between_steps_goes_on_as_if_it_had_not_been(tmp_path) -> None:
     script = tmp_path / "run.py"
     script.write_text(SCRIPT.format(folder=os.path.dirname(__file__)))

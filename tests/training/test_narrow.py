@@ -49,7 +49,7 @@ def step(model: nn.Module, kind: str, backend: Any = None) -> tuple[torch.Tensor
     [
         "bfloat16",
         pytest.param("float16", marks=pytest.mark.slow),
-        "autocast bfloat16",
+        pytest.param("autocast bfloat16", marks=pytest.mark.slow),
         pytest.param("autocast float16", marks=pytest.mark.slow),
     ],
 )
