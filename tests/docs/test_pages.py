@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Pages with blocks that are files of a changed copy of the sources have a test of their own.
 _DOCS = (page for page in sorted((ROOT / "docs").glob("*.md")) if "```python file=" not in page.read_text())
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *_DOCS]
+#: Pages of 20 to 50 seconds, whose commands other tests run, too: the tier `slow`.
+LONG = ("compare.md", "diff.md", "trainbf.md", "training-report.md")
 # Not executed: what is printed or stored, and `sh`, which is for commands that build or clone.
 SHOWN = {"text", "mlir", "c", "json", "toml", "diff", "makefile", "sh"}
 STATUS = re.compile(r"\[exit status (\d+)\]")
@@ -98,7 +100,10 @@ def session(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.name in LONG else (), id=page.name) for page in PAGES],
+)
 def test_page(page: Path, session: Path) -> None:
     if page.name in ("pytorch.md", "run-your-own-model.md"):
         pytest.importorskip("torch")

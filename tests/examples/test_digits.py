@@ -31,6 +31,7 @@ def rows(digits: ModuleType, capsys: pytest.CaptureFixture[str], *arguments: str
     return {row["operator"]: row for row in json.loads(capsys.readouterr().out)}
 
 
+@pytest.mark.slow
 def test_cnn_under_every_default_operator(digits, capsys):
     got = rows(digits, capsys)
     assert list(got)[: len(digits.OPERATORS)] == list(digits.OPERATORS)

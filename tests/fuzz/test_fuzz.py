@@ -8,9 +8,17 @@ from fuzz import workers
 
 DEFAULT = {"operators": 300, "policies": 500, "packed": 1500, "programs": 150, "commands": 150, "onnx": 150}
 """Cases of each kind in the default tier."""
-MORE = {"graphs": 12, "modules": 4, "compiled": 2}
+MORE = {"graphs": 12, "compiled": 2}
 """Cases of the kinds that compile, in the tier `all`."""
-MOST = {"operators": 2000, "policies": 6000, "packed": 8000, "programs": 600, "commands": 600, "onnx": 600}
+MOST = {
+    "operators": 2000,
+    "policies": 6000,
+    "packed": 8000,
+    "programs": 600,
+    "commands": 600,
+    "onnx": 600,
+    "modules": 8,
+}
 """Cases in the tier `slow`."""
 CASES = [
     *DEFAULT.items(),
