@@ -123,6 +123,21 @@ def by_onnxruntime(path: Path, feeds: Feeds) -> list[Any] | None:
         return None
 
 
+def powers(mine: np.ndarray, theirs: np.ndarray, base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """What integers to integers are: onnxruntime's, but from 2^53 on, where binary64 ends, modulo 2^64.
+
+    A negative power of 0 is what it is.
+    """
+    found = theirs.copy()
+    each = (a.reshape(-1).tolist() for a in np.broadcast_arrays(mine, theirs, base, exponent))
+    for place, (one, other, x, n) in enumerate(zip(*each, strict=True)):
+        if x == 0 and n < 0:
+            found.reshape(-1)[place] = one
+        elif abs(other) >= 2**53:
+            found.reshape(-1)[place] = (x**n + 2**63) % 2**64 - 2**63
+    return found
+
+
 # The default tier takes one of each check.
 USUAL = [
     "free_add_w",
@@ -156,9 +171,8 @@ def test_runs_as_onnxruntime_or_says_why_not(name: str) -> None:
         results = list(got.values()) if isinstance(got, dict) else [got]
         for mine, theirs in zip(results, want, strict=True):
             assert mine.shape == theirs.shape
-            if theirs.dtype == np.int64:  # onnxruntime computes powers in binary64, which ends where integers overflow
-                kept = np.abs(theirs.astype(np.float64)) < 2.0**53
-                mine, theirs = mine[kept], theirs[kept]
+            if name == "free_pow_int":
+                theirs = powers(mine, theirs, *feeds.values())
             # fp32 libraries sum in other orders.
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
         computed += 1

@@ -10,6 +10,11 @@ import torch
 aten = torch.ops.aten
 
 
+def each_dim(numbers: Sequence[int], rank: int) -> list[int]:
+    """Return a number for each dimension: a single one is for all."""
+    return list(numbers) * (rank if len(numbers) == 1 else 1)
+
+
 def convolution(
     value: torch.Tensor,
     weight: torch.Tensor,
@@ -25,9 +30,9 @@ def convolution(
     rank = value.dim() - 2
     if groups == 1 or value.shape[1] != groups or (rank < 3 and not transposed):
         return NotImplemented
-    s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
+    s, p, d = (each_dim(x, rank) for x in (stride, padding, dilation))
     if transposed:
-        extra = list(output_padding) * (rank if len(output_padding) == 1 else 1)
+        extra = each_dim(output_padding, rank)
         size = [value.shape[0], groups * weight.shape[1]]
         for n in range(rank):
             size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from numc.frontends.pytorch.rewrites import pools
-from numc.frontends.pytorch.rewrites.convolutions import conv_dgrad
+from numc.frontends.pytorch.rewrites.convolutions import conv_dgrad, each_dim
 
 aten = torch.ops.aten
 
@@ -58,7 +58,7 @@ def convolution_backward(
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
     """aten.convolution_backward of any rank, stride, dilation and number of groups, also of transposed convolutions."""
     rank = value.dim() - 2
-    s, p, d = (list(x) * (rank if len(x) == 1 else 1) for x in (stride, padding, dilation))
+    s, p, d = (each_dim(x, rank) for x in (stride, padding, dilation))
     dgrad = wgrad = bias = None
     if output_mask[0]:
         if transposed:  # a transposed convolution is the gradient of a convolution, so its gradient is that convolution

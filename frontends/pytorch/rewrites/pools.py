@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 
-from numc.frontends.pytorch.rewrites.convolutions import padded
+from numc.frontends.pytorch.rewrites.convolutions import each_dim, padded
 
 aten = torch.ops.aten
 Reach = list[tuple[torch.Tensor, torch.Tensor]]
@@ -95,8 +95,7 @@ def avg_pool_backward(
 ) -> torch.Tensor:
     """aten.avg_pool2d_backward and avg_pool3d_backward."""
     rank = len(kernel)
-    steps, pads = list(stride) or list(kernel), list(padding) * (rank if len(padding) == 1 else 1)
-    steps = steps * (rank if len(steps) == 1 else 1)
+    steps, pads = each_dim(stride or kernel, rank), each_dim(padding, rank)
     sizes, counts = value.shape[-rank:], grad.shape[-rank:]
     reaches, areas = [], []
     for d, (k, s, p, size, count) in enumerate(zip(kernel, steps, pads, sizes, counts, strict=True)):
