@@ -65,6 +65,8 @@ def test_pools(tmp_path: Path) -> None:
         ("AveragePool", "l", dict(kernel_shape=[4], strides=[2], auto_pad="VALID", count_include_pad=1, **CEIL)),
         ("AveragePool", "s", dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, count_include_pad=1, **CEIL)),
         ("AveragePool", "m", dict(kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_LOWER", **CEIL)),
+        *[(op, "m", dict(kernel_shape=[1 << 20, 2], strides=[1 << 20, 2], pads=[1, 1, 0, 1], **CEIL))
+          for op in ("AveragePool", "MaxPool")],
     ]  # fmt: skip
     nodes = [helper.make_node(op, [x], [f"y{n}"], **how) for n, (op, x, how) in enumerate(pools)]
     nodes.append(helper.make_node("MaxPool", ["o"], ["most", "where"], kernel_shape=[2, 3]))

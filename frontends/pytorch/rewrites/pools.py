@@ -191,17 +191,33 @@ def poolings() -> dict[Any, Callable[..., Any]]:
     return {
         aten.adaptive_max_pool2d.default: adaptive_max_pool,
         aten.adaptive_max_pool3d.default: adaptive_max_pool,
-        **{operation: _batched(operation, rank) for operation, rank in ranks.items()},
+        **{operation: _plain(operation, rank) for operation, rank in ranks.items()},
     }
 
 
-def _batched(operation: Any, rank: int) -> Callable[..., Any]:
-    """Return a pooling of an image without a batch as that of a batch of one."""
+def _plain(operation: Any, rank: int) -> Callable[..., Any]:
+    """Return a pooling of an image without a batch as that of a batch of one, and cut windows larger than the image."""
 
-    def decomposed(value: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if value.dim() != rank + 1:
-            return NotImplemented
-        found = operation(value.unsqueeze(0), *args, **kwargs)
-        return tuple(each.squeeze(0) for each in found) if isinstance(found, (list, tuple)) else found.squeeze(0)
+    def decomposed(
+        value: torch.Tensor, kernel: Sequence[int], stride: Any = (), padding: Any = (0,), *args: Any, **kwargs: Any
+    ) -> Any:
+        windows = each_dim(kernel, rank), each_dim(stride or kernel, rank)
+        cut = _cut(value.shape[-rank:], *windows, each_dim(padding, rank))
+        if value.dim() == rank + 1:
+            found = operation(value.unsqueeze(0), *cut, padding, *args, **kwargs)
+            return tuple(each.squeeze(0) for each in found) if isinstance(found, (list, tuple)) else found.squeeze(0)
+        return NotImplemented if cut == windows else operation(value, *cut, padding, *args, **kwargs)
 
     return decomposed
+
+
+def _cut(sizes: Sequence[Any], kernel: list[int], stride: list[int], padding: list[int]) -> tuple[list[int], list[int]]:
+    """Return windows and strides without windows that reach beyond the padded image, which ceil_mode allows.
+
+    Such a window is the only one. (EfficientNet of the transformers library has windows of 1280 x 1280 on 7 x 7.)
+    """
+    kernel, stride = kernel.copy(), stride.copy()
+    for d, (size, pad) in enumerate(zip(sizes, padding, strict=True)):
+        if isinstance(size, int) and kernel[d] > size + 2 * pad:
+            kernel[d] = stride[d] = size + 2 * pad
+    return kernel, stride

@@ -268,8 +268,8 @@ def max_pool(node: Node) -> None:
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):  # they say how many windows there are
         node.copy(ceil_mode=None)
         return
-    before, _, wanted = _ceil_padding(node)
-    node.copy(ceil_mode=None, auto_pad=None, pads=before + wanted)
+    kernel, before, _, wanted = _ceil_padding(node)
+    node.copy(ceil_mode=None, auto_pad=None, kernel_shape=kernel, pads=before + wanted)
 
 
 def average_pool(node: Node) -> None:
@@ -279,8 +279,8 @@ def average_pool(node: Node) -> None:
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         node.copy(ceil_mode=None)
         return
-    before, after, wanted = _ceil_padding(node)
-    plain = {"ceil_mode": None, "auto_pad": None}
+    kernel, before, after, wanted = _ceil_padding(node)
+    plain = {"ceil_mode": None, "auto_pad": None, "kernel_shape": kernel}
     if not node.attribute("count_include_pad", 0) or not any(w > a for w, a in zip(wanted, after, strict=True)):
         node.copy(**plain, pads=before + wanted)
         return
@@ -290,10 +290,11 @@ def average_pool(node: Node) -> None:
     pool.input[0] = padded
 
 
-def _ceil_padding(node: Node) -> tuple[list[int], list[int], list[int]]:
-    """The padding before and after an image, and that after it with which rounding down gives the same windows.
+def _ceil_padding(node: Node) -> tuple[list[int], list[int], list[int], list[int]]:
+    """The sizes of windows, the padding before and after an image, and that after it to round down instead of up.
 
     A window that would begin behind the image and the padding before it is left out, as in PyTorch and onnxruntime.
+    One that is larger than the padded image is cut to that.
     """
     shape = node.known_shape(node.input(0))
     kernel = list(node.attribute("kernel_shape", ()))
@@ -304,11 +305,11 @@ def _ceil_padding(node: Node) -> tuple[list[int], list[int], list[int]]:
     pads = list(node.attribute("pads", [0] * (2 * rank)))
     before, after = pads[:rank], pads[rank:]
     wanted = []
+    kernel = [min(k, sum(each)) for k, *each in zip(kernel, shape[2:], before, after, strict=True)]
     for size, k, s, d, low, high in zip(shape[2:], kernel, strides, dilations, before, after, strict=True):
-        assert size is not None
         extent = (k - 1) * d + 1
         count = -(-(size + low + high - extent) // s) + 1
         if (count - 1) * s >= size + low:
             count -= 1
         wanted.append(max(0, (count - 1) * s + extent - size - low))
-    return before, after, wanted
+    return kernel, before, after, wanted
