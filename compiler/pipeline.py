@@ -44,6 +44,7 @@ from numc.passes.tensors.separate_buffers import separate_buffers
 from numc.passes.tensors.skip_zeros import skip_zeros
 from numc.passes.tensors.split_batches import split_batches
 from numc.passes.tensors.update_in_place import return_updated, update_in_place
+from numc.passes.tensors.write_over import write_over
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "read-only-arguments": ours(read_only_arguments),
         "separate-buffers": ours(separate_buffers),  # no cse from here to bufferize: it would merge them again
         "update-in-place": ours(update_in_place),
+        "write-over": ours(write_over, switch="write-over"),
     },
     # Tensors become buffers.
     "buffers": {

@@ -21,6 +21,7 @@ SWITCHES = {
     "skip-zeros": "transposed convolutions without the zeros between inputs",
     "split-batches": "products of batches over the dimensions that the batches come from",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
+    "write-over": "sums with residuals in the residual's memory",
 }
 
 

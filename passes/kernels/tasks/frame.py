@@ -135,7 +135,8 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
     if kernel.rows_in_place:
         sizes["starts"] = f.number(2 * t.rows)
     if task.packed != "lanes":
-        sizes["lanes"] = f.number(lane_words)
+        panels = f.i64("divui", lane_block, t.lanes) if task.keeps_lanes else f.number(1)
+        sizes["lanes"] = f.i64("muli", panels, lane_words)
     if task.plane is not None:
         sizes["plane"] = f.number(_plane_words(task))
     if kernel.counts:

@@ -56,6 +56,14 @@ class Task:
     epilogue_streams: tuple[Stream, ...]
 
     @property
+    def keeps_lanes(self) -> bool:
+        """Whether a task packs all of its lanes first: rows of tiles write longer runs of memory than columns do.
+
+        Processors fetch such runs ahead, which matters where a step of k is one FMA.
+        """
+        return self.in_registers and self.packed != "lanes" and self.kernel.limits is None
+
+    @property
     def streams(self) -> tuple[Stream, ...]:
         """All streams, the output last."""
         return (*self.prologue_streams, *self.epilogue_streams, OUTPUT)

@@ -44,6 +44,7 @@ def register_tile_text(task: Task) -> str:
             at = [f.at(a, v * t.width) if s.along else a for s, a in zip(task.streams, lines[-1], strict=True)]
             values = [load(code, s, a) for s, a in zip(task.prologue_streams, at, strict=False)]
             start.append(task.prologue(code, values))
+            kernel.instructions.prefetch(code, at[-1])  # the line of the results, while they are computed
     watch(start, 0)
     micro = Micro(kernel.name, f, kernel, kernel.datapath, t.rows, t.vectors, fast=False)
     micro.row_starts = row_starts(micro)

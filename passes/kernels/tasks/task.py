@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from numc.passes.kernels.builder import Function
+from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
@@ -177,6 +178,8 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
     number = f.i64("divui", j, kernel.tile.lanes)
     if task.packed == "lanes":
         return Panel(j, count, *packed_panel(f, task, frame.words["b"], block.b_start, number, block.k0, block.number))
+    if task.keeps_lanes:
+        return Panel(j, count, _kept(frame, block, j), [f.int(0), f.int(0)])
     to = frame.buffers["lanes"]
     limits = pack_lanes(f, kernel, block.unpacked, number, block.k0, block.kc, to)
     if kernel.groups is not None:
@@ -184,24 +187,46 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
     return Panel(j, count, to, limits)
 
 
+def _kept(frame: Frame, block: Block, j: Value) -> Value:
+    """Where the panel of lanes from `j` on is packed, if all panels of a task are kept."""
+    f, kernel = frame.f, frame.task.kernel
+    number = f.i64("divui", f.i64("subi", j, block.j0), kernel.tile.lanes)
+    words = layout(kernel, "lanes").panel_words(kernel.tile.k_block)
+    return f.at(frame.buffers["lanes"], f.i64("muli", number, words))
+
+
 def _by_tiles(frame: Frame, block: Block) -> None:
     """Every panel of lanes times every panel of rows, a micro-tile each."""
-    f, kernel, t = frame.f, frame.task.kernel, frame.task.kernel.tile
-    with _panels(f, block.j0, block.j_end, t.lanes) as (j, lane_count):
-        lanes = _lanes(frame, block, j, lane_count)
-        column = f.i64("divui", f.i64("subi", j, block.j0), t.lanes)
-        stays = _stays(frame, lanes) if frame.task.in_registers else None
-        with _panels(f, block.i0, block.i_end, t.rows) as (i, row_count):
-            rows = _rows(frame, block, i, row_count)
-            ahead = [f.at(rows.data, frame.row_pitch)] if kernel.fetches_ahead else []
-            if stays is None:
-                tile_in_memory(frame, block, rows, lanes, column, ahead)
-            else:
-                full = f.binary("andi", stays, f.compare("eq", row_count, f.number(t.rows)))
-                with f.when(full):
-                    tile_in_registers(frame, block, rows, lanes, ahead)
-                with f.when(f.negated(full)):
-                    tile_in_memory(frame, block, rows, lanes, column, ahead)
+    f, task, t = frame.f, frame.task, frame.task.kernel.tile
+    lane_panels, row_panels = (block.j0, block.j_end, t.lanes), (block.i0, block.i_end, t.rows)
+    if not task.keeps_lanes:
+        with _panels(f, *lane_panels) as (j, lane_count):
+            lanes = _lanes(frame, block, j, lane_count)
+            with _panels(f, *row_panels) as (i, row_count):
+                _tile(frame, block, _rows(frame, block, i, row_count), lanes)
+        return
+    with _panels(f, *lane_panels) as (j, _):
+        number = f.i64("divui", j, t.lanes)
+        pack_lanes(f, task.kernel, block.unpacked, number, block.k0, block.kc, _kept(frame, block, j))
+    with _panels(f, *row_panels) as (i, row_count):
+        rows = _rows(frame, block, i, row_count)
+        with _panels(f, *lane_panels) as (j, lane_count):
+            _tile(frame, block, rows, _lanes(frame, block, j, lane_count))
+
+
+def _tile(frame: Frame, block: Block, rows: Panel, lanes: Panel) -> None:
+    """One micro-tile, in registers where that can be."""
+    f, t, kernel = frame.f, frame.task.kernel.tile, frame.task.kernel
+    column = f.i64("divui", f.i64("subi", lanes.first, block.j0), t.lanes)
+    ahead = [f.at(rows.data, frame.row_pitch)] if kernel.fetches_ahead else []
+    if not frame.task.in_registers:
+        tile_in_memory(frame, block, rows, lanes, column, ahead)
+        return
+    full = f.binary("andi", _stays(frame, lanes), f.compare("eq", rows.count, f.number(t.rows)))
+    with f.when(full):
+        tile_in_registers(frame, block, rows, lanes, ahead)
+    with f.when(f.negated(full)):
+        tile_in_memory(frame, block, rows, lanes, column, ahead)
 
 
 def _stays(frame: Frame, lanes: Panel) -> Value:
