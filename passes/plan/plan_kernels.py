@@ -144,7 +144,7 @@ class _Planner:
             text_of(first),
             text_of(last),
             kernel.fast,
-            kernel.pairs,
+            kernel.dot,
             kernel.counts,
             PLANES if lanes == PADDED_PLANE else BLOCKS,
             "; ".join(why),

@@ -89,6 +89,7 @@ class InstructionSet:
     fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
+    dot_quads(code, acc, a, b): the same of four 8-bit integers, those of `a` unsigned and those of `b` signed.
     lookup(code, table, index): in eight lanes, those of eight binary64 numbers that the lowest three bits of i64 name.
     """
 
@@ -105,7 +106,12 @@ class InstructionSet:
     fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
     at_least: Callable[[Code, Value, float], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
+    dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
     lookup: Callable[[Code, Sequence[float], Value], Value] | None = None
+
+    def dot(self, count: int) -> Callable[[Code, Value, Value, Value], Value] | None:
+        """The instruction that multiplies and adds `count` integers of each word, if there is one."""
+        return {2: self.dot_pairs, 4: self.dot_quads}.get(count)
 
     def at(self, width: int) -> InstructionSet:
         """The instructions for vectors of `width` lanes: those of another width than the registers' are portable."""

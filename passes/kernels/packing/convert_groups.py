@@ -2,13 +2,13 @@
 
 A panel is packed as it is (pack_code.py), then converted in the cache, group after group. Then it holds the
 values of formats whose groups have scales, which are binary32 numbers, or the integers of formats that sum integers.
-For dot products of pairs it holds 16-bit integers, two of one row or lane together, and beside them the units of the
-groups (`Layout`).
+For dot products of integers it holds words of two or four of them, of one row or lane, and beside them the units of
+the groups (`Layout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,7 @@ from numc.passes.kernels.values.group_values import GroupCode, Scaling
 from numc.passes.kernels.values.kinds import code_of
 
 _ALL = 0xFFFFFFFF
+_OFFSET = 128  # of the unsigned 8-bit integers of rows
 
 
 def quantize_text(kernel: Kernel, side: str) -> str:
@@ -34,7 +35,7 @@ def extremes_text(kernel: Kernel, side: str) -> str:
 
     Of a stochastic conversion the narrowest truncates what the widest has made.
     """
-    to, panel = kernel.groups_of(side), replace(layout(kernel, side), pairs=False)
+    to, panel = kernel.groups_of(side), replace(layout(kernel, side), dot=0)
     assert to.open is not None
     least, most = (to.at(*each) for each in zip(*to.open.both, strict=True))
     if to.noise is not None:
@@ -123,7 +124,11 @@ class _Writer:
                 self.draws.begin(v)
             base = f.at(f["panel"], f.i64("muli", v, panel.width))
             steps = f["count"] if lanes else f.i64("ceildivui", f["count"], panel.width)
-            self._convert(base, f.number(0), steps, scaling)
+            if panel.dot and lanes:
+                sums = self._convert_words(base, f.number(0), steps, scaling)
+                self._offset(base, f.rounded_up(f["count"], panel.unit), sums)
+            else:
+                self._convert(base, f.number(0), steps, scaling)
 
     def lanes(self, group: int) -> tuple[Value, Value]:
         """A lane of a vector is one group, over `group` steps of k."""
@@ -133,12 +138,14 @@ class _Writer:
             most = self._largest(g)
             scaling = self.kind.scaling(vector, most, shared)
             g.limit(vector, most, scaling)
-            self._convert(g.base, g.first, g.end, scaling)
-            if panel.pairs:
+            if panel.dot:
+                sums = self._convert_words(g.base, g.first, g.end, scaling)
                 assert scaling.unit is not None
-                even = f.i64("addi", f["count"], f.i64("andi", f["count"], 1))
-                place = f.i64("addi", even, f.i64("divui", g.first, group))
+                place = f.i64("addi", f.rounded_up(f["count"], panel.unit), f.i64("divui", g.first, group))
                 vector.store(scaling.unit, f.at(g.base, f.i64("muli", place, panel.step_words)))
+                self._offset(g.base, f.i64("addi", place, f.i64("ceildivui", f["count"], group)), sums)
+            else:
+                self._convert(g.base, g.first, g.end, scaling)
         return self._reduced()
 
     def row_vectors(self, vectors: int) -> tuple[Value, Value]:
@@ -150,7 +157,7 @@ class _Writer:
             scaling = self.kind.scaling(f, most, shared)
             g.limit(f, most, scaling)
             self._convert(g.base, g.first, g.end, scaling.in_lanes(self.vector))
-            if panel.pairs:
+            if panel.dot:
                 assert scaling.unit is not None
                 slot = f.at(g.base, f.i64("muli", g.first, panel.step_words))
                 f.store(scaling.unit, f.at(slot, panel.width // 2))
@@ -169,7 +176,7 @@ class _Writer:
             scaling = self.kind.scaling(vector, most, shared)
             g.limit(vector, most, scaling)
             self._convert(g.base, g.first, g.end, scaling)
-            if self.panel.pairs:
+            if self.panel.dot:
                 assert scaling.unit is not None
                 units = vector.shuffle(scaling.unit, range(0, width, group))
                 slot = f.at(g.base, f.i64("muli", g.first, self.panel.step_words))
@@ -226,37 +233,53 @@ class _Writer:
         return steps.results[0]
 
     def _convert(self, base: Value, start: Value, end: Value, scaling: Scaling) -> None:
-        """Convert the vectors from `start` to `end`: to values, one or the parts of it, or to pairs of units."""
+        """Convert the vectors from `start` to `end`: to values, one or the parts of it, or the words of a row."""
         f, vector, panel = self.f, self.vector, self.panel
-        if panel.pairs and panel.side == "lanes":
-            self._convert_pairs(base, start, end, scaling)
-            return
         with f.loop(start, end) as u:
             place = f.at(base, f.i64("muli", u, panel.step_words))
             x = vector.load(place)
-            if panel.pairs:
-                units = self.kind.units(vector, x, scaling, self._draw(vector, u))
-                vector.store(vector.cast("trunci", vector.cast("fptosi", units, "i32"), "i16"), place)
+            if panel.dot:
+                units = vector.cast("fptosi", self.kind.units(vector, x, scaling, self._draw(vector, u)), "i32")
+                if panel.dot == 4:
+                    units = vector.binary("addi", units, vector.int(_OFFSET))
+                vector.store(vector.cast("trunci", units, f"i{32 // panel.dot}"), place)
             else:
                 values = self.kind.values(vector, x, scaling, panel.parts, self._draw(vector, u))
                 for n, value in enumerate(values):
                     vector.store(value, f.at(place, n * panel.width))
 
-    def _convert_pairs(self, base: Value, start: Value, end: Value, scaling: Scaling) -> None:
-        """Convert lanes two steps at a time, to one word each."""
+    def _convert_words(self, base: Value, start: Value, end: Value, scaling: Scaling) -> Value:
+        """Convert lanes, all steps of a word at a time; returns the sums of all integers, in binary32."""
         f, vector, panel = self.f, self.vector, self.panel
-        with f.loop(start, end, 2) as u:
+        with f.carry(start, end, panel.dot, [vector.f32(0.0)]) as steps:
+            u, bits = steps.index, 32 // panel.dot
             place = f.at(base, f.i64("muli", u, panel.step_words))
-            both = vector.load(place), vector.load(f.at(place, panel.step_words))
-            draws = self._draw(vector, u), self._draw(vector, u, behind=1)
-            first, second = (
-                vector.cast("fptosi", self.kind.units(vector, x, scaling, drawn), "i32")
-                for x, drawn in zip(both, draws, strict=True)
-            )
-            low = vector.binary("andi", first, vector.int(0xFFFF))
-            pair = vector.binary("ori", low, vector.binary("shli", second, vector.int(16)))
-            half = f.i64("muli", f.i64("divui", u, 2), panel.step_words)
-            vector.store(pair, f.at(base, half))
+            units = [
+                self.kind.units(
+                    vector, vector.load(f.at(place, n * panel.step_words)), scaling, self._draw(vector, u, behind=n)
+                )
+                for n in range(panel.dot)
+            ]
+            steps.next = [vector.binary("addf", steps.values[0], _sum(vector, units))]
+            # All but the last one have room in the significand of a binary32 number.
+            *others, last = units
+            low = others.pop()
+            for each in reversed(others):
+                low = vector.fma(low, vector.f32(2.0**bits), each)
+            high = vector.binary("shli", vector.cast("fptosi", last, "i32"), vector.int(32 - bits))
+            word = vector.binary("addi", vector.cast("fptosi", low, "i32"), high)
+            # Negative integers have borrowed from those above: with an offset none of them does.
+            offsets = vector.int(sum(1 << (bits * n + bits - 1) for n in range(panel.dot)))
+            word = vector.binary("xori", vector.binary("addi", word, offsets), offsets)
+            vector.store(word, f.at(base, f.i64("muli", f.i64("divui", u, panel.dot), panel.step_words)))
+        return steps.results[0]
+
+    def _offset(self, base: Value, step: Value, sums: Value) -> None:
+        """Store what 128 more in every row adds to the sums of products with these lanes, with the other sign."""
+        f, vector, panel = self.f, self.vector, self.panel
+        if panel.dot == 4:
+            added = vector.binary("muli", vector.cast("fptosi", sums, "i32"), vector.int(-_OFFSET & _ALL))
+            vector.store(added, f.at(base, f.i64("muli", step, panel.step_words)))
 
     def _draw(self, code: Code, u: Value, behind: int = 0) -> Value | None:
         return None if self.draws is None else self.draws.draw(code, u, behind)
@@ -269,3 +292,10 @@ def _larger(code: Code, most: Value, x: Value) -> Value:
     """The larger one of a magnitude and that of `x`, as encodings."""
     magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(0x7FFFFFFF))
     return code.binary("maxui", most, magnitude)
+
+
+def _sum(code: Code, values: Sequence[Value]) -> Value:
+    """The sum of two or four values."""
+    while len(values) > 1:
+        values = [code.binary("addf", *pair) for pair in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
