@@ -20,7 +20,7 @@ class Kernel(Setting):
     @property
     def datapath(self) -> Datapath:
         """What the multiply-adds are."""
-        return datapath_of(self.fma, statistics=self.statistics)
+        return datapath_of(self.fma, statistics=self.statistics, rows=self.tile.rows)
 
     @property
     def name(self) -> str:

@@ -78,6 +78,7 @@ class InstructionSet:
     width: f32 lanes of a vector register. registers: how many vector registers there are. tile: the micro-tile that is
     used unless a plan says otherwise. fma: whether a fused multiply-add is an instruction; if not, it is replaced by
     binary64 arithmetic with the same bits (without_fma.py), and cheap sequences made of FMAs are not worth their while.
+    adders: the micro-tile for roundings by additions, where these have units of their own beside those of FMAs.
 
     clamp(code, x, largest): x limited to the magnitude `largest`; NaN stays or becomes a limit.
     full_adder(code, a, b, c): the sum and the carry of three words of bits.
@@ -98,6 +99,7 @@ class InstructionSet:
     registers: int
     tile: Tile
     fma: bool
+    adders: Tile | None = None
     clamp: Callable[[Code, Value, float], Value] = _clamp
     full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder
     distance_bit: Callable[[Code, Value, Value], Value] = _distance_bit
