@@ -1,9 +1,10 @@
 """Accumulators without subnormal numbers: the processor flushes, in the mode that replaces subnormal results by zeros.
 
-Lanes and accumulators are scaled by a power of two that takes the least number of the format to 2^-126, the least normal
-number of binary32. A sum that the format flushes is then a sum that the processor flushes: both look at the magnitude
-after its rounding to 24 bits, and both keep its sign. No other result is tiny, because it is a sum that was not flushed,
-rounded, and no operand is, which the guard looks after. What is left of the step is a rounding, and the sign of a zero.
+Lanes and accumulators are scaled by a power of two that takes the least number of the format to 2^-126, the least
+normal number of binary32. A sum that the format flushes is then a sum that the processor flushes: both look at the
+magnitude after its rounding to 24 bits, and both keep its sign. Nothing else is tiny: other results are roundings of
+sums that were not flushed, and the guard looks after the operands. What is left of a step is its rounding, and the sign
+of a zero.
 """
 
 from __future__ import annotations

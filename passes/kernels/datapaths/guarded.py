@@ -16,11 +16,11 @@ Two FMAs (P <= 11, Veltkamp's split).
 A product and two additions (P <= 11, Dekker's split).
     ``g = (C + 1) * x; r = g + (x - g)`` is RN_P(x) for every binary32 x, and takes only two of the units of FMAs where
     additions have units of their own.
-    Proof, with k, u, q and N as above for x: N*q = C*x, and g = RN(N*q + x) = N*q + x + d. If g is below 2^(k+25-P), its
-    quantum is q, so abs(d) <= q/2, and x - g = -(N*q + d) rounds to -N*q: at a tie, abs(d) = q/2, x is half way between
-    multiples of q, so N is even and the even multiple is N*q. Then r = g - N*q is the multiple of q next to x, at a tie
-    the even one, as g and N*q are even multiples. If g is above, its quantum is 2q, and x is nearer than q/4 to
-    2^(k+1) = RN_P(x): g = 2^(k+1) + N*q or, for an odd N, 2^(k+1) + (N-1)*q, and x - g rounds to 2^(k+1) - g. The
+    Proof, with k, u, q and N as above for x: N*q = C*x, and g = RN(N*q + x) = N*q + x + d. If g is below 2^(k+25-P),
+    its quantum is q, so abs(d) <= q/2, and x - g = -(N*q + d) rounds to -N*q: at a tie, abs(d) = q/2, x is half way
+    between multiples of q, so N is even and the even multiple is N*q. Then r = g - N*q is the multiple of q next to x,
+    at a tie the even one, as g and N*q are even multiples. If g is above, its quantum is 2q, and x is nearer than q/4
+    to 2^(k+1) = RN_P(x): g is 2^(k+1) + N*q or, for an odd N, 2^(k+1) + (N-1)*q, and x - g rounds to 2^(k+1) - g. The
     last addition is exact: r has P bits.
 
 The error of a sum.

@@ -149,19 +149,63 @@ class _Writer:
         return self._reduced()
 
     def row_vectors(self, vectors: int) -> tuple[Value, Value]:
-        """A group is `vectors` whole vectors of a row."""
-        f, panel = self.f, self.panel
-        shared = self._shared(f)
-        with self._groups(vectors, f.i64("ceildivui", f["count"], panel.width), f) as g:
-            most = f.reduce("maxui", self._largest(g))
-            scaling = self.kind.scaling(f, most, shared)
-            g.limit(f, most, scaling)
-            self._convert(g.base, g.first, g.end, scaling.in_lanes(self.vector))
+        """A group is `vectors` whole vectors of a row; the scalings of a vector of rows are computed at once."""
+        f, vector, panel = self.f, self.vector, self.panel
+        shared = self._shared(vector)
+        end = f.i64("ceildivui", f["count"], panel.width)
+        kept = [f.alloca(panel.width, "f32") for _ in range(5)]
+        limits: Sequence[Value] = [vector.int(_ALL), vector.int(0)]
+        for row in range(0, panel.count, panel.width):
+            rows = min(panel.count - row, panel.width)
+            first_row = f.at(f["panel"], row * panel.width * panel.parts)
+            with f.carry(0, end, vectors, limits) as groups:
+                g = _Group(first_row, groups.index, f.i64("minui", f.i64("addi", groups.index, vectors), end), groups)
+                most = self._largest_of_rows(g, rows)
+                scaling = self.kind.scaling(vector, most, shared)
+                g.limit(vector, most, scaling)
+                self._convert_rows(g, f.number(row), rows, scaling, kept)
+            limits = groups.results
+        self.found = list(limits)
+        return self._reduced()
+
+    def _largest_of_rows(self, g: _Group, rows: int) -> Value:
+        """The largest magnitudes of the groups of adjacent rows, those of row n in lane n."""
+        f, vector, panel = self.f, self.vector, self.panel
+        with f.carry(g.first, g.end, 1, [vector.int(0)] * rows) as steps:
+            place = f.at(g.base, f.i64("muli", steps.index, panel.step_words))
+            steps.next = [
+                _larger(vector, most, vector.load(f.at(place, n * panel.width * panel.parts)))
+                for n, most in enumerate(steps.values)
+            ]
+        found, distance = list(steps.results), 1
+        while distance < panel.width:
+            # Lanes whose number has the bit `distance` hold every other row.
+            found += found[-1:] * (len(found) % 2 if len(found) > 1 else 1)
+            near = [n + panel.width * bool(n & distance) for n in range(panel.width)]
+            far = [(n ^ distance) + panel.width * bool(n & distance) for n in range(panel.width)]
+            found = [
+                vector.binary("maxui", vector.shuffle(a, near, b), vector.shuffle(a, far, b))
+                for a, b in zip(found[::2], found[1::2], strict=True)
+            ]
+            distance *= 2
+        return found[0]
+
+    def _convert_rows(self, g: _Group, row: Value, rows: int, scaling: Scaling, kept: Sequence[Value]) -> None:
+        """Convert the groups of `rows` rows from `row` on, by the scaling in the lane of each; `kept`: room for it."""
+        f, vector, panel = self.f, self.vector, self.panel
+        assert scaling.unit is not None
+        numbers = (*scaling.down, *scaling.up, scaling.unit)
+        for number, place in zip(numbers, kept, strict=True):
+            vector.store(number, place)
+        with f.loop(0, rows) as n:
+            if self.draws is not None:
+                self.draws.begin(f.i64("addi", row, n))
+            down, up = ([vector.splat(f.at(place, n)) for place in some] for some in (kept[:2], kept[2:4]))
+            base = f.at(g.base, f.i64("muli", n, panel.width * panel.parts))
+            self._convert(base, g.first, g.end, Scaling(tuple(down), tuple(up)))
             if panel.dot:
-                assert scaling.unit is not None
-                slot = f.at(g.base, f.i64("muli", g.first, panel.step_words))
-                f.store(scaling.unit, f.at(slot, panel.width // 2))
-        return self.found[0], self.found[1]
+                slot = f.at(base, f.i64("muli", g.first, panel.step_words))
+                f.store(f.load(f.at(kept[4], n)), f.at(slot, panel.width // 2))
 
     def row_parts(self, group: int) -> tuple[Value, Value]:
         """A vector of a row is several groups."""
