@@ -194,7 +194,7 @@ def test_another_tile_of_other_operators(fma: str) -> None:
         ("fp32", changed(partial=[])),
         ("fp32", changed(rows=5, vectors=3, partial=[4], narrow=False)),
         ("bf16_1_1", changed(guarded=False)),
-        ("bf16_1_1", changed(narrow=False)),
+        ("fmac(e6m9)", changed(narrow=False)),
         ("bf16_1_1", changed(partial=[1, 2, 5])),
     ],
 )
