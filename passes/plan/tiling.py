@@ -42,7 +42,7 @@ def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:
     """Numbers of rows below a whole tile that get a micro-kernel of their own."""
     rows = size_of(found, found.shape.rows)
     if rows is None:
-        return tuple(n for n in (1, 2, 4) if n < tile.rows)
+        return tuple(n for n in (1, 2, 4, 8) if n < tile.rows)
     return (rows % tile.rows,) if rows % tile.rows else ()
 
 

@@ -22,6 +22,7 @@ from numc.passes.kernels.values.group_values import GroupCode, Scaling
 from numc.passes.kernels.values.kinds import code_of
 
 _ALL = 0xFFFFFFFF
+_NUMBERS = 8  # a scaling has at most so many
 _OFFSET = 128  # of the unsigned 8-bit integers of rows
 
 
@@ -153,7 +154,7 @@ class _Writer:
         f, vector, panel = self.f, self.vector, self.panel
         shared = self._shared(vector)
         end = f.i64("ceildivui", f["count"], panel.width)
-        kept = [f.alloca(panel.width, "f32") for _ in range(5)]
+        kept = [f.alloca(panel.width, "f32") for _ in range(_NUMBERS)]
         limits: Sequence[Value] = [vector.int(_ALL), vector.int(0)]
         for row in range(0, panel.count, panel.width):
             rows = min(panel.count - row, panel.width)
@@ -195,17 +196,19 @@ class _Writer:
         f, vector, panel = self.f, self.vector, self.panel
         assert scaling.unit is not None
         numbers = (*scaling.down, *scaling.up, scaling.unit)
-        for number, place in zip(numbers, kept, strict=True):
+        assert len(numbers) <= _NUMBERS
+        for number, place in zip(numbers, kept, strict=False):
             vector.store(number, place)
+        downs, ups, unit = len(scaling.down), len(numbers) - 1, kept[len(numbers) - 1]
         with f.loop(0, rows) as n:
             if self.draws is not None:
                 self.draws.begin(f.i64("addi", row, n))
-            down, up = ([vector.splat(f.at(place, n)) for place in some] for some in (kept[:2], kept[2:4]))
+            down, up = ([vector.splat(f.at(place, n)) for place in some] for some in (kept[:downs], kept[downs:ups]))
             base = f.at(g.base, f.i64("muli", n, panel.width * panel.parts))
             self._convert(base, g.first, g.end, Scaling(tuple(down), tuple(up)))
             if panel.dot:
                 slot = f.at(base, f.i64("muli", g.first, panel.step_words))
-                f.store(f.load(f.at(kept[4], n)), f.at(slot, panel.width // 2))
+                f.store(f.load(f.at(unit, n)), f.at(slot, panel.width // 2))
 
     def row_parts(self, group: int) -> tuple[Value, Value]:
         """A vector of a row is several groups."""
