@@ -17,12 +17,13 @@ from numc.passes.plan.plan import takes_narrow
 _FEW = 64
 
 
-def tile_for(isa: InstructionSet, found: Found) -> tuple[Tile, str]:
-    """The micro-tile for the sizes that are known, and why.
+def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, str]:
+    """The micro-tile for the sizes that are known, and why. fast: cheap rounding sequences may be used.
 
     Few rows leave registers for more vectors, few lanes for more rows.
     """
-    tile = isa.adders if isa.adders is not None and not found.fma.groups and splits(found.fma) else isa.tile
+    adds = fast and not found.fma.groups and splits(found.fma)
+    tile = isa.adders if adds and isa.adders is not None else isa.tile
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
