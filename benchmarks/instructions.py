@@ -44,7 +44,7 @@ FREE += ("llvm.bitcast",)
 class Loop:
     """The inner loop of a micro-kernel: vector operations per multiply-add of one vector, and where it is.
 
-    fmas, others: of these, fused multiply-adds or dot products of pairs, and everything else; an operation on two
+    fmas, others: of these, fused multiply-adds or dot products of integers, and everything else; an operation on two
     registers' worth counts twice.
     """
 
@@ -79,11 +79,11 @@ def _innermost_loops(module: ir.Module) -> Iterator[ir.Operation]:
 def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
     """Read one scf.for; None unless it carries float vectors and reads rows by broadcast and lanes by load.
 
-    Dot products of pairs carry i32 vectors, and take two steps of k from each load.
+    Dot products of integers carry i32 vectors, and take two or four steps of k from each load.
     """
     body = [o.operation for o in op.regions[0].blocks[0].operations]
-    pairs = any(_is_dot(o) for o in body)
-    elements, row = (("i32",), "i32") if pairs else (("f32", "f64"), "f32")
+    dots = any(_is_dot(o) for o in body)
+    elements, row = (("i32",), "i32") if dots else (("f32", "f64"), "f32")
     carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) in elements]
     rows = sum(o.name == "vector.broadcast" and str(o.operands[0].type) == row for o in body)
     lanes = sum(o.name == "llvm.load" and isinstance(o.results[0].type, ir.VectorType) for o in body)
@@ -91,14 +91,14 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
         return None
     parts = fma.parts[0] * fma.parts[1]
     step = ir.IntegerAttr(op.operands[2].owner.attributes["value"]).value
-    steps = 2 * rows * lanes if pairs else rows * lanes // (parts * step)
+    steps = step * rows * lanes if dots else rows * lanes // (parts * step)
     fmas = sum(_registers(o, width) for o in body if o.name == "math.fma" or _is_dot(o))
     others = sum(_registers(o, width) for o in body if o.name != "math.fma" and not _is_dot(o) and not _free(o))
     return Loop(_function(op), steps, fmas / steps, others / steps)
 
 
 def _is_dot(op: ir.Operation) -> bool:
-    return op.name == "llvm.call_intrinsic" and "vpdpwssd" in str(op.attributes["intrin"])
+    return op.name == "llvm.call_intrinsic" and "vpdp" in str(op.attributes["intrin"])
 
 
 def _free(op: ir.Operation) -> bool:

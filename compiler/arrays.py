@@ -102,12 +102,21 @@ def matmul(
         raise NumcError(f"matmul: c has shape {start[0].shape}: want {shape}")
     # Few rows have a micro-kernel of their own.
     rows = len(x) if 0 < len(x) < 8 else None
-    program = _matmul(str(parse_fma(fma)), rows, bool(start), target, fast, counting())
+    operator = _text_of(fma) if isinstance(fma, str) else str(parse_fma(fma))
+    program = _matmul(operator, rows, bool(start), target, fast, counting())
     return _run_matmul(program, x, y, *start, threads=threads, seed=seed, widths=widths)
+
+
+@cache
+def _text_of(fma: str) -> str:
+    """The text that all spellings of an operator share."""
+    return str(parse_fma(fma))
 
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
     """Return a float32 array; Python numbers become one. Raises NumcError, which calls it `name`, for other types."""
+    if type(value) is np.ndarray and value.dtype == np.float32 and value.flags.carray:
+        return value  # all other checks take longer than a small product
     array = as_array(name, value)
     if array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
         array = array.astype(np.float32)  # Python numbers
@@ -122,7 +131,8 @@ def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Arr
 
 
 def _run_matmul(program: Program, *arrays: F32Array, **told: Any) -> F32Array:
-    return np.asarray(program(*arrays, **told))
+    result: Any = program(*arrays, **told)
+    return np.asarray(result)
 
 
 def _compile(text: str, **options: Any) -> Program:

@@ -50,7 +50,7 @@ def narrow(
     panels = None
     if layout is not None:
         tail = memory[batches * layout.batch_words(size, depth) :]
-        panels = Panels(layout.side, layout.width, layout.count, layout.k_block, layout.pairs, tail.size)
+        panels = Panels(layout.side, layout.width, layout.count, layout.k_block, layout.dot, tail.size)
         stored = np.concatenate([stored, tail.view(np.uint8)])
     if stored.size >= memory.nbytes:
         return None

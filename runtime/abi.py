@@ -18,7 +18,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.runtime.library import MAX_RANK, feature_names
 from numc.runtime.storage import Storage, read_storage
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 NO_LIMIT = (1 << 63) - 1
 """The largest size there is, for a size without another limit."""
 WEIGHT_ALIGNMENT = 64

@@ -15,7 +15,7 @@ _LAYOUT = {
     "count": _FEW,
     "parts": _FEW,
     "k_block": range(1, 1 << 31),
-    "pairs": bool,
+    "dot": range(0, 5, 2),
     "group": range(4097),
     "channel": bool,
 }

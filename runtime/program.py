@@ -8,6 +8,7 @@ import ctypes
 import dataclasses
 import importlib
 import os
+import struct
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_
 from numc.compiler.support.files import checked_path
 from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.container import Contents, read_program_and_abi, write_program
-from numc.runtime.library import ErrorText, Observer, RunOptions, Tensor, library
+from numc.runtime.library import MAX_RANK, ErrorText, Observer, RunOptions, Tensor, library
 from numc.runtime.signature import signer
 from numc.runtime.tensors import any_tensor, array_dtype, as_array, bits_dtype, dense, in_dtype, is_tensor, to_tensor
 from numc.runtime.widths import Options
@@ -28,6 +29,8 @@ from numc.runtime.widths import Options
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
 Callback = Callable[[int, int, int], None]
 
+
+_MOST_THREADS = 1024
 
 #: What a run returns in which NUMC_CHECK found something (numc.h).
 CHECK_FAILED = -4
@@ -40,23 +43,36 @@ WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[int | None]]
 class _Owner:
     """Owns the memory of one result. Numpy arrays of that memory keep this object alive; its end frees the memory."""
 
-    def __init__(self, tensor: Tensor, shape: tuple[int, ...], typestr: str) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": shape,
-            "typestr": typestr,
-            "data": (tensor.data or 0, False),
-        }
-        self._free, self._memory = library().numc_free, ctypes.c_void_p(tensor.owner)
+    __slots__ = ("__array_interface__", "_free", "_memory")
+
+    def __init__(self, data: int, memory: int, shape: tuple[int, ...], typestr: str) -> None:
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "data": (data, False)}
+        self._free, self._memory = library().numc_free, memory
 
     def __del__(self) -> None:
         self._free(self._memory)
 
 
-def _to_array(tensor: Tensor, typestr: str) -> Array:
-    shape = tuple(tensor.dims[: tensor.rank])
-    owner = _Owner(tensor, shape, typestr)
+def _to_array(tensors: Any, place: int, form: struct.Struct, typestr: str) -> Array:
+    """Return tensor number `place` as an array, which owns its memory; form: `_result_form` of its rank."""
+    data, *dims, memory = form.unpack_from(tensors, place * _TENSOR)
+    shape = tuple(dims)
+    owner = _Owner(data, memory, shape, typestr)
     return np.empty(shape, typestr) if 0 in shape else np.asarray(owner)
+
+
+# A tensor is read and written as bytes at once: each field of a ctypes.Structure takes as long as all of them.
+_TENSOR = ctypes.sizeof(Tensor)
+
+
+def _input_form(rank: int) -> struct.Struct:
+    """Address, dtype, rank and dimensions of a `Tensor`."""
+    return struct.Struct(f"@Pii{rank}q")
+
+
+def _result_form(rank: int) -> struct.Struct:
+    """Address, dimensions and owner of a `Tensor`."""
+    return struct.Struct(f"@P8x{rank}q{8 * (MAX_RANK - rank)}xP")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -110,10 +126,13 @@ class Program:
         self._handle = ctypes.c_void_p(handle)
         self._inputs = self._contents.abi.inputs
         # Computed once, because a call of a small program takes only microseconds.
-        self._dtypes = [DTYPES.index(spec.dtype) for spec in self._inputs]
+        dtypes = [DTYPES.index(spec.dtype) for spec in self._inputs]
+        forms = [_input_form(len(spec.shape)) for spec in self._inputs]
+        self._slots = [(n * _TENSOR, *each) for n, each in enumerate(zip(forms, dtypes, strict=True))]
         self._plain = [(bits_dtype(spec.dtype), spec.shape) for spec in self._inputs]
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
-        self._outputs = [(spec.name, bits_dtype(spec.dtype).str) for spec in self.outputs]
+        self._outputs = [(_result_form(len(spec.shape)), bits_dtype(spec.dtype).str) for spec in self.outputs]
+        self._run, self._settings = library().numc_run_with, dict[int, RunOptions]()
         self._narrow = {n: array_dtype(spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype in BITS_DTYPES}
         self._updates = dict(self._contents.abi.updates)
         self._widths: tuple[Any, Options | None] = None, None
@@ -174,16 +193,15 @@ class Program:
         CompilerBug for code that does what it must not do.
         """
         arrays, tensors, owned = self._bind(args, named)
-        count = 0 if threads is None else checked_integer(threads, "threads", 1, 1024)
-        drawn = 0 if seed is None else seed_number(seed)
-        options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
+        count = 0
+        if threads is not None:
+            plain = type(threads) is int and 1 <= threads <= _MOST_THREADS
+            count = threads if plain else checked_integer(threads, "threads", 1, _MOST_THREADS)
         chosen = None if widths is None else self._chosen(widths)
-        if chosen is not None:
-            options.widths, options.choices = chosen.widths, chosen.choices
+        options = self._told(count, seed, chosen)
         given, taken = self._given(), self._taken()
-        for slot, array, dtype in zip(given, arrays, self._dtypes, strict=False):
-            slot.data, slot.dtype, slot.rank = _address(array), dtype, array.ndim
-            slot.dims[: array.ndim] = array.shape
+        for array, (offset, form, dtype) in zip(arrays, self._slots, strict=True):
+            form.pack_into(given, offset, _address(array), dtype, array.ndim, *array.shape)
         error = ErrorText()
         if WATCHES:
             with contextlib.ExitStack() as stack:
@@ -196,7 +214,7 @@ class Program:
             raise self._failure(code, error.take())
         if chosen is not None:
             chosen.take()
-        results = [_to_array(tensor, typestr) for tensor, (_, typestr) in zip(taken, self._outputs, strict=False)]
+        results = [_to_array(taken, place, *each) for place, each in enumerate(self._outputs)]
         for result, number in self._updates.items():
             if taken[result].data != given[number].data:
                 np.copyto(arrays[number], results[result])
@@ -209,7 +227,7 @@ class Program:
             results = [to_tensor(array, spec.dtype) for array, spec in zip(results, self.outputs, strict=True)]
         if len(results) == 1:
             return results[0]
-        return {name: array for (name, _), array in zip(self._outputs, results, strict=True)}
+        return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
 
     def by_name(
         self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None, widths: Any = None
@@ -257,9 +275,20 @@ class Program:
             self._widths = copy.deepcopy(widths), options
         return options
 
+    def _told(self, count: int, seed: int | None, chosen: Options | None) -> RunOptions:
+        """Return what a run is told; the same for every run with this many threads that is told nothing else."""
+        if seed is not None or chosen is not None or WATCHES:
+            drawn = 0 if seed is None else seed_number(seed)
+            options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
+            if chosen is not None:
+                options.widths, options.choices = chosen.widths, chosen.choices
+            return options
+        if count not in self._settings:
+            self._settings[count] = RunOptions(ctypes.sizeof(RunOptions), count)
+        return self._settings[count]
+
     def _execute(self, given: Any, taken: Any, options: RunOptions, error: ErrorText) -> int:
-        reference = ctypes.byref(options)
-        return int(library().numc_run_with(self._handle, given, taken, reference, error.reference()))
+        return int(self._run(self._handle, given, taken, ctypes.byref(options), error.reference()))
 
     def _failure(self, code: int, text: str) -> NumcError | CompilerBug:
         """Return the text that the manifest has for a code of numc_fail."""
@@ -283,6 +312,8 @@ class Program:
             _checked(spec, value) if (array := _plain(value, dtype, shape)) is None else array
             for spec, value, (dtype, shape) in zip(self._inputs, values, self._plain, strict=True)
         ]
+        if not self._updates:
+            return arrays, any_tensor(values), {}
         owned = {number: _owned(self.inputs[number], values[number]) for number in self._updates.values()}
         if owned:
             for number, array in owned.items():
@@ -379,12 +410,16 @@ def _plain(value: Any, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> A
             value = value.detach().numpy()
         except (TypeError, RuntimeError):  # `_checked` says why
             return None
-    if value.dtype != dtype or not value.flags.carray or value.ndim != len(shape):
+    found: tuple[int, ...] = value.shape
+    kind = value.dtype
+    if (kind is not dtype and kind != dtype) or not value.flags.carray or len(found) != len(shape):
         return None
-    fits = value.shape == shape or all(
-        want is None or got == want for got, want in zip(value.shape, shape, strict=True)
-    )
-    return value if fits else None
+    if found != shape:
+        for got, want in zip(found, shape, strict=True):
+            if want is not None and got != want:
+                return None
+    array: Array = value
+    return array
 
 
 def _checked(spec: Input, value: Any) -> Array:

@@ -43,15 +43,15 @@ class Encoding:
 class Panels:
     """The order in which a kernel reads an operand: as `Layout` of passes/kernels/packing/layout.py, without parts.
 
-    pairs: panels hold pairs of 16-bit integers and the units of groups. tail: how many float32 numbers, the data of the
-    guard, follow the panels.
+    dot: panels hold words of two 16-bit or four 8-bit integers and the units of groups; 0 if they hold numbers. tail:
+    how many float32 numbers, the data of the guard, follow the panels.
     """
 
     side: str
     width: int
     count: int
     k_block: int
-    pairs: bool = False
+    dot: int = 0
     tail: int = 0
 
 
@@ -84,7 +84,7 @@ class Storage:
         head = struct.pack("<6BIiB3Q", _KINDS.index(e.kind), *numbers, side, *self.shape)
         if p is None:
             return head
-        return head + struct.pack("<3IBI", p.width, p.count, p.k_block, p.pairs, p.tail)
+        return head + struct.pack("<3IBI", p.width, p.count, p.k_block, p.dot, p.tail)
 
     def expand(self, stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Return the float32 numbers, 1-D, that the bytes `stored` become. Raises NumcError if they do not fit."""
@@ -108,7 +108,7 @@ def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, wo
     encoding = Encoding(_KINDS[kind], exponent, significand, bool(subnormals), bool(finite), parts, group, top)
     panels = None
     if side:
-        width, count, k_block, pairs, tail = unpack("3IBI")
-        panels = Panels(_SIDES[side], width, count, k_block, bool(pairs), tail)
+        width, count, k_block, dot, tail = unpack("3IBI")
+        panels = Panels(_SIDES[side], width, count, k_block, dot, tail)
     batches, size, depth = shape
     return Storage(encoding, (batches, size, depth), stored_bytes, words, panels)

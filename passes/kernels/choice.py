@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.environment import underflowed, watch_underflow
+from numc.passes.kernels.environment import subnormals_flushed, underflowed, watch_underflow
 from numc.passes.kernels.guard import RANGES
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import PTR, Value
@@ -32,7 +33,7 @@ def choice_text(kernel: Kernel, vectors: int) -> str:
             _by_rows(f, kernel, vectors, sizes, fast=False)
         return f.function()
     (holds,) = f.call(f"{kernel.name}_guard", *(f[n] for n in RANGES), f["tile"], results="i1")
-    if kernel.scale != 1:
+    if kernel.scale != 1 and not kernel.datapath.flushes:
         holds = _watched(f, kernel, vectors, sizes, holds)
         with f.choose(holds) as choice:
             with choice.then():
@@ -41,7 +42,7 @@ def choice_text(kernel: Kernel, vectors: int) -> str:
                 _call(f, kernel, vectors, kernel.tile.rows, fast=False)
         return f.function()
     with f.choose(holds) as choice:
-        with choice.then():
+        with choice.then(), subnormals_flushed(f) if kernel.datapath.flushes else nullcontext():
             _by_rows(f, kernel, vectors, sizes, fast=True)
         with choice.otherwise():
             _call(f, kernel, vectors, kernel.tile.rows, fast=False)

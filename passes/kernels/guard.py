@@ -44,6 +44,8 @@ def guard_text(kernel: Kernel, limits: Guard) -> str:
         *(f.compare("ult", f[name], f.int(_INFINITY)) for name in ("rhigh", "lhigh")),
     )
     in_range = both(small, large)
+    if limits.least > -149:
+        in_range = both(in_range, f.compare("sge", least[1], f.int(limits.least + _BIAS)))
     if limits.normal:
         in_range = both(in_range, both(*(f.compare("ne", x, f.int(0)) for x in least)))
     holds = both(both(in_range, both(no_minus_zero, finite[0])), finite[1])

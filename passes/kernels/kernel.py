@@ -20,7 +20,7 @@ class Kernel(Setting):
     @property
     def datapath(self) -> Datapath:
         """What the multiply-adds are."""
-        return datapath_of(self.fma, statistics=self.statistics)
+        return datapath_of(self.fma, statistics=self.statistics, rows=self.tile.rows)
 
     @property
     def name(self) -> str:
@@ -31,7 +31,7 @@ class Kernel(Setting):
         some += "_narrow" if self.narrow else ""
         some += "_counting" if self.counts else ""
         some += ("_in_place" if self.rows_in_place else "") + ("_transposes" if self.transposes else "")
-        some += ("" if self.fast else "_unguarded") + ("_pairs" if self.pairs else "")
+        some += ("" if self.fast else "_unguarded") + (f"_dot{self.dot}" if self.dot else "")
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 
     @property
@@ -50,9 +50,9 @@ class Kernel(Setting):
         return group_sums.groups_of(self) if self.fma.groups else None
 
     @property
-    def pairs(self) -> bool:
-        """Whether packed operands are 16-bit integers, to be multiplied and added in pairs."""
-        return self.fma.groups is not None and group_sums.in_pairs(self)
+    def dot(self) -> int:
+        """How many integers a word of the packed operands holds, which one instruction multiplies and adds; or 0."""
+        return 0 if self.fma.groups is None else group_sums.dot_of(self)
 
     @property
     def chunks(self) -> Chunks | None:

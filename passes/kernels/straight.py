@@ -182,6 +182,10 @@ class Straight:
         """``arith.name a, b`` on i64 scalars."""
         return self.binary(name, self.number(a), self.number(b))
 
+    def rounded_up(self, a: Value, unit: Number) -> Value:
+        """The i64 scalar `a` rounded up to a multiple of `unit`, a power of two."""
+        return self.i64("andi", self.i64("addi", a, unit - 1), -unit)
+
     def negated(self, condition: Value) -> Value:
         """Whether the i1 `condition` does not hold."""
         return self.binary("xori", condition, self.scalar.int(-1, "i1"))

@@ -63,9 +63,9 @@ class Plan:
     """Everything that is decided about the code of one contraction.
 
     way: through a task. prologue, epilogue: what else the region computes, before and after. guarded: cheap rounding
-    sequences under guards. pairs: 16-bit integers are multiplied and added in pairs. counts: additions of a
-    multiply-add that are counted for statistics. tasks: what one of them computes; how large it is, is decided when the
-    program runs. why: the reasons, for the reader.
+    sequences under guards. dot: how many integers (4 of 8 bits, 2 of 16) are multiplied and added at once, 0 if
+    products are of binary32 numbers. counts: additions of a multiply-add that are counted for statistics. tasks: what
+    one of them computes; how large it is, is decided when the program runs. why: the reasons, for the reader.
     """
 
     tile: TilePlan
@@ -74,7 +74,7 @@ class Plan:
     prologue: str
     epilogue: str
     guarded: bool
-    pairs: bool
+    dot: int
     counts: int
     tasks: str
     why: str
@@ -83,7 +83,8 @@ class Plan:
         """The micro-kernels that the plan asks for, of the instructions `isa`."""
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
-        used = isa if self.pairs else replace(isa, dot_pairs=None)
+        pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
+        used = replace(isa, dot_pairs=pairs, dot_quads=quads)
         in_place, turned = self.packing.rows == IN_PLACE, self.packing.lanes == TRANSPOSED
         return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0, in_place, turned)
 
@@ -162,8 +163,8 @@ def _code(plan: Plan, kernel: Kernel, isa: InstructionSet) -> list[str]:
     found = []
     if plan.guarded and not isa.fma:
         found.append("guarded = true: the target has no FMA: cheap sequences need one")
-    if plan.pairs and not (isa.dot_pairs is not None and kernel.pairs):
-        found.append(f"pairs = true: the target or operator '{kernel.fma}' with this tile has no dot products of pairs")
+    if plan.dot != kernel.dot:
+        found.append(f"dot = {plan.dot}: the target or operator '{kernel.fma}' with this tile has no such dot products")
     additions = datapath_of(kernel.fma).additions(kernel.fma)
     if plan.counts not in (0, additions):
         wanted = "0" if not additions else f"0 or {additions}"

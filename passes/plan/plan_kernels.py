@@ -91,7 +91,7 @@ class _Planner:
 
     def prepared(self, found: Found) -> _Prepared:
         """Choose the tile of a contraction, and find out how its lanes are padded."""
-        tile, why = tile_for(self._isa.tile, found)
+        tile, why = tile_for(self._isa, found, fast=self._fast)
         partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
         kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
         in_place = few_steps(kernel, found) and not disabled("stage-padding")
@@ -144,7 +144,7 @@ class _Planner:
             text_of(first),
             text_of(last),
             kernel.fast,
-            kernel.pairs,
+            kernel.dot,
             kernel.counts,
             PLANES if lanes == PADDED_PLANE else BLOCKS,
             "; ".join(why),

@@ -7,7 +7,8 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from numc.passes.kernels.datapaths.groups import block_of_k
-from numc.passes.kernels.isa.instruction_set import Tile
+from numc.passes.kernels.datapaths.guarded import splits
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, Operand, size_of
 from numc.passes.plan.plan import takes_narrow
@@ -16,11 +17,13 @@ from numc.passes.plan.plan import takes_narrow
 _FEW = 64
 
 
-def tile_for(tile: Tile, found: Found) -> tuple[Tile, str]:
-    """The micro-tile for the sizes that are known, and why.
+def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, str]:
+    """The micro-tile for the sizes that are known, and why. fast: cheap rounding sequences may be used.
 
     Few rows leave registers for more vectors, few lanes for more rows.
     """
+    adds = fast and not found.fma.groups and splits(found.fma)
+    tile = isa.adders if adds and isa.adders is not None else isa.tile
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
@@ -40,7 +43,7 @@ def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:
     """Numbers of rows below a whole tile that get a micro-kernel of their own."""
     rows = size_of(found, found.shape.rows)
     if rows is None:
-        return tuple(n for n in (1, 2, 4) if n < tile.rows)
+        return tuple(n for n in (1, 2, 4, 8) if n < tile.rows)
     return (rows % tile.rows,) if rows % tile.rows else ()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -12,7 +14,7 @@ from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
-from numc.passes.kernels.datapaths.guarded import cheap_step
+from numc.passes.kernels.datapaths.guarded import cheap_step, guard, splits
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -24,11 +26,12 @@ from numc.runtime.library import cpu_features
 
 F32 = npt.NDArray[np.float32]
 FEATURES = {8: (V3_ONLY, "x86-64-v3"), 16: (V4, "x86-64-v4")}
-SETS = {8: AVX2, 16: AVX512}
-WIDTHS = [
-    pytest.param(8, marks=pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")),
-    pytest.param(16, marks=pytest.mark.skipif("avx512dq" not in cpu_features(), reason="needs AVX-512")),
+SETS = [
+    pytest.param(AVX2, marks=pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")),
+    pytest.param(AVX512, marks=pytest.mark.skipif("avx512dq" not in cpu_features(), reason="needs AVX-512")),
 ]
+# Roundings by additions, which need no instruction that others lack.
+ADDERS = [pytest.param(replace(AVX2, name="adders", adders=AVX2.tile), marks=SETS[0].marks)]
 FP32 = [
     *("bf16_1_1", "bf16_1_2", "bf16_1_3", "bf16_2_2{3}", "bf16_2_2{4}", "bf16_3_3{6}", "bf16_3_3{9}"),
     *(
@@ -69,11 +72,12 @@ def limits_of(fma: Fma, isa: InstructionSet) -> Guard | None:
     return Kernel(fma, isa.tile, isa=isa).limits
 
 
-def compiled(fma: Fma, width: int) -> Compiled:
+def compiled(fma: Fma, isa: InstructionSet) -> Compiled:
+    width = isa.width
     code = Code(width, Text("s"))
     x, y, z = (Value(name, code.ty("f32")) for name in ("%x", "%y", "%z"))
     a, b = (emit_parts(code, v, to.format.parts) for v, to in ((x, fma.a), (y, fma.b)))
-    result = cheap_step(code, fma, SETS[width], a, b, z, NOTHING)
+    result = cheap_step(code, fma, isa, a, b, z, NOTHING)
     kind, lanes = "memref<?xf32>", f"vector<{width}xf32>"
     loads = "\n".join(f"    %{v} = vector.load %{m}[%i] : {kind}, {lanes}" for m, v in zip("abc", "xyz", strict=True))
     return Compiled(
@@ -137,11 +141,11 @@ def admitted(fma: Fma, limits: Guard, n: int, seed: int) -> tuple[F32, F32, F32]
     return a[inside], b[inside], c[inside]
 
 
-def check(text: str, width: int, seeds: range) -> None:
+def check(text: str, isa: InstructionSet, seeds: range) -> None:
     fma = parse_fma(text)
-    limits = limits_of(fma, SETS[width])
+    limits = guard(fma)
     assert limits is not None
-    run = compiled(fma, width)
+    run = compiled(fma, isa)
     for seed in seeds:
         a, b, c = (x[: len(x) // 16 * 16].copy() for x in admitted(fma, limits, 1 << 18, seed))
         assert len(a) > 1 << 14
@@ -149,17 +153,35 @@ def check(text: str, width: int, seeds: range) -> None:
         assert (found := reference.first_mismatch(got, want, a, b, c)) is None, found
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("text", [*FP32, *EXACT])
-def test_exact_inside_of_the_guard(text: str, width: int) -> None:
-    check(text, width, range(1))
+@pytest.mark.parametrize(
+    ("text", "isa"),
+    [
+        *(pytest.param(text, *s.values, marks=s.marks) for s in SETS for text in [*FP32, *EXACT]),
+        *(pytest.param(text, *s.values, marks=s.marks) for s in ADDERS for text in FP32 if splits(parse_fma(text))),
+    ],
+)
+def test_exact_inside_of_the_guard(text: str, isa: InstructionSet) -> None:
+    check(text, isa, range(1))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("isa", [*SETS, *ADDERS])
 @pytest.mark.parametrize("text", [*FP32, *EXACT])
-def test_more_triples_inside_of_the_guard(text: str, width: int) -> None:
-    check(text, width, range(1, 4))
+def test_more_triples_inside_of_the_guard(text: str, isa: InstructionSet) -> None:
+    check(text, isa, range(1, 4))
+
+
+@pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")
+@pytest.mark.parametrize("precision", [8, pytest.param(11, marks=pytest.mark.slow)])
+def test_a_split_by_additions_rounds_every_significand(precision: int) -> None:
+    """Of one binade and both signs; other binades are these, scaled by a power of two."""
+    text = f"fma(a=fp32,acc=e8m{precision - 1})"
+    ((adders,),) = (each.values for each in ADDERS)
+    x = (np.arange(1 << 23, dtype=np.uint32) | np.uint32(0x3F800000)).view(np.float32)
+    x[1::2] *= -1
+    run, fma = compiled(parse_fma(text), adders), parse_fma(text)
+    got = apply(run, x, np.ones_like(x), np.zeros_like(x))
+    assert (found := reference.first_mismatch(got, reference.round(x, fma.acc), x)) is None, found
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_another_tile_of_other_operators(fma: str) -> None:
         ("fp32", changed(partial=[])),
         ("fp32", changed(rows=5, vectors=3, partial=[4], narrow=False)),
         ("bf16_1_1", changed(guarded=False)),
-        ("bf16_1_1", changed(narrow=False)),
+        ("fmac(e6m9)", changed(narrow=False)),
         ("bf16_1_1", changed(partial=[1, 2, 5])),
     ],
 )
@@ -322,9 +322,9 @@ REFUSED = {
         "packing.lanes = 'nowhere': want one of 'panels', 'transposed panels', 'at compile time', 'in place', "
         "'padded plane'",
     ),
-    "pairs": (
-        changed(pairs=True),
-        "pairs = true: the target or operator 'bf16_1_1' with this tile has no dot products",
+    "dot": (
+        changed(dot=4),
+        "dot = 4: the target or operator 'bf16_1_1' with this tile has no such dot products",
     ),
     "counts": (changed(counts=3), "counts = 3: operator 'bf16_1_1' can count 0 or 1"),
     "prologue": (

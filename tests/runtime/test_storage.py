@@ -233,15 +233,21 @@ def test_magnitudes_cut_into_chunks(to: str, side: str) -> None:
     assert stored.tobytes().startswith(numc.pack(values.reshape(-1, depth), to).data)
 
 
+@pytest.mark.parametrize("dot", [2, 4])
 @pytest.mark.parametrize("side", ["rows", "lanes"])
-def test_pairs_of_integers_and_units(side: str) -> None:
-    """Panels for dot products of 16-bit integers: two steps of k in a word, the units of groups beside them."""
+def test_words_of_integers_and_units(side: str, dot: int) -> None:
+    """Panels for dot products of integers: several steps of k in a word, the units of groups beside them.
+
+    Those of 8 bits are unsigned in rows; behind the units of lanes is what the sums of their products begin with.
+    """
     values = numc.round(np.random.default_rng(3).standard_normal((3, 37)).astype(np.float32), "bfp(4,3,4)")
     values[1, 4:8] = np.nan
     stored = numc.pack(values, "bfp(4,3,4)")
-    words = 160 if side == "rows" else 768  # 2 panels of 2 rows and 5 vectors of 8; 1 of 2 vectors, 40 + 8 steps
+    # 2 panels of 2 rows and 5 vectors of 8; 1 of 2 vectors, blocks of 32 and 5 steps, padded, with 8 and 2 groups.
+    padded, behind = (6, 1) if dot == 2 else (8, 2)
+    words = 160 if side == "rows" else 16 * (32 + padded + behind * (8 + 2))
     memory = np.zeros(words, np.float32)
-    halves = memory.view(np.int16)
+    integers = memory.view(np.int16 if dot == 2 else np.int8)
     for n, k in np.ndindex(values.shape):
         group = values[n, k // 4 * 4 : k // 4 * 4 + 4]
         largest = np.abs(group).max()
@@ -249,14 +255,18 @@ def test_pairs_of_integers_and_units(side: str) -> None:
         unit = np.float32(np.nan if np.isnan(largest) else 2.0 ** (exponent - 3))
         if side == "rows":
             slot = n // 2 * 80 + k // 8 * 16 + n % 2 * 8
-            half, beside = 2 * slot + k % 8, slot + 4 + k % 8 // 4
+            place, beside = dot * slot + k % 8, slot + 4 + k % 8 // 4
         else:
-            block, even = (0, 32) if k < 32 else (40, 6)
-            half, beside = 2 * ((block + k % 32 // 2) * 16 + n) + k % 2, (block + even + k % 32 // 4) * 16 + n
-        halves[half] = 0 if np.isnan(unit) else values[n, k] / unit
+            block, steps, groups = (0, 32, 8) if k < 32 else (32 + behind * 8, padded, 2)
+            place = dot * ((block + k % 32 // dot) * 16 + n) + k % dot
+            beside = (block + steps + k % 32 // 4) * 16 + n
+        integer = 0 if np.isnan(unit) else int(values[n, k] / unit)
+        integers[place] = integer if side == "lanes" or dot == 2 else integer + 128 - 256 * (integer >= 0)
         memory[beside] = unit
+        if side == "lanes" and dot == 4:
+            memory.view(np.int32)[beside + 16 * groups] -= 128 * integer
     encoding = Encoding("bfp", 3, 4, group=4, top=int(stored.shared))
-    storage = Storage(encoding, (1, 3, 37), len(stored.data), words, Panels(side, 8, 2, 32, pairs=True))
+    storage = Storage(encoding, (1, 3, 37), len(stored.data), words, Panels(side, 8, 2, 32, dot))
     got = storage.expand(np.frombuffer(stored.data, np.uint8))
     np.testing.assert_array_equal(got.view(np.uint32), memory.view(np.uint32))
 
@@ -301,7 +311,7 @@ def bad(**changes: object) -> dict[str, object]:
         ({"panels": Panels("rows", 0, 8, 256)}, "a weight is packed in no panels"),
         ({"panels": Panels("lanes", 16, 100, 256)}, "a weight is packed in no panels"),
         ({"panels": Panels("lanes", 16, 2, 0)}, "a weight is packed in no panels"),
-        ({"panels": Panels("lanes", 16, 2, 256, pairs=True)}, "a weight is packed in no panels"),
+        ({"panels": Panels("lanes", 16, 2, 256, dot=2)}, "a weight is packed in no panels"),
         ({"words": 7}, "a packed weight has 10 bytes and 7 values, want 10 and 8"),
         ({"shape": (1, 2, 8)}, "a packed weight has 10 bytes and 8 values, want 20 and 16"),
     ],

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.targets import TARGETS
+from numc.passes.kernels.datapaths.guarded import splits
 from numc.runtime.library import cpu_features
 
 HERE = [name for name, target in TARGETS.items() if cpu_features().issuperset(target.features)]
 WITHOUT_CHEAP = ("portable", "x86-64-v2")  # no target of these has cheap sequences
-WITHOUT_GROUPS = [name for name in HERE if name != "x86-64-v4-vnni"]  # those whose code differs without groups
+WITHOUT_GROUPS = [name for name in HERE if name not in ("x86-64-v4-vnni", "zen4")]  # whose code differs without groups
 
 
 def variants(fma: str) -> list[tuple[str, bool]]:
     """Return the pairs (target, fast) that compile to different code for the operator, the plainest one first.
 
     The others compile to the code of one of these, which `tests/kernels/test_same_code.py` holds: some targets have no
-    cheap sequences, and x86-64-v4-vnni differs from x86-64-v4 in the cheap sequences of operands with groups only.
+    cheap sequences, x86-64-v4-vnni differs from x86-64-v4 in the cheap sequences of operands with groups only, and zen4
+    from x86-64-v4-vnni in those of accumulators that are rounded by splits.
     """
     chosen = []
     for target in HERE:
         for fast in (False, True):
             without_cheap = target in WITHOUT_CHEAP and fast
             like_v4 = target == "x86-64-v4-vnni" and not (fast and parse_fma(fma).groups)
-            if not (without_cheap or like_v4):
+            like_vnni = target == "zen4" and not (fast and not parse_fma(fma).groups and splits(parse_fma(fma)))
+            if not (without_cheap or like_v4 or like_vnni):
                 chosen.append((target, fast))
     return chosen
 

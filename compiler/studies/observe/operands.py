@@ -19,7 +19,7 @@ from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.passes.kernels.packing.layout import Layout
-from numc.passes.kernels.packing.pack_arrays import pair_values
+from numc.passes.kernels.packing.pack_arrays import integer_values
 from numc.passes.kernels.tasks.plane import Plane
 
 IntArray = npt.NDArray[np.int64]
@@ -152,7 +152,7 @@ class Operands:
     def _panels(self, operand: str, across: str, start: int, size: int) -> npt.NDArray[np.float32]:
         """Return the values of one batch of a packed operand, and the zeros between them."""
         assert self._layout is not None
-        if self._layout.pairs:
+        if self._layout.dot:
             batch = int(np.flatnonzero(self._table(f"{operand}_batch", 0, self._words["batches"]) == start)[0])
             return np.concatenate([self.values(across, batch, place) for place in range(size)])
         words = self._layout.batch_words(size, self.depth)
@@ -167,11 +167,11 @@ class Operands:
         if depth == 0:
             return np.zeros(0, np.float32)
         start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
-        if self._layout is not None and self.is_packed(across) and self._layout.pairs:
+        if self._layout is not None and self.is_packed(across) and self._layout.dot:
             words = self._layout.panel_words(depth)
             address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
             panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
-            of_panel = pair_values(panel, self._layout, depth)
+            of_panel = integer_values(panel, self._layout, depth)
             return np.asarray(of_panel[place % self._layout.extent])
         if self._layout is not None and self.is_packed(across):
             to = self._layout

@@ -8,6 +8,7 @@ from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.avx512_vnni import AVX512_VNNI
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.isa.sse42 import SSE42
+from numc.passes.kernels.isa.zen4 import ZEN4
 
 
 def _generator() -> CodeGenerator:
@@ -29,4 +30,6 @@ TARGETS = (
     Target("x86-64-v3", X86, AVX2, _V3, "x86-64-v3"),
     Target("x86-64-v4", X86, AVX512, _V4, "x86-64-v4"),
     Target("x86-64-v4-vnni", X86, AVX512_VNNI, (*_V4, "avx512_vnni"), "x86-64-v4"),
+    # SSE4a tells AMD's processors from others: no code needs it.
+    Target("zen4", X86, ZEN4, (*_V4, "avx512_vnni", "sse4a"), "x86-64-v4"),
 )

@@ -53,12 +53,14 @@ class Guard:
     largest: every partial sum must stay below ``2 ** largest``.
     product: the smallest non-zero products ``2 ** (emin_a + emin_b)`` must reach ``2 ** product``.
     normal: the smallest magnitudes of both operands must be normal numbers.
+    least: those of the lanes must reach ``2 ** least``.
     An accumulator of -0 at entry is outside of every guard.
     """
 
     largest: int
     product: int
     normal: bool = False
+    least: int = -149
 
 
 @dataclass(frozen=True)
@@ -319,7 +321,7 @@ class Datapath:
 
     step: one multiply-add, exact for every input. cheap: one that is exact under `limits`, on values times `scale`.
     limits: when `cheap` may run; None if never. With a `scale`, no result may be tiny and inexact either: the
-    underflow flag is watched.
+    underflow flag is watched. flushes: `cheap` runs with subnormal operands and results replaced by zeros instead.
     state: how many f32 words a tile takes for each accumulator, behind the accumulators.
     arguments: further arguments of the micro-kernels, and their types; of `finish` those that are not ``k0`` too.
     prepare: what is computed before the loops; the result is `Micro.kept`. draw: the random bits of one step of k.
@@ -337,6 +339,7 @@ class Datapath:
     cheap: Cheap | None = None
     limits: Callable[[Setting], Guard | None] = _never
     scale: Callable[[Setting], float] = _one
+    flushes: bool = False
     state: Callable[[Setting], int] = _none
     arguments: tuple[tuple[str, str], ...] = ()
     prepare: Callable[[Micro], Any] = _nothing

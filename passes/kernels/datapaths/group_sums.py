@@ -39,9 +39,10 @@ def additions(fma: Fma) -> int:
     return 0 if fma.group is None or fma.group.sums_integers else 1
 
 
-def in_pairs(s: Setting) -> bool:
-    """Whether packed operands are 16-bit integers, to be multiplied and added in pairs."""
-    return s.instructions.dot_pairs is not None and s.fast and groups_of(s).fits_pairs
+def dot_of(s: Setting) -> int:
+    """How many integers a word of the packed operands holds, which one instruction multiplies and adds; 0 for none."""
+    fits = (n for n in (4, 2) if s.fast and s.instructions.dot(n) is not None and groups_of(s).fits(n))
+    return next(fits, 0)
 
 
 def _limits(s: Setting) -> Guard | None:
@@ -65,17 +66,20 @@ def _is_wide(m: Micro) -> bool:
 
 
 def enter(m: Micro, segment: Segment) -> Accumulators:
-    """Sums of zero."""
-    code = m.code
-    if in_pairs(m.setting):
+    """Sums of zero; of 8-bit integers what the offset of the rows adds, with the other sign."""
+    code, dot = m.code, dot_of(m.setting)
+    if dot == 4:
+        lane = _behind(m, segment, sums=True)
+        return [code.load(m.f.at(lane, v * m.setting.tile.width), element="i32") for v in range(m.vectors)] * m.rows
+    if dot:
         return [code.int(0)] * len(m.places)
     return [code.f64(0.0) if _is_wide(m) else code.f32(0.0)] * len(m.places)
 
 
 def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """The products of a group: of the parts of fmac2 one after the other."""
-    if in_pairs(m.setting):
-        return _walk_pairs(m, first, end, values)
+    if dot_of(m.setting):
+        return _walk_words(m, first, end, values)
     groups, code, wide = groups_of(m.setting), m.code, _is_wide(m)
     for i, j in m.setting.fma.terms:
         with m.f.carry(first, end, 1, values) as loop:
@@ -96,8 +100,8 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
         for place, total in zip(m.places, values, strict=True):
             _add_integer(m, total, place)
         return
-    if in_pairs(s):
-        added = _add_pairs(m, segment, values)
+    if dot_of(s):
+        added = _add_scaled(m, segment, values)
     else:
         added = []
         for place, value in zip(m.places, values, strict=True):
@@ -129,15 +133,15 @@ def _row_vector(m: Micro, k: Value) -> tuple[Value, Value]:
     return f.at(f["rows"], place), within
 
 
-def _walk_pairs(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
-    """The products of a group, two steps of k at a time."""
-    t, f, code = m.setting.tile, m.f, m.code
-    dot = m.setting.instructions.dot_pairs
+def _walk_words(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
+    """The products of a group, all steps of k of a word at a time."""
+    t, f, code, count = m.setting.tile, m.f, m.code, dot_of(m.setting)
+    dot = m.setting.instructions.dot(count)
     assert dot is not None
-    with f.carry(first, end, 2, values) as loop:
+    with f.carry(first, end, count, values) as loop:
         row, within = _row_vector(m, loop.index)
-        row = f.at(row, f.i64("divui", within, 2))
-        lane = f.at(f["lanes"], f.i64("muli", f.i64("divui", loop.index, 2), t.lanes))
+        row = f.at(row, f.i64("divui", within, count))
+        lane = f.at(f["lanes"], f.i64("muli", f.i64("divui", loop.index, count), t.lanes))
         lanes = [code.load(f.at(lane, v * t.width), element="i32") for v in range(m.vectors)]
         found = []
         for r in range(m.rows):
@@ -147,17 +151,23 @@ def _walk_pairs(m: Micro, first: Value, end: Value, values: Accumulators) -> Acc
     return loop.results
 
 
-def _add_pairs(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[Value, Value]]:
-    """Add sums of pairs, times the units of their groups, to the accumulators; returns what was added to what."""
+def _behind(m: Micro, segment: Segment, *, sums: bool = False) -> Value:
+    """Where the units of the lanes of a group are, or what sums of its products begin with: behind all steps."""
+    f, groups = m.f, groups_of(m.setting)
+    number = f.i64("addi", f.rounded_up(f["kc"], dot_of(m.setting)), f.i64("divui", segment.begin, groups.size))
+    if sums and not groups.is_integer:
+        number = f.i64("addi", number, f.i64("ceildivui", f["kc"], groups.size))
+    return f.at(f["lanes"], f.i64("muli", number, m.setting.tile.lanes))
+
+
+def _add_scaled(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[Value, Value]]:
+    """Add sums of integers, times the units of their groups, to the accumulators; returns what was added to what."""
     s, f, code, groups = m.setting, m.f, m.code, groups_of(m.setting)
     t = s.tile
     row, within = _row_vector(m, segment.begin)
     if groups.size < t.width:
         row = f.at(row, f.i64("divui", within, groups.size))
-    # Units of lanes lie behind the steps of the block, of which there is an even number.
-    even = f.i64("addi", f["kc"], f.i64("andi", f["kc"], 1))
-    unit = f.i64("addi", even, f.i64("divui", segment.begin, groups.size))
-    lane = f.at(f["lanes"], f.i64("muli", unit, t.lanes))
+    lane = _behind(m, segment)
     lane_units = [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
     added = []
     for r in range(m.rows):

@@ -66,15 +66,14 @@ class Groups:
         total = code.binary("addf", code.binary("mulf", x, y), c)
         return _to_24_bits(code, total) if self.rounds else total
 
-    @property
-    def fits_pairs(self) -> bool:
-        """Whether elements are 16-bit integers whose sums over a group are 32-bit integers."""
+    def fits(self, count: int) -> bool:
+        """Whether elements are integers of which a word holds `count`, and their sums over a group are 32-bit ones."""
         assert self.fma.groups is not None
         a, b = (c.format for c in self.fma.groups)
-        if self.fma.passes > 1 or self.rounds or not max(a.most_units, b.most_units) < 1 << 15:
+        if self.fma.passes > 1 or self.rounds or not max(a.most_units, b.most_units) < 1 << (32 // count - 1):
             return False
-        # Units lie beside a row in whole vectors, or several in one; pairs do not reach into the next group.
-        places = self.size % 2 == 0 and (self.width % self.size == 0 or self.size % self.width == 0)
+        # Units lie beside a row in whole vectors, or several in one; a word does not reach into the next group.
+        places = self.size % count == 0 and (self.width % self.size == 0 or self.size % self.width == 0)
         return places and self.size * a.most_units * b.most_units < 1 << 31
 
 

@@ -13,6 +13,16 @@ Two FMAs (P <= 11, Veltkamp's split).
     N*q - v is below that, s - 2^k is at most about 2^k / C <= q / 8, so v is nearer than q / 4 to 2^k = RN_P(v), and
     RN, whose quantum is now q / 2, gives (N - 2^k / q) * q. The last FMA is exact: j*q has P bits.
 
+A product and two additions (P <= 11, Dekker's split).
+    ``g = (C + 1) * x; r = g + (x - g)`` is RN_P(x) for every binary32 x, and takes only two of the units of FMAs where
+    additions have units of their own.
+    Proof, with k, u, q and N as above for x: N*q = C*x, and g = RN(N*q + x) = N*q + x + d. If g is below 2^(k+25-P),
+    its quantum is q, so abs(d) <= q/2, and x - g = -(N*q + d) rounds to -N*q: at a tie, abs(d) = q/2, x is half way
+    between multiples of q, so N is even and the even multiple is N*q. Then r = g - N*q is the multiple of q next to x,
+    at a tie the even one, as g and N*q are even multiples. If g is above, its quantum is 2q, and x is nearer than q/4
+    to 2^(k+1) = RN_P(x): g is 2^(k+1) + N*q or, for an odd N, 2^(k+1) + (N-1)*q, and x - g rounds to 2^(k+1) - g. The
+    last addition is exact: r has P bits.
+
 The error of a sum.
     p = a*b has at most 24 bits and no bit below 2^-149, so p is a binary32 number and Knuth's TwoSum gives e exactly;
     FMAs compute p + c and p - p' without p itself. Where rounding modes come with the instruction (AVX-512), rounding
@@ -75,6 +85,14 @@ def guard(fma: Fma) -> Guard | None:
     return Guard(largest, product)
 
 
+def splits(fma: Fma) -> bool:
+    """Whether a cheap step of `fma` is a sum and `split`, once or for each part, without more to do."""
+    fmt = fma.acc.format
+    if fma.datapath != "fp32" or guard(fma) is None or fmt.parts > 2:
+        return False
+    return fmt.parts == 2 or (fmt.precision <= 11 and (fmt.exponent_bits == 8 or not fmt.subnormals))
+
+
 _UNBOUNDED = -1000  # rounding the f32 sum is exact however small it is: its error is part of the definition
 
 
@@ -92,12 +110,17 @@ def cheap_step(
             return _exact_two_fmas(code, isa, a[0], b[0], c, fmt.precision)
         return _round(code, isa, _sum_to_odd(code, isa, a[0], b[0], c), fmt)
     x = code.binary("addf", product, c) if product is not None else emit_sum(code, a, b, c, fma)
-    return _round_pair(code, x) if fmt.parts == 2 else _round(code, isa, x, fmt)
+    return _round_pair(code, isa, x) if fmt.parts == 2 else _round(code, isa, x, fmt)
 
 
-def _round_pair(code: Code, x: Value) -> Value:
+def _round_pair(code: Code, isa: InstructionSet, x: Value) -> Value:
     """Round `x`, a sum in f32, to BF16x2."""
     factor = 2.0**16
+    if isa.adders is not None:
+        first = split(code, isa, x, 8)
+        rest = code.binary("subf", x, first)
+        y = code.fma(rest, code.f32(-factor), rest)
+        return code.binary("addf", first, code.fma(rest, code.f32(factor), y))
     y = code.fma(x, code.f32(-factor), x)
     rest = code.fma(x, code.f32(-(factor - 1)), code.unary("arith.negf", y))
     t = code.fma(rest, code.f32(-factor), rest)
@@ -108,13 +131,13 @@ def _round_pair(code: Code, x: Value) -> Value:
 def _round(code: Code, isa: InstructionSet, x: Value, fmt: Format) -> Value:
     """Round `x`, a sum in f32 (rounded to odd for the exact datapath), to a format of one part."""
     if fmt.exponent_bits == 8:
-        return _two_fmas(code, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, _power(code, x), fmt)
+        return split(code, isa, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, _power(code, x), fmt)
     bits = code.cast("bitcast", x, "i32")
     sign = code.binary("andi", bits, code.int(0x80000000))
     if not fmt.subnormals:
         power = _power(code, x)
         flushed = code.compare("olt", power, code.f32(2.0**fmt.emin))
-        rounded = _two_fmas(code, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, power, fmt)
+        rounded = split(code, isa, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, power, fmt)
         return code.select(flushed, code.cast("bitcast", sign, "f32"), rounded)
     if isa.at_least is not None and fmt.precision <= 11:
         # The split of max(|x|, 1.5 * 2^emin): below 2^emin the quantum stops shrinking.
@@ -132,8 +155,12 @@ def _round(code: Code, isa: InstructionSet, x: Value, fmt: Format) -> Value:
     return code.cast("bitcast", signed, "f32")
 
 
-def _two_fmas(code: Code, x: Value, precision: int) -> Value:
+def split(code: Code, isa: InstructionSet, x: Value, precision: int) -> Value:
+    """RN_P(x) for a precision of up to 11 bits."""
     factor = 2.0 ** (24 - precision)
+    if isa.adders is not None:
+        g = code.binary("mulf", x, code.f32(factor + 1))
+        return code.binary("addf", g, code.binary("subf", x, g))
     y = code.fma(x, code.f32(-factor), x)
     return code.fma(x, code.f32(factor), y)
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths import guarded
+from numc.passes.kernels.datapaths import flushing, guarded
 from numc.passes.kernels.datapaths.chunked import chunked
 from numc.passes.kernels.datapaths.counting import counting
 from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn, Parts
@@ -27,12 +27,17 @@ DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
 
 
 @cache
-def datapath_of(fma: Fma, *, statistics: bool = False) -> Datapath:
-    """The datapath of an operator; with `statistics`, one that counts its additions if it has any to count."""
+def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapath:
+    """The datapath of an operator; with `statistics`, one that counts its additions if it has any to count.
+
+    rows: of a tile. The steps of one row are also taken where lanes are (unpacked_row.py), without a scale.
+    """
     if fma.groups:
         found = GROUPS
     else:
         found = DATAPATHS[fma.datapath]
+        if rows > 1 and not statistics and flushing.applies(fma):
+            found = flushing.FLUSHING
         if fma.chunk is not None:
             found = chunked(found)
         if fma.draws:

@@ -78,6 +78,7 @@ class InstructionSet:
     width: f32 lanes of a vector register. registers: how many vector registers there are. tile: the micro-tile that is
     used unless a plan says otherwise. fma: whether a fused multiply-add is an instruction; if not, it is replaced by
     binary64 arithmetic with the same bits (without_fma.py), and cheap sequences made of FMAs are not worth their while.
+    adders: the micro-tile for roundings by additions, where these have units of their own beside those of FMAs.
 
     clamp(code, x, largest): x limited to the magnitude `largest`; NaN stays or becomes a limit.
     full_adder(code, a, b, c): the sum and the carry of three words of bits.
@@ -89,6 +90,7 @@ class InstructionSet:
     fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
+    dot_quads(code, acc, a, b): the same of four 8-bit integers, those of `a` unsigned and those of `b` signed.
     lookup(code, table, index): in eight lanes, those of eight binary64 numbers that the lowest three bits of i64 name.
     """
 
@@ -97,6 +99,7 @@ class InstructionSet:
     registers: int
     tile: Tile
     fma: bool
+    adders: Tile | None = None
     clamp: Callable[[Code, Value, float], Value] = _clamp
     full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder
     distance_bit: Callable[[Code, Value, Value], Value] = _distance_bit
@@ -105,7 +108,12 @@ class InstructionSet:
     fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
     at_least: Callable[[Code, Value, float], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
+    dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
     lookup: Callable[[Code, Sequence[float], Value], Value] | None = None
+
+    def dot(self, count: int) -> Callable[[Code, Value, Value, Value], Value] | None:
+        """The instruction that multiplies and adds `count` integers of each word, if there is one."""
+        return {2: self.dot_pairs, 4: self.dot_quads}.get(count)
 
     def at(self, width: int) -> InstructionSet:
         """The instructions for vectors of `width` lanes: those of another width than the registers' are portable."""

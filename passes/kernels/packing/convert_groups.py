@@ -2,13 +2,13 @@
 
 A panel is packed as it is (pack_code.py), then converted in the cache, group after group. Then it holds the
 values of formats whose groups have scales, which are binary32 numbers, or the integers of formats that sum integers.
-For dot products of pairs it holds 16-bit integers, two of one row or lane together, and beside them the units of the
-groups (`Layout`).
+For dot products of integers it holds words of two or four of them, of one row or lane, and beside them the units of
+the groups (`Layout`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,8 @@ from numc.passes.kernels.values.group_values import GroupCode, Scaling
 from numc.passes.kernels.values.kinds import code_of
 
 _ALL = 0xFFFFFFFF
+_NUMBERS = 8  # a scaling has at most so many
+_OFFSET = 128  # of the unsigned 8-bit integers of rows
 
 
 def quantize_text(kernel: Kernel, side: str) -> str:
@@ -34,7 +36,7 @@ def extremes_text(kernel: Kernel, side: str) -> str:
 
     Of a stochastic conversion the narrowest truncates what the widest has made.
     """
-    to, panel = kernel.groups_of(side), replace(layout(kernel, side), pairs=False)
+    to, panel = kernel.groups_of(side), replace(layout(kernel, side), dot=0)
     assert to.open is not None
     least, most = (to.at(*each) for each in zip(*to.open.both, strict=True))
     if to.noise is not None:
@@ -123,7 +125,11 @@ class _Writer:
                 self.draws.begin(v)
             base = f.at(f["panel"], f.i64("muli", v, panel.width))
             steps = f["count"] if lanes else f.i64("ceildivui", f["count"], panel.width)
-            self._convert(base, f.number(0), steps, scaling)
+            if panel.dot and lanes:
+                sums = self._convert_words(base, f.number(0), steps, scaling)
+                self._offset(base, f.rounded_up(f["count"], panel.unit), sums)
+            else:
+                self._convert(base, f.number(0), steps, scaling)
 
     def lanes(self, group: int) -> tuple[Value, Value]:
         """A lane of a vector is one group, over `group` steps of k."""
@@ -133,28 +139,76 @@ class _Writer:
             most = self._largest(g)
             scaling = self.kind.scaling(vector, most, shared)
             g.limit(vector, most, scaling)
-            self._convert(g.base, g.first, g.end, scaling)
-            if panel.pairs:
+            if panel.dot:
+                sums = self._convert_words(g.base, g.first, g.end, scaling)
                 assert scaling.unit is not None
-                even = f.i64("addi", f["count"], f.i64("andi", f["count"], 1))
-                place = f.i64("addi", even, f.i64("divui", g.first, group))
+                place = f.i64("addi", f.rounded_up(f["count"], panel.unit), f.i64("divui", g.first, group))
                 vector.store(scaling.unit, f.at(g.base, f.i64("muli", place, panel.step_words)))
+                self._offset(g.base, f.i64("addi", place, f.i64("ceildivui", f["count"], group)), sums)
+            else:
+                self._convert(g.base, g.first, g.end, scaling)
         return self._reduced()
 
     def row_vectors(self, vectors: int) -> tuple[Value, Value]:
-        """A group is `vectors` whole vectors of a row."""
-        f, panel = self.f, self.panel
-        shared = self._shared(f)
-        with self._groups(vectors, f.i64("ceildivui", f["count"], panel.width), f) as g:
-            most = f.reduce("maxui", self._largest(g))
-            scaling = self.kind.scaling(f, most, shared)
-            g.limit(f, most, scaling)
-            self._convert(g.base, g.first, g.end, scaling.in_lanes(self.vector))
-            if panel.pairs:
-                assert scaling.unit is not None
-                slot = f.at(g.base, f.i64("muli", g.first, panel.step_words))
-                f.store(scaling.unit, f.at(slot, panel.width // 2))
-        return self.found[0], self.found[1]
+        """A group is `vectors` whole vectors of a row; the scalings of a vector of rows are computed at once."""
+        f, vector, panel = self.f, self.vector, self.panel
+        shared = self._shared(vector)
+        end = f.i64("ceildivui", f["count"], panel.width)
+        kept = [f.alloca(panel.width, "f32") for _ in range(_NUMBERS)]
+        limits: Sequence[Value] = [vector.int(_ALL), vector.int(0)]
+        for row in range(0, panel.count, panel.width):
+            rows = min(panel.count - row, panel.width)
+            first_row = f.at(f["panel"], row * panel.width * panel.parts)
+            with f.carry(0, end, vectors, limits) as groups:
+                g = _Group(first_row, groups.index, f.i64("minui", f.i64("addi", groups.index, vectors), end), groups)
+                most = self._largest_of_rows(g, rows)
+                scaling = self.kind.scaling(vector, most, shared)
+                g.limit(vector, most, scaling)
+                self._convert_rows(g, f.number(row), rows, scaling, kept)
+            limits = groups.results
+        self.found = list(limits)
+        return self._reduced()
+
+    def _largest_of_rows(self, g: _Group, rows: int) -> Value:
+        """The largest magnitudes of the groups of adjacent rows, those of row n in lane n."""
+        f, vector, panel = self.f, self.vector, self.panel
+        with f.carry(g.first, g.end, 1, [vector.int(0)] * rows) as steps:
+            place = f.at(g.base, f.i64("muli", steps.index, panel.step_words))
+            steps.next = [
+                _larger(vector, most, vector.load(f.at(place, n * panel.width * panel.parts)))
+                for n, most in enumerate(steps.values)
+            ]
+        found, distance = list(steps.results), 1
+        while distance < panel.width:
+            # Lanes whose number has the bit `distance` hold every other row.
+            found += found[-1:] * (len(found) % 2 if len(found) > 1 else 1)
+            near = [n + panel.width * bool(n & distance) for n in range(panel.width)]
+            far = [(n ^ distance) + panel.width * bool(n & distance) for n in range(panel.width)]
+            found = [
+                vector.binary("maxui", vector.shuffle(a, near, b), vector.shuffle(a, far, b))
+                for a, b in zip(found[::2], found[1::2], strict=True)
+            ]
+            distance *= 2
+        return found[0]
+
+    def _convert_rows(self, g: _Group, row: Value, rows: int, scaling: Scaling, kept: Sequence[Value]) -> None:
+        """Convert the groups of `rows` rows from `row` on, by the scaling in the lane of each; `kept`: room for it."""
+        f, vector, panel = self.f, self.vector, self.panel
+        assert scaling.unit is not None
+        numbers = (*scaling.down, *scaling.up, scaling.unit)
+        assert len(numbers) <= _NUMBERS
+        for number, place in zip(numbers, kept, strict=False):
+            vector.store(number, place)
+        downs, ups, unit = len(scaling.down), len(numbers) - 1, kept[len(numbers) - 1]
+        with f.loop(0, rows) as n:
+            if self.draws is not None:
+                self.draws.begin(f.i64("addi", row, n))
+            down, up = ([vector.splat(f.at(place, n)) for place in some] for some in (kept[:downs], kept[downs:ups]))
+            base = f.at(g.base, f.i64("muli", n, panel.width * panel.parts))
+            self._convert(base, g.first, g.end, Scaling(tuple(down), tuple(up)))
+            if panel.dot:
+                slot = f.at(base, f.i64("muli", g.first, panel.step_words))
+                f.store(f.load(f.at(unit, n)), f.at(slot, panel.width // 2))
 
     def row_parts(self, group: int) -> tuple[Value, Value]:
         """A vector of a row is several groups."""
@@ -169,7 +223,7 @@ class _Writer:
             scaling = self.kind.scaling(vector, most, shared)
             g.limit(vector, most, scaling)
             self._convert(g.base, g.first, g.end, scaling)
-            if self.panel.pairs:
+            if self.panel.dot:
                 assert scaling.unit is not None
                 units = vector.shuffle(scaling.unit, range(0, width, group))
                 slot = f.at(g.base, f.i64("muli", g.first, self.panel.step_words))
@@ -226,37 +280,53 @@ class _Writer:
         return steps.results[0]
 
     def _convert(self, base: Value, start: Value, end: Value, scaling: Scaling) -> None:
-        """Convert the vectors from `start` to `end`: to values, one or the parts of it, or to pairs of units."""
+        """Convert the vectors from `start` to `end`: to values, one or the parts of it, or the words of a row."""
         f, vector, panel = self.f, self.vector, self.panel
-        if panel.pairs and panel.side == "lanes":
-            self._convert_pairs(base, start, end, scaling)
-            return
         with f.loop(start, end) as u:
             place = f.at(base, f.i64("muli", u, panel.step_words))
             x = vector.load(place)
-            if panel.pairs:
-                units = self.kind.units(vector, x, scaling, self._draw(vector, u))
-                vector.store(vector.cast("trunci", vector.cast("fptosi", units, "i32"), "i16"), place)
+            if panel.dot:
+                units = vector.cast("fptosi", self.kind.units(vector, x, scaling, self._draw(vector, u)), "i32")
+                if panel.dot == 4:
+                    units = vector.binary("addi", units, vector.int(_OFFSET))
+                vector.store(vector.cast("trunci", units, f"i{32 // panel.dot}"), place)
             else:
                 values = self.kind.values(vector, x, scaling, panel.parts, self._draw(vector, u))
                 for n, value in enumerate(values):
                     vector.store(value, f.at(place, n * panel.width))
 
-    def _convert_pairs(self, base: Value, start: Value, end: Value, scaling: Scaling) -> None:
-        """Convert lanes two steps at a time, to one word each."""
+    def _convert_words(self, base: Value, start: Value, end: Value, scaling: Scaling) -> Value:
+        """Convert lanes, all steps of a word at a time; returns the sums of all integers, in binary32."""
         f, vector, panel = self.f, self.vector, self.panel
-        with f.loop(start, end, 2) as u:
+        with f.carry(start, end, panel.dot, [vector.f32(0.0)]) as steps:
+            u, bits = steps.index, 32 // panel.dot
             place = f.at(base, f.i64("muli", u, panel.step_words))
-            both = vector.load(place), vector.load(f.at(place, panel.step_words))
-            draws = self._draw(vector, u), self._draw(vector, u, behind=1)
-            first, second = (
-                vector.cast("fptosi", self.kind.units(vector, x, scaling, drawn), "i32")
-                for x, drawn in zip(both, draws, strict=True)
-            )
-            low = vector.binary("andi", first, vector.int(0xFFFF))
-            pair = vector.binary("ori", low, vector.binary("shli", second, vector.int(16)))
-            half = f.i64("muli", f.i64("divui", u, 2), panel.step_words)
-            vector.store(pair, f.at(base, half))
+            units = [
+                self.kind.units(
+                    vector, vector.load(f.at(place, n * panel.step_words)), scaling, self._draw(vector, u, behind=n)
+                )
+                for n in range(panel.dot)
+            ]
+            steps.next = [vector.binary("addf", steps.values[0], _sum(vector, units))]
+            # All but the last one have room in the significand of a binary32 number.
+            *others, last = units
+            low = others.pop()
+            for each in reversed(others):
+                low = vector.fma(low, vector.f32(2.0**bits), each)
+            high = vector.binary("shli", vector.cast("fptosi", last, "i32"), vector.int(32 - bits))
+            word = vector.binary("addi", vector.cast("fptosi", low, "i32"), high)
+            # Negative integers have borrowed from those above: with an offset none of them does.
+            offsets = vector.int(sum(1 << (bits * n + bits - 1) for n in range(panel.dot)))
+            word = vector.binary("xori", vector.binary("addi", word, offsets), offsets)
+            vector.store(word, f.at(base, f.i64("muli", f.i64("divui", u, panel.dot), panel.step_words)))
+        return steps.results[0]
+
+    def _offset(self, base: Value, step: Value, sums: Value) -> None:
+        """Store what 128 more in every row adds to the sums of products with these lanes, with the other sign."""
+        f, vector, panel = self.f, self.vector, self.panel
+        if panel.dot == 4:
+            added = vector.binary("muli", vector.cast("fptosi", sums, "i32"), vector.int(-_OFFSET & _ALL))
+            vector.store(added, f.at(base, f.i64("muli", step, panel.step_words)))
 
     def _draw(self, code: Code, u: Value, behind: int = 0) -> Value | None:
         return None if self.draws is None else self.draws.draw(code, u, behind)
@@ -269,3 +339,10 @@ def _larger(code: Code, most: Value, x: Value) -> Value:
     """The larger one of a magnitude and that of `x`, as encodings."""
     magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(0x7FFFFFFF))
     return code.binary("maxui", most, magnitude)
+
+
+def _sum(code: Code, values: Sequence[Value]) -> Value:
+    """The sum of two or four values."""
+    while len(values) > 1:
+        values = [code.binary("addf", *pair) for pair in zip(values[::2], values[1::2], strict=True)]
+    return values[0]

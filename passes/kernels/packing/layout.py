@@ -5,8 +5,8 @@ Rows and lanes share one scheme: a panel is a list of vectors, and a vector is l
 rows:   [batch][panel][k / width][row of the panel][part][width along k]
 lanes:  [batch][panel][k][vector of the panel][part][width along the lanes]
 
-Elements beyond the operand are +0, and the depth of a lane panel is made even. pack_code.py packs when a program runs,
-pack_arrays.py does the same in numpy for weights.
+Elements beyond the operand are +0, and the depth of a lane panel is made even, or a multiple of four where a word holds
+four integers. pack_code.py packs when a program runs, pack_arrays.py does the same in numpy for weights.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from numc.passes.kernels.kernel import Kernel
 class Layout:
     """The layout of one packed operand. `count`: rows, or vectors, of a panel.
 
-    pairs: 16-bit integers in place of f32 numbers, for dot products of pairs. A row's vector has them in its first
-    half; lanes have two successive steps of k in one 32-bit word, the earlier one in its lower half, in the first half
-    of a block's vectors.
+    dot: 0, or how many integers there are in one 32-bit word in place of an f32 number, for the instructions that
+    multiply and add all of them: two of 16 bits or four of 8. They are successive steps of k, the earliest one in the
+    lowest bits. A row's vector has its words at its beginning; those of lanes are the first vectors of a block. One
+    of four is unsigned for the instruction, that of a row: 128 is added to it. What this adds to the sum of a group,
+    128 times the sum of its lanes, is behind the block's vectors of lanes and their units, as i32, with the other sign.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
@@ -36,9 +38,14 @@ class Layout:
     count: int
     parts: int
     k_block: int
-    pairs: bool = False
+    dot: int = 0
     group: int = 0
     channel: bool = False
+
+    @property
+    def unit(self) -> int:
+        """What the steps of a block of lanes are padded to a multiple of."""
+        return max(self.dot, 2)
 
     @property
     def extent(self) -> int:
@@ -54,8 +61,9 @@ class Layout:
 
     def block_steps(self, depth: int) -> int:
         """The size of a block of k of lanes, in steps; `depth` is below `k_block` in the last one."""
-        units = -(-depth // self.group) if self.pairs and self.group else 0
-        return depth + depth % 2 + units
+        groups = -(-depth // (self.group or self.k_block))
+        behind = 0 if not self.dot else groups * ((self.group > 0) + (self.dot == 4))
+        return -(-depth // self.unit) * self.unit + behind
 
     def batch_words(self, size: int, depth: int) -> int:
         """The size of the panels of one batch of `size` rows or lanes."""
@@ -93,4 +101,4 @@ def layout(kernel: Kernel, side: str) -> Layout:
     count = kernel.tile.rows if side == "rows" else kernel.tile.vectors
     group = 0 if kernel.fma.group is None else kernel.fma.group.group or 0
     channel = kernel.groups is not None and kernel.groups_of(side).channel
-    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, kernel.pairs, group, channel)
+    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, kernel.dot, group, channel)

@@ -26,7 +26,7 @@ def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F
         for block in np.split(magnitude, range(to.k_block, values.shape[2], to.k_block), axis=2)
     ]
     panels = _panels(_parts(whole, to.parts), to)
-    if to.pairs and to.side == "lanes":
+    if to.dot and to.side == "lanes":
         panels = _with_room(panels, values.shape[2], to)
     return _joined(panels, ranges, to, np.full(1, largest, np.float32))
 
@@ -46,8 +46,8 @@ def packed_groups(
     batch, size, depth = shape
     last = np.zeros(to.largest_words(size), np.float32)
     last[: np.size(largest)] = largest
-    if to.pairs:
-        panels = _pairs(operand, shape, to)
+    if to.dot:
+        panels = _words(operand, shape, to)
     else:
         panels = _panels([_padded(part.reshape(shape), to) for part in chunks or [operand.values]], to)
     magnitude, units = operand.largest.view(np.uint32), operand.units.view(np.uint32)
@@ -65,7 +65,7 @@ def packed_groups(
 def _padded(x: npt.NDArray[Any], to: Layout, fill: float = 0, *, exact: bool = False) -> npt.NDArray[Any]:
     """(batch, rows or lanes, n) with whole panels and, unless `exact`, whole steps of k."""
     batch, size, depth = x.shape
-    unit = 1 if exact else to.width if to.side == "rows" else 2
+    unit = 1 if exact else to.width if to.side == "rows" else to.unit
     whole = np.full((batch, -(-size // to.extent) * to.extent, -(-depth // unit) * unit), fill, x.dtype)
     whole[:, :size, :depth] = x
     return whole
@@ -89,67 +89,85 @@ def _with_room(panels: F32Array, depth: int, to: Layout) -> F32Array:
     blocks = []
     for start in range(0, depth, to.k_block):
         count = min(to.k_block, depth - start)
-        steps = panels[:, :, start : start + count + count % 2]
+        steps = panels[:, :, start : start + -(-count // to.unit) * to.unit]
         room = to.block_steps(count) - steps.shape[2]
         blocks.append(np.pad(steps, [(0, 0), (0, 0), (0, room), *[(0, 0)] * (steps.ndim - 3)]))
     return np.concatenate(blocks, axis=2) if blocks else panels
 
 
-def _pairs(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Array:
-    """Panels of 16-bit integers and units."""
+def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Array:
+    """Panels of words of integers, units, and what the offset of unsigned integers adds to sums."""
     batch, size, depth = shape
+    kind = np.int8 if to.dot == 4 else np.int16
     units = operand.units.astype(np.float64)
     if to.group:
         values = operand.values / np.repeat(units, to.group, axis=1)[:, :depth]
     else:
         values = operand.values.astype(np.float64)
-    integers = np.where(np.isfinite(values), values, 0).astype(np.int16)
+    integers = np.where(np.isfinite(values), values, 0).astype(kind)
+    if to.dot == 4 and to.side == "rows":
+        integers ^= np.int8(-128)  # 128 more, as an unsigned integer
     whole = _padded(integers.reshape(shape), to)
     scales = _padded(operand.units.reshape(batch, size, -1), to, exact=True)
     panels, steps = whole.shape[1] // to.extent, whole.shape[2]
     if to.side == "rows":
         slots = np.zeros((batch, panels, steps // to.width, to.count, to.width), np.float32)
         vectors = whole.reshape(batch, panels, to.count, -1, to.width).transpose(0, 1, 3, 2, 4)
-        slots[..., : to.width // 2] = np.ascontiguousarray(vectors).view(np.float32)
+        slots[..., : to.width // to.dot] = np.ascontiguousarray(vectors).view(np.float32)
         for n in range(scales.shape[2]):
             vector, within = divmod(n * to.group, to.width)
             place = to.width // 2 + within // to.group
             slots[:, :, vector, :, place] = scales[:, :, n].reshape(batch, panels, to.count)
         return slots
-    words = np.ascontiguousarray(whole).view(np.float32).reshape(batch, panels, to.count, to.width, -1)
-    words = words.transpose(0, 1, 4, 2, 3)
-    beside = scales.reshape(batch, panels, to.count, to.width, -1).transpose(0, 1, 4, 2, 3)
+
+    def by_step(x: npt.NDArray[Any]) -> F32Array:
+        """32-bit words of lanes (batch, lanes, n) as (batch, panel, n, vector, lane of the vector)."""
+        there: F32Array = np.ascontiguousarray(x).view(np.float32)
+        there = there.reshape(batch, panels, to.count, to.width, there.shape[2])
+        panels_: F32Array = there.transpose(0, 1, 4, 2, 3)
+        return panels_
+
     blocks = []
     for start in range(0, depth, to.k_block):
         count = min(to.k_block, depth - start)
         block = np.zeros((batch, panels, to.block_steps(count), to.count, to.width), np.float32)
-        half, even = -(-count // 2), count + count % 2
-        block[:, :, :half] = words[:, :, start // 2 : start // 2 + half]
-        if to.group:
-            block[:, :, even:] = beside[:, :, start // to.group : -(-(start + count) // to.group)]
+        size_of_group = to.group or to.k_block
+        padded = -(-count // to.unit) * to.unit
+        inside = whole[:, :, start : start + padded]
+        block[:, :, : padded // to.dot] = by_step(inside)
+        behind = [scales[:, :, start // size_of_group : -(-(start + count) // size_of_group)]] if to.group else []
+        if to.dot == 4:
+            sums = np.add.reduceat(inside.astype(np.int32), range(0, count, size_of_group), axis=2, dtype=np.int32)
+            behind.append((sums * np.int32(-128)).view(np.float32))
+        if behind:
+            block[:, :, padded:] = by_step(np.concatenate(behind, axis=2))
         blocks.append(block)
-    return np.concatenate(blocks, axis=2) if blocks else words
+    return np.concatenate(blocks, axis=2) if blocks else np.zeros((batch, panels, 0, to.count, to.width), np.float32)
 
 
-def pair_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
-    """Return the values (rows or lanes, k) of a panel of pairs; of intN the integers."""
+def integer_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
+    """Return the values (rows or lanes, k) of a panel of words of integers; of intN the integers."""
+    kind = np.int8 if to.dot == 4 else np.int16
     if to.side == "rows":
         slots = panel.reshape(-1, to.count, to.width)
-        integers = np.ascontiguousarray(slots[:, :, : to.width // 2]).view(np.int16)
+        integers = np.ascontiguousarray(slots[:, :, : to.width // to.dot]).view(kind)
+        if to.dot == 4:
+            integers = integers ^ np.int8(-128)
         integers = integers.transpose(1, 0, 2).reshape(to.count, -1)[:, :depth]
         places = [divmod(k, to.width) for k in range(0, depth, to.group or depth)] if to.group else []
         units = [slots[vector, :, to.width // 2 + within // to.group, None] for vector, within in places]
     else:
         lanes = panel.reshape(-1, to.extent).T
-        found: list[npt.NDArray[np.int16]] = []
+        found: list[npt.NDArray[Any]] = []
         units, block = [], 0
         for start in range(0, depth, to.k_block):
             count = min(to.k_block, depth - start)
-            pairs = np.ascontiguousarray(lanes[:, block : block + -(-count // 2)]).view(np.int16)
-            found.append(pairs[:, :count])
-            even, size = count + count % 2, to.block_steps(count)
-            units.append(lanes[:, block + even : block + size])
-            block += size
+            words = np.ascontiguousarray(lanes[:, block : block + -(-count // to.dot)]).view(kind)
+            found.append(words[:, :count])
+            if to.group:
+                first = block + -(-count // to.unit) * to.unit
+                units.append(lanes[:, first : first + -(-count // to.group)])
+            block += to.block_steps(count)
         integers = np.concatenate(found, axis=1)
     values = integers.astype(np.float32)
     if not to.group:
@@ -172,8 +190,8 @@ def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Ar
     """The inverse of `packed` and `packed_groups`, but for parts, which are (batch, rows or lanes, k, part)."""
     batch, size, depth = shape
     panels = memory[: batch * to.batch_words(size, depth)]
-    if to.pairs:
-        rows = [pair_values(panel, to, depth) for panel in panels.reshape(-1, to.panel_words(depth))]
+    if to.dot:
+        rows = [integer_values(panel, to, depth) for panel in panels.reshape(-1, to.panel_words(depth))]
         return np.concatenate(rows).reshape(batch, -1, depth, 1)[:, :size]
     split = panels.reshape(batch, -(-size // to.extent), -1, to.count, to.parts, to.width)
     across = split.transpose(0, 1, 3, 2, 5, 4) if to.side == "rows" else split.transpose(0, 1, 3, 5, 2, 4)

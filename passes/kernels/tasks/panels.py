@@ -86,18 +86,18 @@ def _pack_lanes(
     offsets, first, segment, mask, dense = context(f, *names)
     vectors = kernel.tile.vectors
     offsets = f.at(offsets, k0, "i64")
-    even = f.i64("addi", kc, f.i64("andi", kc, 1))
+    padded = f.rounded_up(kc, layout(kernel, "lanes").unit)
     origin, open_width = f.fetch(dense, panel), _width(f, kernel, "lanes")
     scattered = f.compare("eq", origin, f.number(SCATTERED))
     with f.choose(scattered, *_LIMITS) as found:
         with found.then():
             first = f.at(first, f.i64("muli", panel, vectors), "i64")
-            arguments = (data, offsets, kc, even, first, segment, mask, f.number(vectors), to, *open_width)
+            arguments = (data, offsets, kc, padded, first, segment, mask, f.number(vectors), to, *open_width)
             found.next = f.call(f"{kernel.name}_pack_lanes", *arguments, results=_RESULTS)
         with found.otherwise():
             origin = f.at(data, origin)
             found.next = f.call(
-                f"{kernel.name}_pack_dense", origin, offsets, kc, even, to, *open_width, results=_RESULTS
+                f"{kernel.name}_pack_dense", origin, offsets, kc, padded, to, *open_width, results=_RESULTS
             )
     return found.results
 
@@ -140,9 +140,12 @@ def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
     if to.side == "rows":
         return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_words)
     rest = f.i64("remui", depth, to.k_block)
-    steps = f.i64("addi", rest, f.i64("andi", rest, 1))
-    if to.pairs and to.group:
-        steps = f.i64("addi", steps, f.i64("ceildivui", rest, to.group))
+    steps = f.rounded_up(rest, to.unit)
+    behind = to.block_steps(to.k_block) - to.k_block
+    if behind:  # of as many groups as there are
+        size = to.group or to.k_block
+        each = behind // (to.k_block // size)
+        steps = f.i64("addi", steps, f.i64("muli", f.i64("ceildivui", rest, size), each))
     steps = f.i64("addi", steps, f.i64("muli", f.i64("divui", depth, to.k_block), to.block_steps(to.k_block)))
     return f.i64("muli", steps, to.step_words)
 

@@ -31,11 +31,6 @@ class Scaling:
     up: tuple[Value, ...]
     unit: Value | None = None
 
-    def in_lanes(self, code: Code) -> Scaling:
-        """The scaling of one group in every lane of `code`, without its unit."""
-        down, up = (tuple(map(code.broadcast, numbers)) for numbers in (self.down, self.up))
-        return Scaling(down, up)
-
 
 @dataclass(frozen=True)
 class GroupCode(ABC):

@@ -29,7 +29,7 @@ constexpr Feature kFeatures[] = {
     {"avx512_vbmi2", 7, 0, 'c', 6, 2}, {"avx512_ifma", 7, 0, 'b', 21, 2}, {"avx512_bitalg", 7, 0, 'c', 12, 2},
     {"avx512_vpopcntdq", 7, 0, 'c', 14, 2}, {"gfni", 7, 0, 'c', 8, 0},   {"vaes", 7, 0, 'c', 9, 1},
     {"avx_vnni", 7, 1, 'a', 4, 1},     {"amx_tile", 7, 0, 'd', 24, 3},   {"amx_bf16", 7, 0, 'd', 22, 3},
-    {"amx_int8", 7, 0, 'd', 25, 3},
+    {"amx_int8", 7, 0, 'd', 25, 3},    {"sse4a", 0x80000001, 0, 'c', 6, 0},
 };
 constexpr int kFeatureCount = sizeof kFeatures / sizeof *kFeatures;
 static_assert(kFeatureCount <= 64, "the set is one 64-bit word");

@@ -10,7 +10,7 @@ namespace numc {
 namespace {
 
 constexpr char kMagic[8] = {'N', 'U', 'M', 'C', '\r', '\n', '\x1a', '\n'};
-constexpr uint32_t kVersion = 4, kAbiVersion = 3, kMaxSections = 64;
+constexpr uint32_t kVersion = 4, kAbiVersion = 4, kMaxSections = 64;
 constexpr size_t kPage = 4096, kHeader = 64, kEntry = 48, kName = 24, kChecksumAt = 24;
 static_assert(kHeader + kMaxSections * kEntry <= kMaxHead);
 
@@ -97,7 +97,7 @@ const char *read_storage(Cursor &cursor, Storage &s) {
     s.width = cursor.number<uint32_t>();
     s.count = cursor.number<uint32_t>();
     s.k_block = cursor.number<uint32_t>();
-    s.pairs = cursor.number<uint8_t>() != 0;
+    s.dot = cursor.number<uint8_t>();
     s.tail = cursor.number<uint32_t>();
   }
   return s.check();

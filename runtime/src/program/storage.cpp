@@ -42,9 +42,17 @@ struct Panels {
         panel_words(steps(s) * Size{step_words}),
         batch_words(Size{panels} * panel_words) {}
 
-  // Vectors along k in one block of an operand of the lanes. With pairs, the units of groups follow the values.
+  // Vectors along k in one block of an operand of the lanes. The units of groups follow the words of integers, then, of
+  // 8-bit integers, what sums of products with them begin with.
   static uint64_t block_steps(const Storage &s, uint64_t depth) {
-    return depth + depth % 2 + (s.pairs && s.group != 0 ? ceil_div(depth, s.group) : 0);
+    const uint64_t groups = ceil_div(depth, s.group != 0 ? s.group : s.k_block);
+    return padded(s, depth) + (s.dot != 0 && s.group != 0 ? groups : 0) + (s.dot == 4 ? groups : 0);
+  }
+
+  // What the steps of such a block are padded to.
+  static uint64_t padded(const Storage &s, uint64_t depth) {
+    const uint64_t unit = s.dot == 4 ? 4 : 2;
+    return ceil_div(depth, unit) * unit;
   }
 
  private:
@@ -287,20 +295,25 @@ Size bits_of_row(const Storage &s) {
   return Size{s.depth / s.group} * Size{group_bits(s, s.group)} + Size{rest == 0 ? 0 : group_bits(s, rest)};
 }
 
-// Places one row or lane in a panel of pairs: two 16-bit integers in a word, and the units of groups if there are any.
-void place_pairs(const Storage &s, const Panels &p, const uint32_t *words, const float *units, uint64_t index,
+// Places one row or lane in a panel of words of two or four integers, with the units of groups if there are any.
+void place_words(const Storage &s, const Panels &p, const uint32_t *words, const float *units, uint64_t index,
                  uint32_t *batch) {
-  const uint64_t width = s.width, inside = index % p.extent;
+  constexpr int32_t kOffset = 128;  // of the 8-bit integers of rows, which are unsigned
+  const uint64_t width = s.width, inside = index % p.extent, dot = s.dot;
+  const int bits = static_cast<int>(32 / dot);
   uint32_t *const panel = batch + index / p.extent * p.panel_words.value;
-  const auto put = [&](uint32_t *pair, uint64_t half, uint64_t k) {
-    const double value = as_float(words[k]), unit = s.group != 0 ? units[k / s.group] : 1;
-    const auto integer = static_cast<int16_t>(std::isfinite(value / unit) ? value / unit : 0);
-    std::memcpy(reinterpret_cast<int16_t *>(pair) + half, &integer, 2);
+  const auto integer = [&](uint64_t k) {
+    const double units_there = as_float(words[k]) / (s.group != 0 ? units[k / s.group] : 1);
+    return std::abs(units_there) < 1 << (bits - 1) ? static_cast<int32_t>(units_there) : 0;
+  };
+  const auto put = [&](uint32_t &word, uint64_t place, int32_t value) {
+    const uint32_t mask = (1u << bits) - 1, shift = static_cast<uint32_t>(place) * static_cast<uint32_t>(bits);
+    word = (word & ~(mask << shift)) | (static_cast<uint32_t>(value) & mask) << shift;
   };
   if (s.side == Storage::kRows) {
     for (uint64_t k = 0; k < s.depth; ++k) {
       uint32_t *const slot = panel + k / width * p.step_words + inside * width;
-      put(slot + k % width / 2, k % 2, k);
+      put(slot[k % width / dot], k % dot, integer(k) + (dot == 4 ? kOffset : 0));
       if (s.group != 0 && k % s.group == 0) slot[width / 2 + k % width / s.group] = as_bits(units[k / s.group]);
     }
     return;
@@ -308,10 +321,16 @@ void place_pairs(const Storage &s, const Panels &p, const uint32_t *words, const
   uint32_t *block = panel + inside;
   for (uint64_t start = 0; start < s.depth; start += s.k_block) {
     const uint64_t depth = s.depth - start < s.k_block ? s.depth - start : s.k_block;
-    for (uint64_t k = 0; k < depth; ++k) put(block + k / 2 * p.step_words, k % 2, start + k);
-    block += (depth + depth % 2) * p.step_words;
+    for (uint64_t k = 0; k < depth; ++k) put(block[k / dot * p.step_words], k % dot, integer(start + k));
+    block += Panels::padded(s, depth) * p.step_words;
     for (uint64_t k = 0; s.group != 0 && k < depth; k += s.group, block += p.step_words)
       *block = as_bits(units[(start + k) / s.group]);
+    const uint64_t group = s.group != 0 ? s.group : s.k_block;
+    for (uint64_t first = 0; dot == 4 && first < depth; first += group, block += p.step_words) {
+      int32_t sum = 0;
+      for (uint64_t k = first; k < depth && k < first + group; ++k) sum += integer(start + k);
+      *block = static_cast<uint32_t>(-kOffset * sum);
+    }
   }
 }
 
@@ -337,10 +356,12 @@ const char *Storage::check() {
   if (side != kDense) {
     constexpr uint32_t kMost = 64;  // bounds the padding: a small file must not become a huge weight
     if (width == 0 || count == 0 || k_block == 0 || width > kMost || count > kMost) return "is packed in no panels";
-    // A vector of pairs has room for as many units as pairs, and a block of an operand of the lanes holds whole groups.
-    const bool fits = kind != kFloat && parts == 1 && width % 2 == 0 && k_block % 2 == 0 &&
+    // Half of a vector of words has room for units of two steps each, and a block of lanes holds whole groups. With
+    // more steps, the sums of groups would leave 32 bits.
+    const bool fits = (dot == 2 || dot == 4) && kind != kFloat && parts == 1 && width % dot == 0 &&
+                      k_block % dot == 0 && k_block <= 1u << 16 &&
                       (group == 0 || (k_block % group == 0 && (group > 1 || side == kLanes)));
-    if (pairs && !fits) return "is packed in no panels";
+    if (dot != 0 && !fits) return "is packed in no panels";
     in_memory = Size{batches} * Panels(*this).batch_words + Size{tail};
   }
   in_memory = in_memory * Size{4};
@@ -372,8 +393,8 @@ void expand(const Storage &s, const uint8_t *stored, float *out) {
   for (uint64_t row = 0; row < s.batches * s.size; ++row) {
     uint32_t *const batch = target + row / s.size * p.batch_words.value;
     read_row(s, fields, decode, row, words.data(), units.data());
-    if (s.pairs)
-      place_pairs(s, p, words.data(), units.data(), row % s.size, batch);
+    if (s.dot != 0)
+      place_words(s, p, words.data(), units.data(), row % s.size, batch);
     else
       place(s, p, words.data(), row % s.size, batch);
   }

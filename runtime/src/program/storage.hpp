@@ -11,7 +11,7 @@ namespace numc {
 //
 //   u8 kind, u8 exponent bits, u8 significand bits, u8 1 if there are subnormals, u8 1 if there are no infinities,
 //   u8 parts, u32 group, i32 top, u8 side, u64 batches, u64 rows or lanes, u64 k
-//   of panels: u32 width, u32 rows or vectors of a panel, u32 block of k, u8 1 if they hold pairs, u32 tail
+//   of panels: u32 width, u32 rows or vectors of a panel, u32 block of k, u8 dot, u32 tail
 //
 // Groups are along k. Fields that a kind does not need are 0. `tail` numbers of 32 bits, which lie behind the panels in
 // memory (the data of guards), follow the values unchanged.
@@ -31,7 +31,7 @@ struct Storage {
   Side side = kDense;
   uint64_t batches = 0, size = 0, depth = 0;
   uint32_t width = 0, count = 0, k_block = 0, tail = 0;
-  bool pairs = false;  // panels hold pairs of 16-bit integers, and the units of groups
+  uint8_t dot = 0;  // panels hold words of so many integers (2 or 4), and the units of groups; 0: float32 numbers
 
   // Checks the record and computes the sizes below. Returns what is wrong, or null.
   const char *check();

@@ -36,7 +36,7 @@ module {
         linalg.yield %0 : f32
       }
       scf.yield
-    } {numc.contraction = {batch = [], id = 0 : i64, k = [2], lanes = [1], layer = "-", operator = "bf16_1_1", phases = false, role = "", rows = [0], sizes = [4, 4, 8], swap = false}, numc.plan = {counts = 0 : i64, epilogue = "arith.maximumf", guarded = true, packing = {lanes = "panels", rows = "panels"}, pairs = false, prologue = "copy", tasks = "blocks of rows and lanes", tile = {k_block = 256 : i64, narrow = false, partial = [], rows = 4 : i64, vectors = 1 : i64, width = 8 : i64}, way = "panels", why = "lanes fit into one vector (4): more rows"}}
+    } {numc.contraction = {batch = [], id = 0 : i64, k = [2], lanes = [1], layer = "-", operator = "bf16_1_1", phases = false, role = "", rows = [0], sizes = [4, 4, 8], swap = false}, numc.plan = {counts = 0 : i64, epilogue = "arith.maximumf", guarded = true, packing = {lanes = "panels", rows = "panels"}, dot = 0 : i64, prologue = "copy", tasks = "blocks of rows and lanes", tile = {k_block = 256 : i64, narrow = false, partial = [], rows = 4 : i64, vectors = 1 : i64, width = 8 : i64}, way = "panels", why = "lanes fit into one vector (4): more rows"}}
     return
   }
 }
