@@ -222,6 +222,25 @@ def with_operands(
     return new
 
 
+def body_text(generic: ir.Operation, captured: Sequence[ir.Value] = ()) -> str:
+    """The body as text in which arguments and captured values are numbered: equal bodies are found to be equal.
+
+    What else it takes from outside has to be constants.
+    """
+    block = body(generic)
+    names = {argument: f"a{n}" for n, argument in enumerate(block.arguments)}
+    names.update({value: f"c{n}" for n, value in enumerate(captured)})
+    lines = []
+    for op in operations(generic):
+        if op == generic:
+            continue
+        operands = [names.get(v) or str(v.owner.attributes["value"]) for v in op.operands]
+        names.update({r: f"r{len(names)}" for r in op.results})
+        attributes = [f"{a}={op.attributes[a]}" for a in op.attributes]
+        lines.append(f"{op.name} {operands} {attributes} {[str(r.type) for r in op.results]} {op.parent.name}")
+    return "\n".join(lines)
+
+
 def copy(op: ir.Operation, at: ir.InsertionPoint, values: dict[ir.Value, ir.Value]) -> None:
     """Copy `op` to `at` with `values` replaced in it and in its regions; `values` gains its results."""
     new = op.clone(at)
