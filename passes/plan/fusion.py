@@ -189,7 +189,11 @@ def touching(memory: Iterable[ir.Value], block: ir.Block) -> list[ir.Operation]:
                 if isinstance(made.type, ir.MemRefType) and made not in seen:
                     seen.add(made)
                     waiting.append(made)
-    return sorted(found, key=functools.cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1))
+    return sorted(found, key=functools.cmp_to_key(_by_place))
+
+
+def _by_place(one: ir.Operation, other: ir.Operation) -> int:
+    return -1 if one.is_before_in_block(other) else 1
 
 
 def between(first: ir.Operation, last: ir.Operation, memory: Iterable[ir.Value]) -> list[ir.Operation]:
