@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from torch_mlir import ir
 
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
 from numc.passes.buffers.lower_numc import stream, width
 from numc.passes.buffers.mark_parts import NUMBER
@@ -65,7 +66,9 @@ def emit_kernels(module: ir.Operation, target: Target) -> None:
     """
     with module.context, ir.Location.unknown():
         emitter = _Emitter(module, target.backend.generator())
-        for region in regions_of(module, target.isa):
+        regions = regions_of(module, target.isa)
+        for number, region in enumerate(regions):
+            tell("kernel of", region.contraction.layer, number, len(regions))
             emitter.emit(region)
         emitter.finish()
 
