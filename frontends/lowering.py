@@ -87,6 +87,14 @@ _ORDERED = {
 }
 
 
+_TASK = "numc.frontends.lowering:lower_task"
+
+
+def prepare() -> None:
+    """Let the process start that `lower_apart` asks, while this one traces a model."""
+    process.prepare(_TASK)
+
+
 def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
     """Return `module` as `lower` makes it, in a worker: what makes torch-mlir crash takes only the worker.
 
@@ -95,7 +103,7 @@ def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
     code = _bytecode(module)
     request = {"pipeline": to_backend_contract}
     try:
-        answer, parts = process.ask("numc.frontends.lowering:lower_task", request, [code], size=len(code))
+        answer, parts = process.ask(_TASK, request, [code], size=len(code))
     except process.CrashError as death:
         raise ConversionError(f"the importer {death}") from None
     if "error" in answer:

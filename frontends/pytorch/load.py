@@ -29,7 +29,7 @@ from torch.utils import _pytree as pytree
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Argument, Imported, to_message
-from numc.frontends.lowering import ConversionError, one_line
+from numc.frontends.lowering import ConversionError, one_line, prepare
 from numc.frontends.pytorch import guards
 from numc.frontends.pytorch.archive import cleaned
 from numc.frontends.pytorch.decompositions import decomposition_table
@@ -70,6 +70,7 @@ def load(
     constants that are used. Buffers that forward changes are inputs, too. Raises NumcError if the module cannot be
     traced or has something that numc does not compile.
     """
+    prepare()
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None:
             raise NumcError("an exported program has its inputs and sizes: leave example_inputs and dynamic_shapes out")
