@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from torch_mlir import ir
@@ -39,9 +40,7 @@ def input_count(generic: ir.Operation) -> int:
 
 def iterator_types(generic: ir.Operation) -> list[str]:
     """``parallel`` or ``reduction`` for each dimension of a linalg.generic."""
-    return [
-        "reduction" if "reduction" in str(a) else "parallel" for a in ir.ArrayAttr(generic.attributes["iterator_types"])
-    ]
+    return re.findall("parallel|reduction", str(generic.attributes["iterator_types"]))
 
 
 def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
@@ -51,7 +50,7 @@ def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
 
 def reduces(generic: ir.Operation) -> bool:
     """Whether a linalg.generic has a reduction among its loops."""
-    return "reduction" in iterator_types(generic)
+    return "reduction" in str(generic.attributes["iterator_types"])
 
 
 def accumulated(generic: ir.Operation, value: ir.Value) -> int | None:
