@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from numc.compiler.assemble import Weights, assemble
 from numc.compiler.lower import signature_of
 from numc.compiler.options import Options
 from numc.compiler.stored_weights import narrow
+from numc.compiler.support.progress import tell
 from numc.frontends.imported import Imported
 from numc.frontends.parse import parse_module
 from numc.passes import facts
@@ -26,6 +28,7 @@ from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.weights import empty_weights_of, packings_of
 from numc.runtime.abi import Abi, Weight
 from numc.runtime.container import Contents
+from numc.runtime.library import default_threads
 from numc.runtime.program import Program
 
 
@@ -46,13 +49,17 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
         weights[position] = name, round_array(value, conversion)
         stored[position] = parse_conversion(conversion).format, value.shape, None
     weights |= _folded(module, weights, options)
-    for position, packing in packings_of(module).items():
-        name, value = weights[packing.weight]
-        if packing.conversion:
-            value = round_array(value, packing.conversion)
-        weights[position] = f"{name} (packed)", packing(value)
-        if not packing.is_open:
-            stored[position] = packing.format, packing.shape, packing.layout
+    packed, packings = {}, packings_of(module)
+    with ThreadPoolExecutor(default_threads()) as pool:  # numpy works on large arrays without Python's lock
+        for number, (position, packing) in enumerate(packings.items()):
+            name, value = weights[packing.weight]
+            tell("weight", name, number, len(packings))
+            if packing.conversion:
+                value = round_array(value, packing.conversion)
+            packed[position] = f"{name} (packed)", pool.submit(packing, value)
+            if not packing.is_open:
+                stored[position] = packing.format, packing.shape, packing.layout
+    weights |= {position: (name, array.result()) for position, (name, array) in packed.items()}
     for position in empty_weights_of(module):
         weights[position] = weights[position][0], np.zeros(0, np.float32)
         stored.pop(position, None)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy.typing as npt
@@ -115,9 +117,11 @@ def contents(
 
     def made() -> Contents:
         check_torch_mlir()
-        from numc.compiler.build import build  # MLIR is not needed for what the cache has
-
-        read = source if isinstance(source, Imported) else imported or load_file(source, shapes)
-        return build(read, options, dump_dir)
+        # MLIR, which what the cache has does not need, is imported while a worker imports the model.
+        with ThreadPoolExecutor(1) as pool:
+            compiler = pool.submit(import_module, "numc.compiler.build")
+            read = source if isinstance(source, Imported) else imported or load_file(source, shapes)
+        built: Contents = compiler.result().build(read, options, dump_dir)
+        return built
 
     return programs.through(entry, made)

@@ -16,6 +16,7 @@ from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError
 from numc.compiler.support.files import keep
+from numc.compiler.support.progress import tell
 from numc.compiler.support.switches import disabled, switched_off
 from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
@@ -245,9 +246,10 @@ def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", d
     """
     names = list(STAGES)
     first = names.index(after) + 1 if after else 0
-    number = sum(len(STAGES[stage]) for stage in names[:first])
+    number, total = (sum(len(STAGES[stage]) for stage in stages) for stages in (names[:first], names))
     for stage in names[first : names.index(to) + 1]:
         for name, function in STAGES[stage].items():
+            tell("pass", name, number, total)
             run_pass(name, function, module, state)
             number += 1
             if dump_dir:

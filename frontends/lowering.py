@@ -57,7 +57,10 @@ def lower(module: ir.Module, to_backend_contract: str) -> None:
 
 
 def _run(pipeline: str, module: ir.Module) -> None:
-    PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+    manager = PassManager.parse(f"builtin.module({pipeline})")
+    manager.enable_verifier(False)  # once at the end, not after each pass: a third of the time
+    manager.run(module.operation)
+    module.operation.verify()
 
 
 def _keep_nan(module: ir.Module) -> None:
@@ -84,6 +87,14 @@ _ORDERED = {
 }
 
 
+_TASK = "numc.frontends.lowering:lower_task"
+
+
+def prepare() -> None:
+    """Let the process start that `lower_apart` asks, while this one traces a model."""
+    process.prepare(_TASK)
+
+
 def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
     """Return `module` as `lower` makes it, in a worker: what makes torch-mlir crash takes only the worker.
 
@@ -92,7 +103,7 @@ def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
     code = _bytecode(module)
     request = {"pipeline": to_backend_contract}
     try:
-        answer, parts = process.ask("numc.frontends.lowering:lower_task", request, [code], size=len(code))
+        answer, parts = process.ask(_TASK, request, [code], size=len(code))
     except process.CrashError as death:
         raise ConversionError(f"the importer {death}") from None
     if "error" in answer:

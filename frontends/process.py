@@ -101,6 +101,12 @@ def ask(
     raise CompilerBug(text) from _RemoteError(answer["traceback"])
 
 
+def prepare(task: str) -> None:
+    """Let the server start, and load what `task` needs, while this process does something else before it asks."""
+    if not worker.in_worker():
+        _server.prepare(task)
+
+
 @dataclass(frozen=True)
 class _Limits:
     seconds: float
@@ -210,6 +216,14 @@ class _Server:
                     self.stop()
                     if attempt == 2:
                         raise CompilerBug(f"no process can be started that imports models: {reason}") from None
+
+    def prepare(self, task: str) -> None:
+        """Start the server, if there is none, and name a task to it that will be asked for."""
+        with self._lock, contextlib.suppress(OSError, CompilerBug):  # `begin` tries again, and says what is wrong
+            if self._control is None:
+                self._start()
+                assert self._control is not None
+                self._control.send(task.encode())
 
     def _start(self) -> None:
         paths = [str(own_folder().parent), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -156,7 +156,7 @@ def main(control: int, parent: int) -> None:
 
     control: the descriptor of a socket (SEQPACKET). A message is the name of a task, with two descriptors: a socket
     with the request, and a pipe that gets JSON when the worker has ended (see Child.ended). If the reader
-    closes the pipe, the worker is killed.
+    closes the pipe, the worker is killed. Without descriptors, the task is one that will come.
     """
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -183,9 +183,12 @@ def main(control: int, parent: int) -> None:
                 message, handles, _, _ = socket.recv_fds(requests, 4096, 2)
                 if not message:
                     return
-                task, (connection, pipe) = message.decode(), handles
+                task = message.decode()
                 with contextlib.suppress(Exception):  # the worker fails in the same way and says so
                     importlib.import_module(task.partition(":")[0])
+                if not handles:  # the task is yet to come
+                    continue
+                connection, pipe = handles
                 gc.freeze()  # the worker's collections copy no page
                 running[pipe] = fork(task, connection)
                 events.register(pipe, 0)  # an error is reported all the same: here, that the reader is gone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from torch_mlir import ir
@@ -39,9 +40,7 @@ def input_count(generic: ir.Operation) -> int:
 
 def iterator_types(generic: ir.Operation) -> list[str]:
     """``parallel`` or ``reduction`` for each dimension of a linalg.generic."""
-    return [
-        "reduction" if "reduction" in str(a) else "parallel" for a in ir.ArrayAttr(generic.attributes["iterator_types"])
-    ]
+    return re.findall("parallel|reduction", str(generic.attributes["iterator_types"]))
 
 
 def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
@@ -51,7 +50,7 @@ def indexing_maps(generic: ir.Operation) -> list[ir.AffineMap]:
 
 def reduces(generic: ir.Operation) -> bool:
     """Whether a linalg.generic has a reduction among its loops."""
-    return "reduction" in iterator_types(generic)
+    return "reduction" in str(generic.attributes["iterator_types"])
 
 
 def accumulated(generic: ir.Operation, value: ir.Value) -> int | None:
@@ -220,6 +219,25 @@ def with_operands(
     with ir.InsertionPoint(block), old.location:
         ir.Operation.create("linalg.yield", operands=yielded)
     return new
+
+
+def body_text(generic: ir.Operation, captured: Sequence[ir.Value] = ()) -> str:
+    """The body as text in which arguments and captured values are numbered: equal bodies are found to be equal.
+
+    What else it takes from outside has to be constants.
+    """
+    block = body(generic)
+    names = {argument: f"a{n}" for n, argument in enumerate(block.arguments)}
+    names.update({value: f"c{n}" for n, value in enumerate(captured)})
+    lines = []
+    for op in operations(generic):
+        if op == generic:
+            continue
+        operands = [names.get(v) or str(v.owner.attributes["value"]) for v in op.operands]
+        names.update({r: f"r{len(names)}" for r in op.results})
+        attributes = [f"{a}={op.attributes[a]}" for a in op.attributes]
+        lines.append(f"{op.name} {operands} {attributes} {[str(r.type) for r in op.results]} {op.parent.name}")
+    return "\n".join(lines)
 
 
 def copy(op: ir.Operation, at: ir.InsertionPoint, values: dict[ir.Value, ir.Value]) -> None:

@@ -83,7 +83,7 @@ def compile_command(
         from numc.compiler.lower import lowered
         from numc.frontends.load import load_file
 
-        with output.busy(f"lowering {model}"):
+        with output.compiling(model):
             text = pipeline.text(lowered(load_file(model, fixed), options, emit, dump))
         output.write_text(out, text)
         return
@@ -92,7 +92,7 @@ def compile_command(
     from numc.runtime.signature import signer
 
     sign = None if key is None else signer(key)
-    with output.busy(f"compiling {model}"):
+    with output.compiling(model):
         if calibrate is not None:
             options = compiling.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
         # The program is not loaded, because the target may be another processor than this one.

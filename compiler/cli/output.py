@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from numc.compiler.statistics import BITS, LayerStatistics, Statistics
-from numc.compiler.support.errors import escaped
+from numc.compiler.support.errors import escaped, shortened
 from numc.compiler.support.files import write_whole
 from numc.compiler.support.json_values import json_values
+from numc.compiler.support.progress import told
 
 _TENSORS = ("a", "b", "result")
 # Titles of columns for each tensor, and their counts.
@@ -66,6 +67,26 @@ def busy(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(what):
         yield
+
+
+@contextlib.contextmanager
+def compiling(model: str) -> Iterator[None]:
+    """Show on stderr, if it is a terminal, that a model is compiled: a bar that names the pass or the layer."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(BarColumn(20), TimeElapsedColumn(), text, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(begin := f"compiling {shortened(Path(model).name)}", total=None)
+
+        def show(what: str, item: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{begin}: {what} {shortened(item)}", completed=done, total=total)
+
+        with told(show):
+            yield
 
 
 @contextlib.contextmanager

@@ -149,10 +149,10 @@ def program_from(
             raise NumcError(f"{path}: is a model, --verify-with is about program files: compile it with --sign first")
         check_model(path)
         shapes, options = parse_shapes(arithmetic.shapes), replace(arithmetic.options(), statistics=statistics)
-        from numc.compiler.cli.output import busy
+        from numc.compiler.cli.output import compiling
         from numc.compiler.compile import contents
 
-        with busy(f"compiling {path}"):
+        with compiling(path):
             return Program(contents(path, options, shapes)[0])
     if arithmetic.is_given:
         raise NumcError(f"{path}: a program is compiled already: leave --fma, --ops, --policy, --target, "

@@ -10,8 +10,9 @@ import os
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from torch.utils import _pytree as pytree
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Argument, Imported, to_message
-from numc.frontends.lowering import ConversionError, one_line
+from numc.frontends.lowering import ConversionError, one_line, prepare
 from numc.frontends.pytorch import guards
 from numc.frontends.pytorch.archive import cleaned
 from numc.frontends.pytorch.decompositions import decomposition_table
@@ -69,6 +70,7 @@ def load(
     constants that are used. Buffers that forward changes are inputs, too. Raises NumcError if the module cannot be
     traced or has something that numc does not compile.
     """
+    prepare()
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None:
             raise NumcError("an exported program has its inputs and sizes: leave example_inputs and dynamic_shapes out")
@@ -96,11 +98,26 @@ def _exported(
     buffer would be lost.
     """
     program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    buffers = {buffer.data_ptr() for buffer in module.buffers() if buffer.numel()}
-    constants = [value for value in program.constants.values() if isinstance(value, torch.Tensor)]
-    if any(constant.data_ptr() in buffers for constant in constants):
+    if _changes_constant(program, {buffer.data_ptr() for buffer in module.buffers() if buffer.numel()}):
         program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=True)
     return program
+
+
+def _changes_constant(program: ExportedProgram, buffers: Collection[int]) -> bool:
+    """Whether a program may change a constant that is also a buffer, of which `buffers` are the addresses."""
+    values = {spec.arg.name: program.constants.get(str(spec.target)) for spec in program.graph_signature.input_specs}
+    seen = {n for n, value in values.items() if isinstance(value, torch.Tensor) and value.data_ptr() in buffers}
+    if not seen:
+        return False
+    # A buffer that changes may be such a constant under its other name.
+    seen |= {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.BUFFER}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and any(given.name in seen for given in node.all_input_nodes):
+            seen.add(node.name)
+            known = isinstance(node.target, torch._ops.OpOverload) and not node.target._schema.is_mutable
+            if not known and node.target is not getitem:
+                return True
+    return False
 
 
 def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:

@@ -23,6 +23,7 @@ from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
 from numc.compiler.policy_table import PolicyTable, policy_table
+from numc.frontends.lowering import prepare
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.clock import Clock
@@ -64,6 +65,7 @@ class Backend:
             return per_shape
 
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
+        prepare()
         parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
         compiler = aot_autograd(
             fw_compiler=self._compiler(chosen, forward_roles),

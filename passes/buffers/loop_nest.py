@@ -7,8 +7,8 @@ loop an operand is read whose neighbours are not neighbours in the output, is de
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields, replace
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -115,6 +115,14 @@ class Nest:
         inside = [*self.parallel[len(self.outer) :], *self.reductions]
         together = Size(prod(loop.together for loop in self.outer))
         return prod((loop.count for loop in inside), start=ONE) * together * Size(self.cost)
+
+
+def form_of(nest: Nest) -> tuple[Hashable, ...]:
+    """All that the code around a body depends on: nests of one form have the same code."""
+    given = {f.name: getattr(nest, f.name) for f in fields(nest) if f.name != "constants"}  # those are in the body
+    given["captured"] = [str(value.type) for value in nest.captured]
+    given["starts"] = [tuple(each) for each in nest.starts]
+    return tuple(tuple(each) if isinstance(each, list) else each for each in given.values())
 
 
 def element(kind: ir.Type) -> str:

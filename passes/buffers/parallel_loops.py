@@ -9,12 +9,14 @@ Every element belongs to one task: no bit depends on the number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.buffers.loop_code import loops_text
 from numc.passes.buffers.loop_elements import BODY
-from numc.passes.buffers.loop_nest import Nest, nest_of
+from numc.passes.buffers.loop_nest import Nest, form_of, nest_of
 
 
 def parallel_loops(module: ir.Operation, lanes: int) -> None:
@@ -22,48 +24,49 @@ def parallel_loops(module: ir.Operation, lanes: int) -> None:
 
     lanes: of the target's vectors, for elements of 32 bits.
     """
-    known: dict[str, str] = {}
     with module.context, ir.Location.unknown():
+        loops = _Loops(module, lanes)
         for generic in linalg.operations(module, "linalg.generic"):
             nest = nest_of(generic)
             if nest is not None:
-                _replace(module, generic, nest, lanes, known)
+                loops.replace(generic, nest)
 
 
-def _replace(module: ir.Operation, generic: ir.Operation, nest: Nest, lanes: int, known: dict[str, str]) -> None:
-    text = loops_text(nest, lanes)
-    key = text + _body_text(generic, nest.captured)
-    block = module.regions[0].blocks[0]
-    if key not in known:
-        name = known[key] = f"loops_{len(known)}"
-        declared = {ir.StringAttr(op.attributes["sym_name"]).value for op in block.operations}
-        for op in ir.Module.parse(text.replace("@loops", f"@{name}"), module.context).body.operations:
+class _Loops:
+    """The functions that were added to a module so far: equal loops around equal bodies are one function."""
+
+    def __init__(self, module: ir.Operation, lanes: int) -> None:
+        self._lanes, self._context = lanes, module.context
+        self._block = module.regions[0].blocks[0]
+        self._declared = {ir.StringAttr(op.attributes["sym_name"]).value for op in self._block.operations}
+        self._texts: dict[tuple[Hashable, ...], str] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    def replace(self, generic: ir.Operation, nest: Nest) -> None:
+        """Make `generic` a call of its loops."""
+        form = form_of(nest)
+        if form not in self._texts:
+            self._texts[form] = loops_text(nest, self._lanes)
+        key = self._texts[form], linalg.body_text(generic, nest.captured)
+        if key not in self._names:
+            self._names[key] = self._added(key[0], generic, nest)
+        with ir.InsertionPoint(generic), generic.location:
+            callee = {"callee": ir.FlatSymbolRefAttr.get(self._names[key])}
+            ir.Operation.create("func.call", operands=[*generic.operands, *nest.captured], attributes=callee)
+        generic.erase()
+
+    def _added(self, text: str, generic: ir.Operation, nest: Nest) -> str:
+        """Add the functions of a text to the module, with the body of `generic`; returns the name of the first."""
+        name = f"loops_{len(self._names)}"
+        for op in ir.Module.parse(text.replace("@loops", f"@{name}"), self._context).body.operations:
             symbol = ir.StringAttr(op.attributes["sym_name"]).value
-            if symbol.startswith(BODY) or symbol in declared:
+            if symbol.startswith(BODY) or symbol in self._declared:
                 continue
-            block.append(copy := op.operation.clone())
+            self._block.append(copy := op.operation.clone())
+            self._declared.add(symbol)
             if symbol == f"{name}_task":
                 _fill_in(copy.operation, generic, nest)
-    with ir.InsertionPoint(generic), generic.location:
-        callee = {"callee": ir.FlatSymbolRefAttr.get(known[key])}
-        ir.Operation.create("func.call", operands=[*generic.operands, *nest.captured], attributes=callee)
-    generic.erase()
-
-
-def _body_text(generic: ir.Operation, captured: list[ir.Value]) -> str:
-    """The body as text in which captured values are numbered, so that equal loops are found."""
-    block = linalg.body(generic)
-    names = {argument: f"a{n}" for n, argument in enumerate(block.arguments)}
-    names.update({value: f"c{n}" for n, value in enumerate(captured)})
-    lines = []
-    for op in linalg.operations(generic):
-        if op == generic:
-            continue
-        operands = [names.get(v) or str(v.owner.attributes["value"]) for v in op.operands]
-        names.update({r: f"r{len(names)}" for r in op.results})
-        attributes = [f"{a}={op.attributes[a]}" for a in op.attributes]
-        lines.append(f"{op.name} {operands} {attributes} {[str(r.type) for r in op.results]} {op.parent.name}")
-    return "\n".join(lines)
+        return name
 
 
 def _fill_in(task: ir.Operation, generic: ir.Operation, nest: Nest) -> None:

@@ -6,19 +6,22 @@ packs at compile time become arguments of @main of their own, and those that not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
 from numc.passes.buffers.lower_numc import stream, width
 from numc.passes.buffers.mark_parts import NUMBER
 from numc.passes.kernels.backend import CodeGenerator, Target
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_packed import convert_packed_text
 from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import SELF, Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan import records
@@ -63,7 +66,9 @@ def emit_kernels(module: ir.Operation, target: Target) -> None:
     """
     with module.context, ir.Location.unknown():
         emitter = _Emitter(module, target.backend.generator())
-        for region in regions_of(module, target.isa):
+        regions = regions_of(module, target.isa)
+        for number, region in enumerate(regions):
+            tell("kernel of", region.contraction.layer, number, len(regions))
             emitter.emit(region)
         emitter.finish()
 
@@ -84,6 +89,7 @@ class _Emitter:
         self._packed = PackedWeights(module)
         self._functions = Functions(module)
         self._kernels: dict[str, Kernel] = {}
+        self._tasks: dict[tuple[Task, str, str], str] = {}
         self._rows: list[ContractionRow] = []
 
     def emit(self, region: Region) -> None:
@@ -98,7 +104,7 @@ class _Emitter:
         task = _task(region, packing, operands)
         layer, location = region.contraction.layer, region.op.location
         self._define_kernel(region.kernel, location)
-        name = self._functions.define(self._code.task_function(task), layer, "task", location)
+        name = self._functions.define(self._task_function(task, region), layer, "task", location)
         convert = None
         if packing is not None and packing.is_open:
             text = convert_packed_text(SELF, region.kernel, packing.layout.side, packing.shape)
@@ -125,6 +131,14 @@ class _Emitter:
                 raise NumcError(f"{region.where}{PLAN}.packing.{side} = {how!r}: the operand of the {side} is {reason}")
             return found
         return None
+
+    def _task_function(self, task: Task, region: Region) -> str:
+        """The text of a task function, which is made once for equal tasks: that takes time."""
+        edges = ["" if edge is None else edge.form for edge in (region.first, region.last)]
+        key = replace(task, prologue=_no_code, epilogue=_no_code), edges[0], edges[1]
+        if key not in self._tasks:
+            self._tasks[key] = self._code.task_function(task)
+        return self._tasks[key]
 
     def _define_kernel(self, kernel: Kernel, location: ir.Location) -> None:
         if kernel.name in self._kernels:
@@ -175,6 +189,11 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
         streams[:first],
         streams[first:],
     )
+
+
+def _no_code(_: Code, values: Sequence[Value]) -> Value:
+    """In the key of a task: the form of an edge stands for its code."""
+    return values[0]
 
 
 def _operands(region: Region) -> list[Operand]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,17 @@ class Elementwise:
     def _argument(self, code: Code, which: int | float | None, operands: Sequence[Value]) -> Value:
         assert which is not None
         return operands[which] if isinstance(which, int) else code.f32(which)
+
+    @property
+    def form(self) -> str:
+        """All that the code of `prologue` and `epilogue` depends on: what is equal in it has the same code."""
+        if self.op.name == "memref.copy":
+            return "copy"
+        given = (
+            str(self.op.operands[n].owner.attributes["value"]) if isinstance(a, float) else str(a)
+            for n, a in enumerate(self.arguments[:-1])
+        )
+        return f"{', '.join(given)}\n{linalg.body_text(self.op)}"
 
     @property
     def text(self) -> str:
@@ -87,18 +99,15 @@ def producer(generic: ir.Operation, buffer: ir.Value) -> Elementwise | None:
     """The operation that fills `buffer` right before `generic`, reads nothing of it, and can move next to it."""
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
-    between: list[ir.Operation] = []
-    for op in before(generic):
-        if op.name in ("linalg.generic", "memref.copy") and op.operands[len(op.operands) - 1] == buffer:
-            found = _elementwise(op, None)
-            if found is None:
-                return None
-            inputs = _all_buffers(value for value, _ in found.operands)
-            return found if not any(inputs & written(other) for other in between) else None
-        if buffer in _touched(op) and op.name != "memref.alloc":
-            return None
-        between.append(op)
-    return None
+    earlier = [op for op in touching((buffer,), generic.block) if op.is_before_in_block(generic)]
+    op = earlier[-1] if earlier else None
+    if op is None or op.name not in ("linalg.generic", "memref.copy") or op.operands[len(op.operands) - 1] != buffer:
+        return None
+    found = _elementwise(op, None)
+    if found is None:
+        return None
+    inputs = _all_buffers(value for value, _ in found.operands)
+    return found if not any(inputs & written(other) for other in between(op, generic, inputs)) else None
 
 
 def consumer(
@@ -113,26 +122,23 @@ def consumer(
     inputs = _all_buffers(o for o in (*generic.operands, *others) if o != buffer)
     if first is not None:
         inputs |= _all_buffers(value for value, _ in first.operands)
-    between: list[ir.Operation] = []
-    for op in after(generic):
-        if buffer not in _touched(op):
-            between.append(op)
-            continue
-        found = _elementwise(op, buffer) if op.name == "linalg.generic" else None
-        if found is None:
-            return None
-        in_place = found.output[0] == buffer
-        if not in_place and any(o.name != "memref.dealloc" and buffer in _touched(o) for o in after(op)):
-            return None
-        if buffers(found.output[0]) & inputs:
-            return None
-        if any(inputs & written(other) for other in between if other.name != "memref.dealloc"):
-            return None
-        for other in between:  # what the contraction reads must live until it runs
-            if other.name == "memref.dealloc" and buffers(other.operands[0]) & inputs:
-                other.move_after(op)
-        return found
-    return None
+    later = [op for op in touching((buffer,), generic.block) if generic.is_before_in_block(op)]
+    op = later[0] if later else None
+    found = _elementwise(op, buffer) if op is not None and op.name == "linalg.generic" else None
+    if op is None or found is None:
+        return None
+    in_place = found.output[0] == buffer
+    if not in_place and any(other.name != "memref.dealloc" for other in later[1:]):
+        return None
+    if buffers(found.output[0]) & inputs:
+        return None
+    meanwhile = between(generic, op, inputs)
+    if any(inputs & written(other) for other in meanwhile if other.name != "memref.dealloc"):
+        return None
+    for other in meanwhile:  # what the contraction reads must live until it runs
+        if other.name == "memref.dealloc" and buffers(other.operands[0]) & inputs:
+            other.move_after(op)
+    return found
 
 
 def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Elementwise | None:
@@ -166,25 +172,49 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Elementwise | Non
     return Elementwise(op, tuple(operands), output, body, (*arguments, 0.0))
 
 
-def before(op: ir.Operation) -> list[ir.Operation]:
-    """The operations before `op` in its block, the nearest first."""
-    return _siblings(op)[0][::-1]
+def touching(memory: Iterable[ir.Value], block: ir.Block) -> list[ir.Operation]:
+    """The operations of a block that take one of these buffers, or a view of it, themselves or inside, in their order.
+
+    It follows the uses from the buffers to what is made of them: the time does not depend on the size of the block.
+    """
+    found: dict[ir.Operation, None] = {}
+    seen = set(memory)
+    waiting = list(seen)
+    while waiting:
+        for use in waiting.pop().uses:
+            user = use.owner.operation
+            if (top := _ancestor(user, block)) is not None:
+                found[top] = None
+            for made in (*user.results, *_yielded(user)):
+                if isinstance(made.type, ir.MemRefType) and made not in seen:
+                    seen.add(made)
+                    waiting.append(made)
+    return sorted(found, key=functools.cmp_to_key(_by_place))
 
 
-def after(op: ir.Operation) -> list[ir.Operation]:
-    """The operations after `op` in its block."""
-    return _siblings(op)[1]
+def _by_place(one: ir.Operation, other: ir.Operation) -> int:
+    return -1 if one.is_before_in_block(other) else 1
 
 
-def _siblings(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
-    ops = [o.operation for o in op.block.operations]
-    at = ops.index(op)
-    return ops[:at], ops[at + 1 :]
+def between(first: ir.Operation, last: ir.Operation, memory: Iterable[ir.Value]) -> list[ir.Operation]:
+    """The operations between two of a block that take one of these buffers, see `touching`."""
+    found = touching(memory, first.block)
+    return [op for op in found if first.is_before_in_block(op) and op.is_before_in_block(last)]
 
 
-def _touched(op: ir.Operation) -> set[ir.Value]:
-    """The buffers that `op`, or what it contains, takes."""
-    return _all_buffers(value for inner in linalg.operations(op) for value in inner.operands)
+def _yielded(op: ir.Operation) -> Sequence[ir.Value]:
+    """The results of the operation around `op`, if `op` ends a block of it, which gives its operands to them."""
+    results: Sequence[ir.Value] = () if op.parent is None else op.parent.operation.results
+    return results if results and list(op.block.operations)[-1].operation == op else ()
+
+
+def _ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
+    """The operation of `block` that is `op` or has it inside."""
+    while op.block != block:
+        if op.parent is None or op.parent.name == "func.func":
+            return None
+        op = op.parent.operation
+    return op
 
 
 def written(op: ir.Operation) -> set[ir.Value]:

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from numc.passes import linalg
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand, size_of
-from numc.passes.plan.fusion import before, buffers, written
+from numc.passes.plan.fusion import between, buffers, written
 
 # A plane stays in the cache of its core; with fewer planes than these, threads want parts of one.
 _MOST_WORDS = 1 << 16
@@ -80,17 +80,18 @@ def unpadded(found: Found) -> Padded | None:
     planes, padding = size_of(found, found.shape.batch), _padding(found)
     if planes is None or planes < _LEAST_PLANES or padding is None:
         return None
-    writer, earlier = padding.writer, before(found.generic)
-    if writer not in earlier or padding.fill not in before(writer) or not _writes(writer, padding.view.results[0]):
+    writer = padding.writer
+    if not (_is_before(writer, found.generic) and _is_before(padding.fill, writer)):
         return None
-    between = earlier[: earlier.index(writer)]
+    if not _writes(writer, padding.view.results[0]):
+        return None
     copied = buffers(writer.operands[0]) if writer.name == "memref.copy" else set()
-    plane = padding.plane(found)
-    if plane is None or any(copied & written(op) for op in between):
+    plane, meanwhile = padding.plane(found), between(writer, found.generic, copied)
+    if plane is None or any(copied & written(op) for op in meanwhile):
         return None
     if not copied:
         return padding.padded(_own_buffer(writer, found.generic), plane)
-    for op in between:  # the source must live until the contraction runs
+    for op in reversed(meanwhile):  # the source must live until the contraction runs
         if op.name == "memref.dealloc" and buffers(op.operands[0]) & copied:
             op.move_after(found.generic)
     return padding.padded(writer, plane)
@@ -103,6 +104,11 @@ def padded_in_region(found: Found) -> Padded | None:
         return None
     plane = padding.plane(found)
     return None if plane is None else padding.padded(padding.writer, plane)
+
+
+def _is_before(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether both are in one block, in this order."""
+    return one.block == other.block and bool(one.is_before_in_block(other))
 
 
 def _writes(op: ir.Operation, target: ir.Value) -> bool:

@@ -78,29 +78,32 @@ class Packing:
         """Pack `weight`, whose values are converted already, except to groups."""
         largest: np.float32 | npt.NDArray[np.float32]
         flat = weight.reshape(-1)
-        values = flat[_indices(self.start, (*self.batch, *self.across, *self.k))]
+        values = _elements(flat, self.start, (*self.batch, *self.across, *self.k))
         if not self.groups:
             return packed(values.reshape(self.shape), self.layout)
         groups = parse_operand_conversion(self.groups)
         assert isinstance(groups, GroupConversion)
         if self.is_open:
-            largest = largest_magnitude(flat[_indices(self.origin, self.operand)], groups.format)
+            largest = largest_magnitude(_elements(flat, self.origin, self.operand), groups.format)
             return packed(values.reshape(self.shape), self.layout, largest)
         rows = values.reshape(-1, self.shape[2])
         if groups.channel:
             largest = np.array([largest_magnitude(row, groups.format) for row in rows], np.float32)
         else:
-            largest = largest_magnitude(flat[_indices(self.origin, self.operand)], groups.format)
+            largest = largest_magnitude(_elements(flat, self.origin, self.operand), groups.format)
         operand = convert_operand(rows, groups, largest)
         chunks = magnitude_chunks(operand.values, groups, largest, self.layout.parts)  # of bfp
         return packed_groups(operand, chunks, self.shape, self.layout, largest)
 
 
-def _indices(start: int, directions: Iterable[tuple[int, int]]) -> npt.NDArray[np.int64]:
-    index = np.full((1,), start, np.int64)
-    for size, stride in directions:
-        index = (index[:, None] + np.arange(size) * stride).reshape(-1)
-    return index
+def _elements(flat: npt.NDArray[np.float32], start: int, directions: Directions) -> npt.NDArray[np.float32]:
+    """The elements from `start` on along these directions, the last one fastest; 1-D."""
+    reach = [(size - 1) * stride for size, stride in directions]
+    low, high = (start + sum(limit(0, steps) for steps in reach) for limit in (min, max))
+    if low < 0 or high >= flat.size:
+        raise IndexError(f"elements {low} to {high} of {flat.size}")
+    sizes, steps = [size for size, _ in directions], [stride * flat.itemsize for _, stride in directions]
+    return np.lib.stride_tricks.as_strided(flat[start:], sizes, steps, writeable=False).reshape(-1)
 
 
 def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing | None:

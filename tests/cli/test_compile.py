@@ -11,6 +11,7 @@ import pytest
 
 import numc
 from numc.compiler.pipeline import STAGES
+from numc.compiler.support import progress
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -55,6 +56,21 @@ def test_pack_weights_tells_the_size_before_and_after(numc_run):
     told = json.loads(numc_run("compile", DIGITS / "mlp.onnx", "--pack-weights", "-o", "m.numc", "--json").out)
     assert (told["packed_values"], told["bits_per_packed_value"]) == (0, None)
     assert told["stored_weight_bytes"] == told["weight_bytes"]
+
+
+def test_a_bar_on_a_terminal_names_the_layer(numc_run, monkeypatch):
+    seen = []
+    command = ("compile", DIGITS / "mlp.onnx", "--no-cache")
+    with progress.told(lambda *where: seen.append(where)):
+        assert numc_run(*command).err == ""
+    layers = [row["name"] for row in numc.load("mlp.numc").manifest["contractions"]]
+    assert [(item, done, total) for what, item, done, total in seen if what == "kernel of"] == [
+        (layer, n, len(layers)) for n, layer in enumerate(layers)
+    ]
+    assert [item for what, item, *_ in seen if what == "pass"] == [name for s in STAGES.values() for name in s]
+    assert {what for what, *_ in seen} == {"pass", "kernel of", "weight", "machine code of"}
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert "compiling mlp.onnx" in numc_run(*command).err
 
 
 def test_shape_fixes_an_input(numc_run):

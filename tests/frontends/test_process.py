@@ -100,8 +100,17 @@ def test_how_workers_end(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert server._process.pid != one
 
 
+def test_a_server_that_is_started_before_it_is_needed(server: Any) -> None:
+    process.prepare("worker_tasks:look")
+    started = server._process.pid
+    process.prepare("worker_tasks:look")
+    ask("look")
+    assert server._process.pid == started
+
+
 def test_a_server_that_does_not_start(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/python")
+    process.prepare("worker_tasks:look")  # who asks is told
     with pytest.raises(CompilerBug, match="^/no/python cannot be started to import models: No such file or directory$"):
         ask("look")
     start = server._start

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch.export import Dim  # noqa: E402
 
 import numc  # noqa: E402
+from numc.frontends.pytorch.load import load  # noqa: E402
 from numc.frontends.pytorch.operators import grouped_mm  # noqa: E402
 
 BATCH, LENGTH = Dim("batch", min=1, max=4), Dim("length", min=1, max=16)
@@ -96,6 +97,36 @@ def test_a_changed_parameter_is_refused() -> None:
     want = "^Changes: it changes parameter 'bias' in place, which a program cannot keep: train with torch.compile"
     with pytest.raises(numc.NumcError, match=want), torch.no_grad():
         numc.compile(Changes(4, 4).eval(), torch.zeros(2, 4))
+
+
+class Held:
+    """An object that is no module, with a buffer of one."""
+
+    def __init__(self, steps: Any) -> None:
+        self.steps = steps
+
+
+class Holder(torch.nn.Module):
+    def __init__(self, changes: bool) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.ones(4))
+        self.held, self.changes = Held(self.steps), changes
+
+    def forward(self, x: Any) -> Any:
+        if self.changes:
+            self.steps.add_(x)
+        first, last = torch.split(self.held.steps, 2)
+        return first + last
+
+
+def test_a_buffer_of_an_object_that_is_no_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    export, ways = torch.export.export, []
+    monkeypatch.setattr(torch.export, "export", lambda *a, **b: (ways.append(b["strict"]), export(*a, **b))[1])
+    for changes in (False, True):
+        ways.clear()
+        imported = load(Holder(changes).eval(), (torch.ones(4),))
+        assert ways == [False, True][: 1 + changes]
+        assert [a.name for a in imported.inputs] == ["x", "steps"][: 1 + changes]
 
 
 class Operations(torch.nn.Module):

@@ -446,3 +446,36 @@ def test_a_weight_that_is_not_the_packed_side() -> None:
 
     with pytest.raises(NumcError, match="packing.lanes = 'at compile time': the operand of the lanes is no weight"):
         built(CNN, Options("bf16_1_1"), edit)
+
+
+def test_products_that_differ_in_a_sign_or_an_order_have_their_own_code() -> None:
+    ways = {  # where the sum begins, what its reader does with %d, which is the third: what is found
+        ("-0.0", "addf %x, %d", "-0.0"): -0.0,
+        ("0.0", "addf %x, %d", "-0.0"): 0.0,
+        ("-0.0", "addf %x, %d", "0.0"): 0.0,
+        ("-0.0", "subf %x, %d", "1.0"): -1.0,
+        ("-0.0", "subf %d, %x", "1.0"): 1.0,
+    }
+    text = "".join(
+        f"""
+  %c{n} = arith.constant {start} : f32
+  %d{n} = arith.constant {constant} : f32
+  %s{n} = linalg.fill ins(%c{n} : f32) outs(%empty : C) -> C
+  %r{n} = linalg.matmul ins(%a, %b : tensor<4x8xf32>, tensor<8x32xf32>) outs(%s{n} : C) -> C loc("product {n}")
+  %y{n} = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}} ins(%r{n} : C) outs(%empty : C) {{
+  ^bb0(%x: f32, %o: f32):
+    %z = arith.{reader.replace("%d", f"%d{n}")} : f32
+    linalg.yield %z : f32
+  }} -> C"""
+        for n, (start, reader, constant) in enumerate(ways)
+    )
+    results = ", ".join(f"%y{n}" for n in range(len(ways)))
+    text = f"""func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x32xf32>) -> ({", ".join("C" * len(ways))}) {{
+  %empty = tensor.empty() : C{text}
+  return {results} : {", ".join("C" * len(ways))}
+}}"""
+    program = Program(build(Imported(text.replace("C", "tensor<4x32xf32>")), Options()))
+    found = program(np.full((4, 8), -1, np.float32), np.zeros((8, 32), np.float32))
+    for got, want in zip(found.values(), ways.values(), strict=True):
+        assert np.array_equal(got.view(np.int32), np.full((4, 32), want, np.float32).view(np.int32))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torch_mlir import _mlir_libs, ir
 
+from numc.compiler.support.progress import tell
 from numc.passes.kernels.backend.partition import Part, partition
 from numc.runtime.archive import archive
 from numc.runtime.library import default_threads
@@ -21,8 +22,13 @@ def compiled(module: ir.Module, entry: str) -> bytes:
     It is an object in the format of the machine that this runs on, or an ``ar`` archive of several.
     """
     parts = partition(module, entry)
+
+    def code(number: int) -> bytes:
+        tell("machine code of", parts[number].layer, number, len(parts))
+        return compile_part(parts[number])
+
     with ThreadPoolExecutor(min(default_threads(), len(parts))) as pool:
-        objects = list(pool.map(compile_part, parts))
+        objects = list(pool.map(code, range(len(parts))))
     return objects[0] if len(objects) == 1 else archive(objects)
 
 

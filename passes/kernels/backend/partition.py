@@ -24,8 +24,12 @@ _REFERENCES = {"llvm.call": "callee", "llvm.mlir.addressof": "global_name"}
 
 @dataclass(frozen=True)
 class Part:
-    """A module in MLIR bytecode. `exported` are the functions it defines for others, `needed` those it does not."""
+    """A module in MLIR bytecode. `exported` are the functions it defines for others, `needed` those it does not.
 
+    layer: the first one that a function is for; the name of the first function, if they are for no layer.
+    """
+
+    layer: str
     bytecode: bytes
     exported: tuple[str, ...]
     needed: tuple[str, ...]
@@ -129,7 +133,9 @@ def _part(symbols: dict[str, _Symbol], names: Sequence[str], entry: str) -> Part
         body.attributes["passthrough"] = ir.Attribute.parse(_UNOPTIMISED)
     stream = BytesIO()
     part.operation.write_bytecode(stream)
-    return Part(stream.getvalue(), tuple(exported), tuple(needed), 0 if is_large else 2)
+    places = [symbols[name].op.location for name in names]
+    layers = (str(place.name_str) for place in places if isinstance(place, ir.NameLoc))
+    return Part(next(layers, names[0]), stream.getvalue(), tuple(exported), tuple(needed), 0 if is_large else 2)
 
 
 def _closure(symbols: dict[str, _Symbol], names: Sequence[str]) -> list[str]:

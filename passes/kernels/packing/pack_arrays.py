@@ -73,7 +73,7 @@ def _padded(x: npt.NDArray[Any], to: Layout, fill: float = 0, *, exact: bool = F
 
 def _panels(parts: list[F32Array], to: Layout) -> F32Array:
     """(batch, rows or lanes, k), a list of parts, as panels."""
-    split = np.stack(parts, axis=-1)
+    split = np.stack(parts, axis=-1) if len(parts) > 1 else parts[0][..., None]  # a weight may be large: no copy
     batch, size, steps, _ = split.shape
     count = size // to.extent
     if to.side == "rows":
@@ -183,7 +183,11 @@ def _joined(
     blocks, _, batch, _ = limits.shape
     limits = limits.reshape(blocks, 2, batch, -1, to.extent)
     both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1).transpose(1, 2, 0, 3)
-    return np.concatenate([panels.reshape(-1), both.reshape(-1).view(np.float32), last])
+    rest = np.concatenate([both.reshape(-1).view(np.float32), last])
+    whole = np.empty(panels.size + rest.size, np.float32)
+    whole[: panels.size].reshape(panels.shape)[...] = panels
+    whole[panels.size :] = rest
+    return whole
 
 
 def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Array:
