@@ -91,7 +91,7 @@ def index(value: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.
         return NotImplemented
     places = torch.broadcast_tensors(*(i.long() for _, i in given))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
-    found = value.reshape([*before, -1, *after]).index_select(first, _row(places, sizes))
+    found = value.reshape([*before, math.prod(sizes), *after]).index_select(first, _row(places, sizes))
     return found.reshape([*before, *places[0].shape, *after])
 
 
