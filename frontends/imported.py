@@ -10,6 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 
+class ConversionError(Exception):
+    """The model cannot be converted to linalg that numc compiles. The message gives the reason in one line."""
+
+
 @dataclass(frozen=True)
 class Argument:
     """A tensor that enters or leaves the program.

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch._dynamo
@@ -22,7 +22,6 @@ from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
-from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.clock import Clock
@@ -30,6 +29,9 @@ from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
+
+if TYPE_CHECKING:
+    from numc.compiler.policy_table import PolicyTable
 
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
@@ -238,6 +240,8 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
     inputs: a tensor or a tuple of tensors. options: have the arithmetic of the tables. A module is copied first. The
     caches of torch.compile are cleared.
     """
+    from numc.compiler.policy_table import policy_table  # needs MLIR
+
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     target = copy.deepcopy(function) if isinstance(function, torch.nn.Module) else function
     breaks = torch._dynamo.explain(target)(*args).break_reasons

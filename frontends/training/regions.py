@@ -20,10 +20,10 @@ from numc.compiler import compile as compiling
 from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
-from numc.frontends.imported import Argument, Imported
-from numc.frontends.lowering import ConversionError
-from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
+from numc.frontends.imported import Argument, ConversionError, Imported
+from numc.frontends.pytorch.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of
 from numc.frontends.pytorch.narrow import widened
+from numc.frontends.training.converted import diagnose, to_linalg
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
