@@ -131,6 +131,7 @@ def entry(
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
         named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges, source.updates)]
+        named += [sorted(formats.items()) for formats in (source.stored_inputs, source.stored_outputs)]
         what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
         what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:

@@ -16,6 +16,7 @@ from torch import fx
 from torch._decomp import decompositions as torch_rnn
 from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from numc.compiler.arithmetic.policy.load import arithmetic as choose
@@ -29,6 +30,7 @@ from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
+from numc.frontends.training.saved import Saved
 
 if TYPE_CHECKING:
     from numc.compiler.policy_table import PolicyTable
@@ -40,7 +42,8 @@ class Backend:
     """A backend for torch.compile that computes in one arithmetic.
 
     arithmetic: as given. regions: the parts of graphs that numc computes, in the order in which they were compiled.
-    refused: the operations that torch runs instead, with reasons. clock: measures these, if there is one.
+    refused: the operations that torch runs instead, with reasons. saved: what each graph keeps for its backward pass.
+    clock: measures these, if there is one.
     """
 
     def __init__(self, arithmetic: Arithmetic, clock: Clock | None = None) -> None:
@@ -48,6 +51,7 @@ class Backend:
         self._clock = clock
         self.regions: list[Region] = []
         self.refused: list[Refusal] = []
+        self.saved: list[Saved] = []
         self._warned = False
 
     def __call__(
@@ -67,27 +71,42 @@ class Backend:
 
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
         parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
+        saved = Saved()
+        self.saved.append(saved)
+
+        def cut(*args: Any, num_fwd_outputs: int, **given: Any) -> Any:
+            saved.user_results = num_fwd_outputs
+            return min_cut_rematerialization_partition(*args, num_fwd_outputs=num_fwd_outputs, **given)
+
         compiler = aot_autograd(
-            fw_compiler=self._compiler(chosen, forward_roles),
-            bw_compiler=self._compiler(chosen, lambda graph: backward_roles(graph, parameters)),
+            fw_compiler=self._compiler(chosen, forward_roles, saved.forward),
+            bw_compiler=self._compiler(chosen, lambda graph: backward_roles(graph, parameters), saved.backward),
             inference_compiler=self._compiler(chosen, forward_roles, updated=_updated),
             decompositions=training_table(),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=cut,
         )
-        with _traceable():
+        # The forward pass keeps what the backward pass reads, so that both have to be known when it runs first.
+        with _traceable(), functorch.patch(force_non_lazy_backward_lowering=True):
             return compiler(graph_module, inputs)  # type: ignore[no-any-return]
 
     def _compiler(
         self,
         chosen: Arithmetic,
         roles_of: Callable[[fx.Graph], dict[fx.Node, str]],
+        found: Callable[[fx.GraphModule, Sequence[tuple[str, Any]]], None] | None = None,
         updated: Callable[[], Sequence[int]] = tuple,
     ) -> Compiler:
         def compile_graph(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
             lift_sizes(graph_module.graph)
             roles = roles_of(graph_module.graph)
             names = names_of(graph_module.graph, roles)
+            results = [
+                (node.name, node.meta.get("val")) if isinstance(node, fx.Node) else ("", None)
+                for node in graph_module.graph.output_node().args[0]
+            ]
             split, refused, regions = compiled(graph_module, names, roles, chosen, updated())
+            if found is not None:
+                found(split, results)
             self.refused += refused
             self.regions += regions
             self._warn([r for r in refused if r.is_of_tensors])
