@@ -30,11 +30,12 @@ from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
-from numc.frontends.training.saved import Saved
+from numc.frontends.training.saved import Kept, Saved
 
 if TYPE_CHECKING:
     from numc.compiler.policy_table import PolicyTable
 
+_LISTED = 10
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
 
@@ -80,7 +81,9 @@ class Backend:
 
         compiler = aot_autograd(
             fw_compiler=self._compiler(chosen, forward_roles, saved.forward),
-            bw_compiler=self._compiler(chosen, lambda graph: backward_roles(graph, parameters), saved.backward),
+            bw_compiler=self._compiler(
+                chosen, lambda graph: backward_roles(graph, parameters), saved.backward, updated=_donating_nothing
+            ),
             inference_compiler=self._compiler(chosen, forward_roles, updated=_updated),
             decompositions=training_table(),
             partition_fn=cut,
@@ -132,6 +135,17 @@ def _updated() -> Sequence[int]:
     context = torch._guards.TracingContext.try_get()
     known = context and context.fw_metadata
     return known.mutated_inp_runtime_indices if known else ()
+
+
+def _donating_nothing() -> Sequence[int]:
+    """Tell torch that a backward graph overwrites none of its inputs: then it may run twice. It updates none, either.
+
+    torch does this itself where it compiles a backward graph in the backward pass.
+    """
+    context = torch._guards.TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
+    return ()
 
 
 class _PerShape:
@@ -222,7 +236,8 @@ class Explanation:
     programs: the number of numc's programs. operations: how many operations they have. eager: the operations that torch
     runs, with reasons. graph_breaks: the reasons why torch cut the graph. tables: the arithmetic of every operation,
     one table for each program. seconds: what one run took, forward and backward, when all was compiled. eager_seconds:
-    what all operations of a name in `eager` took of it.
+    what all operations of a name in `eager` took of it. kept: the tensors that the forward pass keeps for the backward
+    pass in this arithmetic, the largest first.
     """
 
     programs: int
@@ -232,6 +247,7 @@ class Explanation:
     tables: tuple[PolicyTable, ...] = ()
     seconds: float = 0.0
     eager_seconds: Mapping[str, float] = field(default_factory=dict)
+    kept: tuple[Kept, ...] = ()
 
     @property
     def layers(self) -> list[dict[str, Any]]:
@@ -250,6 +266,11 @@ class Explanation:
             share = f"{1e3 * seconds:.3g} of {1e3 * self.seconds:.3g} ms"
             lines.append(f"torch takes {share} for {name} ({seconds / self.seconds:.0%})")
         lines += [f"torch cuts the graph: {reason}" for reason in self.graph_breaks]
+        if self.kept:
+            lines.append(f"{sum(each.bytes for each in self.kept)} bytes are kept for the backward pass:")
+            lines += [f"  {each}" for each in self.kept[:_LISTED]]
+            if (more := len(self.kept) - _LISTED) > 0:
+                lines.append(f"  and {more} smaller ones, which `kept` has")
         return "\n".join(lines)
 
 
@@ -288,6 +309,8 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         reasons.append(where + found.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
     policy = replace(options.resolved()[0], strict=False)  # each graph has only some of the layers
+    arithmetic = Arithmetic(given=policy, respect_dtypes=options.respect_dtypes)
+    kept = sorted((row for saved in used.saved for row in saved.rows(arithmetic)), key=lambda row: -row.bytes)
     tables = [policy_table(region.imported, Options(policy=policy)) for region in used.regions]
     return Explanation(
         len(used.regions),
@@ -297,4 +320,5 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         tuple(tables),
         seconds,
         dict(clock.seconds),
+        tuple(kept),
     )

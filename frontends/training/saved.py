@@ -78,7 +78,7 @@ class Saved:
                 continue  # a size, or what torch has anyway
             region, number = _result_of(split, node)
             if region is None or len(node.users) > 1 or made.count(node) > 1:
-                self.others[name] = value, "made by torch" if region is None else "read in the forward pass by torch"
+                self.others[name] = value, "made by torch" if region is None else "read in the forward pass too"
             else:
                 region.saved, self.made[name] = self, (region, number)
 

@@ -17,7 +17,7 @@ from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import SIGNS, parse_conversion, stored_dtype
 from numc.compiler.support.errors import CompilerBug
 from numc.passes import facts, linalg
-from numc.passes.dialect import conversion_of, varies
+from numc.passes.dialect import conversion_of, fma_of, varies
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.codes import emit_narrowed, emit_widened
@@ -100,7 +100,8 @@ def _body_readers(generic: ir.Operation, element: ir.Value, found: set[str]) -> 
         elif owner.name == "arith.cmpf" and use.operand_number == 0 and _asks_for_positive(owner):
             found.add(SIGNS)
         elif owner.name == "numc.fma":
-            return f"read in groups or as float32 by the product of {linalg.name_of(generic) or generic.name}"
+            how = "converted in groups by " if fma_of(owner).groups else _OPEN
+            return how + (linalg.name_of(generic) or generic.name)
         else:
             return _OPEN + (linalg.name_of(generic) or generic.name)
     return None
@@ -151,10 +152,9 @@ def _widen(argument: ir.Value, stored: str) -> None:
 
 def _narrow(value: ir.Value, stored: str) -> ir.Value:
     """Return the codes of a tensor, made right behind it, so that the tensor itself can go."""
-    maker = linalg.maker(value)
-    assert maker is not None  # an argument is never kept by this pass: torch has it already
-    kind = ir.RankedTensorType(value.type)
-    with ir.InsertionPoint.after(maker), maker.location:
+    maker, kind = linalg.maker(value), ir.RankedTensorType(value.type)
+    point = ir.InsertionPoint.at_block_begin(value.owner) if maker is None else ir.InsertionPoint.after(maker)
+    with point, ir.Location.unknown() if maker is None else maker.location:
         return _elementwise(value, ir.RankedTensorType.get(kind.shape, _element(stored)), _inlined(_narrowing(stored)))
 
 
