@@ -1,6 +1,6 @@
 """The cache of compiled programs: a folder of program files, each named by a hash of everything that determines it.
 
-Beside them it keeps the linalg text of graphs that torch.compile traced, from which programs are made.
+Beside them it keeps texts: the linalg of graphs that torch.compile traced, and how programs read what is kept for them.
 
 Processes share the folder without locks: a file appears complete, by a rename, and equal keys have equal contents. If
 the folder or a file in it is damaged, not writable or full, compilation takes longer, but does not fail.

@@ -27,8 +27,9 @@ SWITCH = "stored-codes"
 class Kept:
     """A tensor that the forward pass keeps for the backward pass.
 
-    name: in the graph. shape: its sizes, -1 for a free one. format: in whose codes it is kept; "" as it is. why: it is
-    not kept in fewer bytes. bits: of an element as it is kept.
+    name: in the graph. shape: its sizes, -1 for a free one. dtype: in the graph. format: in whose codes it is kept,
+    ``signs`` for a byte that says which elements are positive, "" where it is kept as it is. why: the reason for that.
+    bits: of an element as it is kept.
     """
 
     name: str
@@ -99,7 +100,7 @@ class Saved:
     def readings(self, arithmetic: Arithmetic) -> Mapping[str, tuple[str, str]]:
         """Return, by name, the format that all readers of a tensor need no more than, or "" and why there is none."""
         if arithmetic not in self._known:
-            found = self._known[arithmetic] = {}
+            found: dict[str, tuple[str, str]] = {}
             asked: dict[int, tuple[Region, dict[int, str]]] = {}
             for name, (region, number) in self.read.items():
                 if region.imported.inputs[number].dtype == "float32" and name in self.made:
@@ -108,6 +109,7 @@ class Saved:
                 options = Options(policy=arithmetic.policy(), respect_dtypes=arithmetic.respect_dtypes)
                 for number, reading in _readings(region.imported, options, sorted(names)).items():
                     found[names[number]] = reading
+            self._known[arithmetic] = found
         return self._known[arithmetic]
 
     def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
@@ -137,7 +139,7 @@ class Saved:
                 continue
             stored[number] = self._formats[extra - 1]
             tensors[number] = tensors[number][(0,) * extra]
-            needed, why = self.readings(arithmetic)[name]
+            needed, why = self.readings(arithmetic).get(name, ("", "read as float32"))
             if stored[number] != needed and needed != SIGNS:
                 raise NumcError(
                     f"backward pass: the forward pass kept {quoted(name)} in {stored[number]}, in another arithmetic, "
