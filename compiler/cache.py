@@ -1,5 +1,7 @@
 """The cache of compiled programs: a folder of program files, each named by a hash of everything that determines it.
 
+Beside them it keeps texts: the linalg of graphs that torch.compile traced, and how programs read what is kept for them.
+
 Processes share the folder without locks: a file appears complete, by a rename, and equal keys have equal contents. If
 the folder or a file in it is damaged, not writable or full, compilation takes longer, but does not fail.
 """
@@ -14,6 +16,7 @@ import os
 import re
 import stat
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +37,9 @@ _DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 ROOFLINE = "roofline.json"
 """The file of the folder that keeps what this machine can reach (studies/profile/roofline.py)."""
-_NAME = re.compile(rf"[0-9a-f]{{64}}\.(numc|json)|{re.escape(ROOFLINE)}")
+_NAME = re.compile(rf"[0-9a-f]{{64}}\.(numc|json|text)|{re.escape(ROOFLINE)}")
+_DIGEST = 32
+"""The bytes of the hash before a text."""
 _ABANDONED = 3600.0  # seconds after which the writer of a temporary file is assumed to have died
 
 
@@ -126,6 +131,7 @@ def entry(
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
         named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges, source.updates)]
+        named += [sorted(formats.items()) for formats in (source.stored_inputs, source.stored_outputs)]
         what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
         what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
     else:
@@ -156,6 +162,36 @@ def through(found: Entry | None, make: Callable[[], Contents]) -> tuple[Contents
     if found is not None:
         found.store(made)
     return made, False
+
+
+def text_of(described: str, make: Callable[[], str]) -> str:
+    """Return the text that `make` makes of what is described, or what the cache has kept of it.
+
+    A damaged file is replaced, and a failure to write one is ignored. Raises NumcError for a bad NUMC_CACHE_SIZE, and
+    for a folder that is not safe.
+    """
+    place = folder()
+    if limit() == 0 or place is None:
+        return make()
+    _check_safe(place)
+    made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("torch")]
+    key = hashlib.sha256(json.dumps([described, made_by, sorted(switched_off())]).encode()).hexdigest()
+    path = place / f"{key}.text"
+    with contextlib.suppress(OSError, ValueError, zlib.error):
+        packed = path.read_bytes()
+        if hashlib.sha256(packed[_DIGEST:]).digest() == packed[:_DIGEST]:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+            return zlib.decompress(packed[_DIGEST:]).decode()
+    found = make()
+    packed = zlib.compress(found.encode(), 1)
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, lambda file: file.write(hashlib.sha256(packed).digest() + packed))
+        _evict(place, limit())
+    except (OSError, NumcError):
+        _remove([path])
+    return found
 
 
 def _check_safe(place: Path) -> None:
@@ -231,11 +267,11 @@ def _evict(place: Path, most: int) -> None:
     _remove(p for p, found in files if p.name[0] == "." and found.st_mtime < time.time() - _ABANDONED)
     # A process that has mapped a program keeps it: the system frees the file when the last one closes it.
     total = sum(found.st_size for _, found in files)
-    programs = ((found.st_mtime_ns, path, found.st_size) for path, found in files if path.suffix == ".numc")
-    for _, path, size in sorted(programs):
+    kept = ((found.st_mtime_ns, path, found.st_size) for path, found in files if path.suffix in (".numc", ".text"))
+    for _, path, size in sorted(kept):
         if total <= most:
             break
-        _remove([path.with_suffix(".json"), path])
+        _remove([path.with_suffix(".json"), path] if path.suffix == ".numc" else [path])
         total -= size
 
 

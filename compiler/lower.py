@@ -19,6 +19,7 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
 from numc.frontends.parse import parse_module
 from numc.passes import facts
+from numc.passes.explicit.stored_codes import INPUTS, RESULTS
 from numc.runtime.abi import Input, TensorSpec
 
 DTYPES = {
@@ -71,12 +72,17 @@ def module_of(imported: Imported, options: Options) -> ir.Module:
     """Return the module of a model, with what is known about it as attributes (passes/facts.py). Raises NumcError.
 
     On arguments of @main: `numc.weight`, a weight's name; `numc.updates`, the number of the result that may take the
-    memory. On the module: `numc.nodes` and `numc.roles`, from names of operations to what they are in the model;
-    `numc.calibration`, numbers of contractions with the largest magnitudes of their operands, where these are given.
+    memory; `numc.stored`, the format in whose codes it is. On the module: `numc.stored_results`, the same of results;
+    `numc.nodes` and `numc.roles`, from names of operations to what they are in the model; `numc.calibration`, numbers
+    of contractions with the largest magnitudes of their operands, where these are given.
     """
     module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
     facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})
     facts.put_arguments(module.operation, "numc.updates", {n: result for result, n in imported.updates.items()})
+    facts.put_arguments(module.operation, INPUTS, imported.stored_inputs)
+    facts.drop(module.operation, RESULTS)
+    if imported.stored_outputs:
+        facts.put(module.operation, RESULTS, [list(each) for each in sorted(imported.stored_outputs.items())])
     facts.drop(module.operation, "numc.calibration")
     if options.calibration:
         facts.put(module.operation, "numc.calibration", [list(each) for each in options.calibration])

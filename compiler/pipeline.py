@@ -28,6 +28,7 @@ from numc.passes.buffers.parallel_loops import parallel_loops
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
 from numc.passes.explicit.narrow_tensors import narrow_tensors
 from numc.passes.explicit.run_time_checks import run_time_checks
+from numc.passes.explicit.stored_codes import stored_codes
 from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.kernels.backend import Target
 from numc.passes.llvm.checks_to_failures import checks_to_failures
@@ -169,6 +170,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "explicit-arithmetic": ours(explicit_arithmetic, "policy"),
         "tidy-conversions": ours(tidy_conversions),  # once all is explicit: only then is every use of a weight known
         "check-arithmetic": ours(check_arithmetic),
+        "stored-codes": ours(stored_codes),  # after the roundings that it relies on
     },
     # Fewer operations on tensors, while it is plain to see who reads what.
     "tensors": {

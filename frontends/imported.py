@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from numc.compiler.arithmetic.grammar import stored_dtype
+
+
+class ConversionError(Exception):
+    """The model cannot be converted to linalg that numc compiles. The message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,8 @@ class Imported:
     ranges: by name of a size, its smallest and its largest value.
     updates: by position of an output, that of an input of the same type whose new value it is. The output may take its
     memory.
+    stored_inputs, stored_outputs: by position of an input or an output, the format whose codes it holds
+    (passes/explicit/stored_codes.py). In `mlir` it is float32; its dtype among `inputs` or `outputs` is that of codes.
     """
 
     mlir: str
@@ -55,6 +64,24 @@ class Imported:
     roles: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     updates: Mapping[int, int] = field(default_factory=dict)
+    stored_inputs: Mapping[int, str] = field(default_factory=dict)
+    stored_outputs: Mapping[int, str] = field(default_factory=dict)
+
+
+def with_codes(imported: Imported, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> Imported:
+    """Return a model whose inputs and outputs of these numbers are the codes of formats."""
+
+    def stored(arguments: tuple[Argument, ...], formats: Mapping[int, str]) -> tuple[Argument, ...]:
+        dtypes = {number: stored_dtype(text) for number, text in formats.items()}
+        return tuple(dataclasses.replace(a, dtype=dtypes.get(n, a.dtype)) for n, a in enumerate(arguments))
+
+    return dataclasses.replace(
+        imported,
+        inputs=stored(imported.inputs, inputs),
+        outputs=stored(imported.outputs, outputs),
+        stored_inputs=dict(inputs),
+        stored_outputs=dict(outputs),
+    )
 
 
 def to_message(imported: Imported) -> tuple[dict[str, Any], list[Any]]:

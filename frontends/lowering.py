@@ -14,15 +14,12 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
 from numc.frontends import process
+from numc.frontends.imported import ConversionError
 from numc.frontends.integers import multiply_negations
 from numc.frontends.loops import fill_starts, lower_calls, lower_scans
 from numc.frontends.reshapes import lower_reshapes
 from numc.frontends.worker import Answer, Parts, Stage
 from numc.passes import dialect
-
-
-class ConversionError(Exception):
-    """The model cannot be converted to linalg that numc compiles. The message gives the reason in one line."""
 
 
 def diagnostic(error: ir.MLIRError) -> str:

@@ -20,6 +20,7 @@ SWITCHES = {
     "parallel-loops": "elementwise loops on several threads",
     "skip-zeros": "transposed convolutions without the zeros between inputs",
     "split-batches": "products of batches over the dimensions that the batches come from",
+    "stored-codes": "activations of training kept in the bytes of a narrow format",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
     "write-over": "sums with residuals in the residual's memory",
 }

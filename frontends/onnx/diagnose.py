@@ -13,7 +13,7 @@ import onnx
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
-from numc.frontends.lowering import ConversionError
+from numc.frontends.imported import ConversionError
 from numc.frontends.onnx.convert import to_linalg
 from numc.frontends.onnx.prepare import Prepared
 from numc.frontends.onnx.read import origin, unsupported

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from numc.frontends import lowering
-from numc.frontends.imported import Imported, to_message
+from numc.frontends.imported import ConversionError, Imported, to_message
 from numc.frontends.onnx import convert, diagnose, prepare, read
 from numc.frontends.worker import Answer, Parts, Stage
 
@@ -26,7 +25,7 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
         raise diagnose.explain(prepared, request["diagnose"])
     try:
         text = convert.to_linalg(prepared.model, no_broadcast=prepared.no_broadcast)
-    except lowering.ConversionError as error:
+    except ConversionError as error:
         return {"failed": str(error)}, []
     stage("write")
     return to_message(

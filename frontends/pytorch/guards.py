@@ -19,7 +19,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, tensor
 
 from numc.compiler.support.errors import shortened
-from numc.frontends.lowering import ConversionError
+from numc.frontends.imported import ConversionError
 
 Place = tuple[int, int]
 """The number of an argument and a dimension of it."""

@@ -28,20 +28,19 @@ from torch.utils import _pytree as pytree
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
-from numc.frontends.imported import Argument, Imported, to_message
-from numc.frontends.lowering import ConversionError, one_line, prepare
+from numc.frontends.imported import Argument, ConversionError, Imported, to_message
+from numc.frontends.lowering import one_line, prepare
 from numc.frontends.pytorch import guards
 from numc.frontends.pytorch.archive import cleaned
+from numc.frontends.pytorch.convert import diagnose, to_linalg
 from numc.frontends.pytorch.decompositions import decomposition_table
 from numc.frontends.pytorch.empties import without_empties
 from numc.frontends.pytorch.graph import (
     DTYPES,
-    diagnose,
     listed,
     names_of,
     refusals,
     tensor_problem,
-    to_linalg,
     values_of,
 )
 from numc.frontends.pytorch.narrow import widened

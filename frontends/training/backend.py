@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch._dynamo
@@ -16,14 +16,13 @@ from torch import fx
 from torch._decomp import decompositions as torch_rnn
 from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
-from numc.compiler.policy_table import PolicyTable, policy_table
-from numc.frontends.lowering import prepare
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.clock import Clock
@@ -31,7 +30,12 @@ from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
+from numc.frontends.training.saved import Kept, Saved
 
+if TYPE_CHECKING:
+    from numc.compiler.policy_table import PolicyTable
+
+_LISTED = 10
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
 
@@ -39,7 +43,8 @@ class Backend:
     """A backend for torch.compile that computes in one arithmetic.
 
     arithmetic: as given. regions: the parts of graphs that numc computes, in the order in which they were compiled.
-    refused: the operations that torch runs instead, with reasons. clock: measures these, if there is one.
+    refused: the operations that torch runs instead, with reasons. saved: what each graph keeps for its backward pass.
+    clock: measures these, if there is one.
     """
 
     def __init__(self, arithmetic: Arithmetic, clock: Clock | None = None) -> None:
@@ -47,6 +52,7 @@ class Backend:
         self._clock = clock
         self.regions: list[Region] = []
         self.refused: list[Refusal] = []
+        self.saved: list[Saved] = []
         self._warned = False
 
     def __call__(
@@ -65,29 +71,45 @@ class Backend:
             return per_shape
 
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
-        prepare()
         parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
+        saved = Saved()
+        self.saved.append(saved)
+
+        def cut(*args: Any, num_fwd_outputs: int, **given: Any) -> Any:
+            saved.user_results = num_fwd_outputs
+            return min_cut_rematerialization_partition(*args, num_fwd_outputs=num_fwd_outputs, **given)
+
         compiler = aot_autograd(
-            fw_compiler=self._compiler(chosen, forward_roles),
-            bw_compiler=self._compiler(chosen, lambda graph: backward_roles(graph, parameters)),
+            fw_compiler=self._compiler(chosen, forward_roles, saved.forward),
+            bw_compiler=self._compiler(
+                chosen, lambda graph: backward_roles(graph, parameters), saved.backward, updated=_donating_nothing
+            ),
             inference_compiler=self._compiler(chosen, forward_roles, updated=_updated),
             decompositions=training_table(),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=cut,
         )
-        with _traceable():
+        # The forward pass keeps what the backward pass reads, so that both have to be known when it runs first.
+        with _traceable(), functorch.patch(force_non_lazy_backward_lowering=True):
             return compiler(graph_module, inputs)  # type: ignore[no-any-return]
 
     def _compiler(
         self,
         chosen: Arithmetic,
         roles_of: Callable[[fx.Graph], dict[fx.Node, str]],
+        found: Callable[[fx.GraphModule, Sequence[tuple[str, Any]]], None] | None = None,
         updated: Callable[[], Sequence[int]] = tuple,
     ) -> Compiler:
         def compile_graph(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
             lift_sizes(graph_module.graph)
             roles = roles_of(graph_module.graph)
             names = names_of(graph_module.graph, roles)
+            results = [
+                (node.name, node.meta.get("val")) if isinstance(node, fx.Node) else ("", None)
+                for node in graph_module.graph.output_node().args[0]
+            ]
             split, refused, regions = compiled(graph_module, names, roles, chosen, updated())
+            if found is not None:
+                found(split, results)
             self.refused += refused
             self.regions += regions
             self._warn([r for r in refused if r.is_of_tensors])
@@ -113,6 +135,17 @@ def _updated() -> Sequence[int]:
     context = torch._guards.TracingContext.try_get()
     known = context and context.fw_metadata
     return known.mutated_inp_runtime_indices if known else ()
+
+
+def _donating_nothing() -> Sequence[int]:
+    """Tell torch that a backward graph overwrites none of its inputs: then it may run twice. It updates none, either.
+
+    torch does this itself where it compiles a backward graph in the backward pass.
+    """
+    context = torch._guards.TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
+    return ()
 
 
 class _PerShape:
@@ -203,7 +236,8 @@ class Explanation:
     programs: the number of numc's programs. operations: how many operations they have. eager: the operations that torch
     runs, with reasons. graph_breaks: the reasons why torch cut the graph. tables: the arithmetic of every operation,
     one table for each program. seconds: what one run took, forward and backward, when all was compiled. eager_seconds:
-    what all operations of a name in `eager` took of it.
+    what all operations of a name in `eager` took of it. kept: the tensors that the forward pass keeps for the backward
+    pass in this arithmetic, the largest first.
     """
 
     programs: int
@@ -213,6 +247,7 @@ class Explanation:
     tables: tuple[PolicyTable, ...] = ()
     seconds: float = 0.0
     eager_seconds: Mapping[str, float] = field(default_factory=dict)
+    kept: tuple[Kept, ...] = ()
 
     @property
     def layers(self) -> list[dict[str, Any]]:
@@ -231,6 +266,11 @@ class Explanation:
             share = f"{1e3 * seconds:.3g} of {1e3 * self.seconds:.3g} ms"
             lines.append(f"torch takes {share} for {name} ({seconds / self.seconds:.0%})")
         lines += [f"torch cuts the graph: {reason}" for reason in self.graph_breaks]
+        if self.kept:
+            lines.append(f"{sum(each.bytes for each in self.kept)} bytes are kept for the backward pass:")
+            lines += [f"  {each}" for each in self.kept[:_LISTED]]
+            if (more := len(self.kept) - _LISTED) > 0:
+                lines.append(f"  and {more} smaller ones, which `kept` has")
         return "\n".join(lines)
 
 
@@ -240,6 +280,8 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
     inputs: a tensor or a tuple of tensors. options: have the arithmetic of the tables. A module is copied first. The
     caches of torch.compile are cleared.
     """
+    from numc.compiler.policy_table import policy_table  # needs MLIR
+
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     target = copy.deepcopy(function) if isinstance(function, torch.nn.Module) else function
     breaks = torch._dynamo.explain(target)(*args).break_reasons
@@ -267,6 +309,8 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         reasons.append(where + found.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
     policy = replace(options.resolved()[0], strict=False)  # each graph has only some of the layers
+    arithmetic = Arithmetic(given=policy, respect_dtypes=options.respect_dtypes)
+    kept = sorted((row for saved in used.saved for row in saved.rows(arithmetic)), key=lambda row: -row.bytes)
     tables = [policy_table(region.imported, Options(policy=policy)) for region in used.regions]
     return Explanation(
         len(used.regions),
@@ -276,4 +320,5 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
         tuple(tables),
         seconds,
         dict(clock.seconds),
+        tuple(kept),
     )

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import getitem
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,10 +20,10 @@ from numc.compiler import compile as compiling
 from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
-from numc.frontends.imported import Argument, Imported
-from numc.frontends.lowering import ConversionError
-from numc.frontends.pytorch.graph import DTYPES, Refusal, diagnose, path_of, refusal, source_of, to_linalg, values_of
+from numc.frontends.imported import Argument, ConversionError, Imported, with_codes
+from numc.frontends.pytorch.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of
 from numc.frontends.pytorch.narrow import widened
+from numc.frontends.training.converted import diagnose, to_linalg
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
@@ -37,6 +37,10 @@ _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "
 _NUMBERS = (torch.SymFloat, torch.SymBool)  # no program takes these
 # Scattered writes that did not become put_along (frontends/pytorch/rewrites/scatters.py).
 _SCATTERS = frozenset({aten.index_put, aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
+
+
+Stored = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]]
+"""The formats in whose codes inputs and results of a program are, by number."""
 
 
 @dataclass
@@ -91,12 +95,26 @@ def tally() -> Iterator[Counter[tuple[str, str]]]:
         _tallies[:] = [each for each in _tallies if each is not found]
 
 
+class Keeping(Protocol):
+    """What knows in which formats tensors are kept between regions: saved.py."""
+
+    def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
+        """Return the formats in whose codes a region returns what is kept, by number of the result."""
+
+    def inputs_of(self, region: Region, arithmetic: Arithmetic, tensors: list[torch.Tensor]) -> dict[int, str]:
+        """Take the marks off the inputs of a region; return the formats in whose codes they are, by number."""
+
+    def mark(self, result: torch.Tensor, stored: str) -> torch.Tensor:
+        """Return a result that says in which format it is."""
+
+
 @dataclass
 class Region:
     """A part of a graph that numc computes: a function from tensors to a tensor or a tuple of tensors.
 
     orders: for the results that are not dense in the order of their dimensions, by number, the places of the dimensions
     among those that the program returns, which are in the order of strides.
+    saved: knows what is kept between this region and others, if anything is.
     """
 
     imported: Imported
@@ -104,31 +122,37 @@ class Region:
     single: bool
     operations: int
     orders: Mapping[int, list[int]]
-    programs: dict[tuple[Arithmetic, bool], Program] = field(default_factory=dict)
+    saved: Keeping | None = None
+    programs: dict[tuple[Arithmetic, Stored, bool], Program] = field(default_factory=dict)
 
-    def program(self, chosen: Arithmetic) -> Program:
+    def program(self, chosen: Arithmetic, stored: Stored = ((), ())) -> Program:
         """Return the program for an arithmetic, which is compiled when it is first needed.
 
-        Within a block of numc.collect_stats that counts swamping, it is one that can count.
+        stored: the inputs and the results that are codes. Within a block of numc.collect_stats that counts swamping, it
+        is one that can count.
         """
-        found, counts = self.programs.get((chosen, False)), False
+        found, counts = self.programs.get((chosen, stored, False)), False
         if counting() and (found is None or found.manifest["contractions"]):
-            found, counts = self.programs.get((chosen, True)), True
+            found, counts = self.programs.get((chosen, stored, True)), True
         if found is None:
             COUNTERS.programs += 1
             options = Options(policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes)
-            contents, cached = compiling.contents(self.imported, options)
+            contents, cached = compiling.contents(with_codes(self.imported, *map(dict, stored)), options)
             COUNTERS.compilations += not cached
             if not cached:
                 _give_back()
-            found = self.programs[chosen, counts] = Program(contents)
+            found = self.programs[chosen, stored, counts] = Program(contents)
         return found
 
     def __call__(self, *given: torch.Tensor | int) -> Any:
         COUNTERS.calls += 1
-        program = self.program(_override[-1] if _override else self.arithmetic)
-        seed = next(_seeds[-1]) % 2**64 if _seeds else None
+        chosen = _override[-1] if _override else self.arithmetic
         tensors = [torch.tensor(value) if isinstance(value, int) else value for value in given]
+        taken, made = {}, {}
+        if self.saved is not None:
+            taken, made = self.saved.inputs_of(self, chosen, tensors), self.saved.results_of(self, chosen)
+        program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
+        seed = next(_seeds[-1]) % 2**64 if _seeds else None
         found: Any = program(*tensors, seed=seed, widths=widths_of(program))
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
@@ -142,6 +166,9 @@ class Region:
             result = results[number]
             view = result.permute(order)
             results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, view.shape, view.stride())
+        for number, stored in made.items():
+            assert self.saved is not None
+            results[number] = self.saved.mark(results[number], stored)
         for number, updated in self.imported.updates.items():
             if results[number].data_ptr() == tensors[updated].data_ptr():
                 results[number] = tensors[updated]  # so that torch has nothing to copy

@@ -134,6 +134,26 @@ def test_the_least_recently_used_goes_first(place, monkeypatch):
     assert [compiled(fma)[1] for fma in ("fp32", "mp")] == [True, True]
 
 
+def test_texts_are_kept_and_damaged_ones_made_anew(place, monkeypatch):
+    made = []
+
+    def text(what):
+        return cache.text_of(what, lambda: made.append(what) or f"text of {what}")
+
+    assert [text(what) for what in ("a", "a", "b")] == ["text of a", "text of a", "text of b"]
+    assert made == ["a", "b"]
+    for file in place.glob("*.text"):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert text("a") == "text of a"
+    assert made == ["a", "b", "a"]
+    monkeypatch.setattr(cache, "own_sources", lambda: "other sources")
+    text("a")
+    assert made == ["a", "b", "a", "a"]
+    monkeypatch.setenv("NUMC_CACHE_SIZE", "1")
+    text("c")
+    assert not list(place.glob("*.text"))
+
+
 def test_a_program_that_is_removed_while_in_use_goes_on(place):
     compiled()
     program = numc.compile("model.mlir")

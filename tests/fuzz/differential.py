@@ -13,8 +13,7 @@ import onnx
 import numc
 from fuzz.graphs import Graph, feeds_of, random_graph
 from numc.compiler.support.errors import NumcError
-from numc.frontends.imported import Imported
-from numc.frontends.lowering import ConversionError
+from numc.frontends.imported import ConversionError, Imported
 from numc.frontends.onnx import convert, prepare
 
 Arrays = Mapping[str, np.ndarray]

@@ -1,0 +1,128 @@
+"""Conversion of graphs of aten operations to linalg text by torch-mlir, and diagnosis of failures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from operator import getitem
+
+import torch
+from torch import fx
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_importer import ContextCache, FxImporter
+
+from numc.compiler.support.errors import quoted
+from numc.frontends.imported import ConversionError
+from numc.frontends.loops import to_calls
+from numc.frontends.lowering import conversion_errors, erase_checks, lower_apart, operations
+from numc.frontends.pytorch.graph import Refusal, path_of, refusal, source_of, values_of
+from numc.frontends.pytorch.narrow import in_wide
+
+TO_BACKEND_CONTRACT = (
+    "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"
+)
+# Checks that cannot fail because no dynamic size is zero, or whose failure has a value, as 1/0 does.
+_IDLE_CHECKS = (
+    "unimplemented: tensor with zero element",
+    "Expected dim size > 0.",
+    # the pass run-time-checks inserts these for every operation.
+    "index must be larger or equal to 0",
+    "index must be smaller than dim size",
+)
+_LEFT = re.compile(r"tm_tensor\.(?!yield).*")
+
+
+def to_linalg(
+    graph: fx.Graph, names: Mapping[fx.Node, str], finish: Callable[[ir.Module], None] = lambda module: None
+) -> str:
+    """Return a module whose ``@main`` takes the graph's placeholders; operations carry their `names` as locations.
+
+    finish: may change the module in the end. Raises ConversionError when torch-mlir fails.
+    """
+    graph, names = in_wide(graph, names)
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    importer = FxImporter(context=context)
+    importer._cc = _Named(importer, names)
+    with conversion_errors():
+        function = importer.import_stateless_graph(graph, func_name="main")
+        # Sizes that have to fit together are equal: torch has checked it when it traced the graph.
+        function.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
+        to_calls(importer.module)
+    module = lower_apart(importer.module, TO_BACKEND_CONTRACT)
+    erase_checks(module, _IDLE_CHECKS)
+    if left := sorted({_place(op) for op in operations(module) if _LEFT.fullmatch(op.name)}):
+        raise ConversionError(f"becomes {', '.join(left)}, which is not available")
+    finish(module)
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _place(op: ir.Operation) -> str:
+    """The name of an operation of the IR, with that of the node it comes from where it has one."""
+    place = op.location
+    return f"{op.name} ({quoted(place.name_str)})" if isinstance(place, ir.NameLoc) else str(op.name)
+
+
+class _Named(ContextCache):  # type: ignore[misc]
+    """The importer's types, and locations that are the name of a node instead of the lines of its call stack."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, importer: FxImporter, names: Mapping[fx.Node, str]) -> None:
+        super().__init__(importer._c, py_attr_tracker=importer._py_attr_tracker)
+        self.names = names
+
+    def get_node_location(self, node: fx.Node) -> ir.Location:
+        if node in self.names:
+            return ir.Location.name(self.names[node], context=self._c)
+        return ir.Location.unknown(self._c)
+
+
+def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
+    """Try to lower every distinct operation alone, if nothing refuses it already; return the operations that fail."""
+    verdicts: dict[str, str | None] = {}
+    found = []
+    for node in nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        if not all(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in values_of(n)):
+            continue  # a program cannot have a size as an argument
+        if refusal(node) is not None:
+            continue
+        alone = _alone(node)
+        key = str(alone) + str([values_of(n) for n in alone.nodes if n.op == "placeholder"])
+        if key not in verdicts:
+            try:
+                to_linalg(alone, {})
+                verdicts[key] = None
+            except ConversionError as error:
+                verdicts[key] = str(error)
+        reason = verdicts[key]
+        if reason is not None:
+            advice = "rewrite it with other operations, or run it eagerly: torch.compile(backend='numc')"
+            found.append((node, Refusal(str(node.target), path_of(node), source_of(node), reason, advice)))
+    return found
+
+
+def _alone(node: fx.Node) -> fx.Graph:
+    """Return a graph of one node, with the same names for equal nodes, so that equal nodes are tried once."""
+    graph = fx.Graph()
+    inputs: dict[fx.Node, fx.Node] = {}
+    for number, operand in enumerate(node.all_input_nodes):
+        inputs[operand] = graph.placeholder(f"i{number}")
+        inputs[operand].meta = {"val": operand.meta.get("val")}
+    copy = graph.node_copy(node, inputs.__getitem__)
+    copy.name = "node"
+    values = values_of(node)
+    if len(values) == 1:
+        graph.output((copy,))
+        return graph
+    parts = []
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            part = graph.call_function(getitem, (copy, number))
+            part.meta = {"val": value}
+            parts.append(part)
+    graph.output(tuple(parts))
+    return graph

@@ -1,0 +1,192 @@
+"""What a forward graph keeps for its backward graph: each tensor in the fewest bytes from which no bit changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch import fx
+
+from numc.compiler import cache
+from numc.compiler.arithmetic.grammar import SIGNS, stored_dtype
+from numc.compiler.arithmetic.policy.presets import Arithmetic
+from numc.compiler.options import Options
+from numc.compiler.support.errors import NumcError, quoted
+from numc.compiler.support.switches import disabled
+from numc.frontends.imported import Imported
+from numc.frontends.training.regions import Region
+
+SWITCH = "stored-codes"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A tensor that the forward pass keeps for the backward pass.
+
+    name: in the graph. shape: its sizes, -1 for a free one. dtype: in the graph. format: in whose codes it is kept,
+    ``signs`` for a byte that says which elements are positive, "" where it is kept as it is. why: the reason for that.
+    bits: of an element as it is kept.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    format: str
+    why: str
+    bits: int
+
+    @property
+    def elements(self) -> int:
+        """The number of elements; free sizes count as 1."""
+        return prod(max(size, 1) for size in self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that it takes."""
+        return self.elements * self.bits // 8
+
+    def __str__(self) -> str:
+        shape = ",".join("?" if size < 0 else str(size) for size in self.shape)
+        how = f"kept in {self.format}" if self.format else f"kept in {self.dtype}: {self.why}"
+        return f"{self.name} [{shape}]: {self.bytes} bytes, {how}"
+
+
+@dataclass
+class Saved:
+    """The tensors that the regions of a forward graph keep for those of its backward graph, by name.
+
+    user_results: how many results of the forward graph come before them. made, read: which region makes and which reads
+    a tensor, as which result and which input; only those that nothing else sees. others: the tensors that something
+    else sees too, with the reason.
+    """
+
+    user_results: int = 0
+    made: dict[str, tuple[Region, int]] = field(default_factory=dict)
+    read: dict[str, tuple[Region, int]] = field(default_factory=dict)
+    others: dict[str, tuple[torch.Tensor, str]] = field(default_factory=dict)
+    _known: dict[Arithmetic, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    _formats: list[str] = field(default_factory=list)
+
+    def forward(self, split: fx.GraphModule, results: Sequence[tuple[str, Any]]) -> None:
+        """Find the kept tensors of a forward graph that is cut; results: their names and values before that."""
+        made = list(split.graph.output_node().args[0])
+        for (name, value), node in list(zip(results, made, strict=True))[self.user_results :]:
+            if not isinstance(value, torch.Tensor) or node.op == "placeholder":
+                continue  # a size, or what torch has anyway
+            region, number = _result_of(split, node)
+            if region is None or len(node.users) > 1 or made.count(node) > 1:
+                self.others[name] = value, "made by torch" if region is None else "read in the forward pass too"
+            else:
+                region.saved, self.made[name] = self, (region, number)
+
+    def backward(self, split: fx.GraphModule, _: Sequence[tuple[str, Any]]) -> None:
+        """Find the readers of the kept tensors, in a backward graph that is cut."""
+        for node in split.graph.find_nodes(op="placeholder"):
+            if node.name not in self.made:
+                continue
+            users = list(node.users)
+            region = getattr(split, str(users[0].target)) if _is_call(users, node) else None
+            if not isinstance(region, Region):
+                self.others[node.name] = node.meta["val"], "read by torch, or several times"
+                del self.made[node.name]
+            else:
+                region.saved = self
+                self.read[node.name] = region, list(users[0].args).index(node)
+
+    def readings(self, arithmetic: Arithmetic) -> Mapping[str, tuple[str, str]]:
+        """Return, by name, the format that all readers of a tensor need no more than, or "" and why there is none."""
+        if arithmetic not in self._known:
+            found: dict[str, tuple[str, str]] = {}
+            asked: dict[int, tuple[Region, dict[int, str]]] = {}
+            for name, (region, number) in self.read.items():
+                if region.imported.inputs[number].dtype == "float32" and name in self.made:
+                    asked.setdefault(id(region), (region, {}))[1][number] = name
+            for region, names in asked.values() if not disabled(SWITCH) else ():
+                options = Options(policy=arithmetic.policy(), respect_dtypes=arithmetic.respect_dtypes)
+                for number, reading in _readings(region.imported, options, sorted(names)).items():
+                    found[names[number]] = reading
+            self._known[arithmetic] = found
+        return self._known[arithmetic]
+
+    def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
+        """Return the formats in whose codes a region of the forward graph returns what is kept, by number."""
+        found = self.readings(arithmetic)
+        kept = {n: found[name][0] for name, (maker, n) in self.made.items() if maker is region and name in found}
+        return {number: stored for number, stored in kept.items() if stored}
+
+    def mark(self, result: torch.Tensor, stored: str) -> torch.Tensor:
+        """Return a tensor that says what it is stored in: by its number of leading dimensions of size 1.
+
+        torch may copy what is kept, or move it elsewhere and back, and the backward pass may be in another arithmetic.
+        """
+        if stored not in self._formats:
+            self._formats.append(stored)
+        return result[(None,) * (self._formats.index(stored) + 1)]
+
+    def inputs_of(self, region: Region, arithmetic: Arithmetic, tensors: list[torch.Tensor]) -> dict[int, str]:
+        """Take the marks off the inputs of a region of the backward graph; return the formats that they are stored in.
+
+        Raises NumcError if this arithmetic reads more of a tensor than the forward pass has kept.
+        """
+        stored: dict[int, str] = {}
+        for name, (reader, number) in self.read.items():
+            extra = tensors[number].dim() - len(region.imported.inputs[number].shape) if reader is region else 0
+            if not extra:
+                continue
+            stored[number] = self._formats[extra - 1]
+            tensors[number] = tensors[number][(0,) * extra]
+            needed, why = self.readings(arithmetic).get(name, ("", "read as float32"))
+            if stored[number] != needed and needed != SIGNS:
+                raise NumcError(
+                    f"backward pass: the forward pass kept {quoted(name)} in {stored[number]}, in another arithmetic, "
+                    f"and it is {f'rounded to {needed}' if needed else why} here: call backward() in the arithmetic of "
+                    f"the forward pass, or set NUMC_DISABLE={SWITCH}"
+                )
+        return stored
+
+    def rows(self, arithmetic: Arithmetic) -> list[Kept]:
+        """Return how every tensor is kept, the largest first."""
+        found, rows = self.readings(arithmetic), []
+        for name, (region, number) in self.read.items():
+            spec = region.imported.inputs[number]
+            dtype = getattr(torch, spec.dtype)
+            stored, why = found.get(name, ("", "switched off" if dtype == torch.float32 else "it is narrow"))
+            bits = 8 * (getattr(torch, stored_dtype(stored)) if stored else dtype).itemsize
+            rows.append(Kept(name, spec.shape, spec.dtype, stored, why, bits))
+        for name, (value, why) in self.others.items():
+            sizes = tuple(int(size) if isinstance(size, int) else -1 for size in value.shape)
+            rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, 8 * value.itemsize))
+        return sorted(rows, key=lambda row: -row.bytes)
+
+
+def _readings(imported: Imported, options: Options, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
+    """Return how inputs are read, from the cache where that was found before."""
+
+    def find() -> str:
+        from numc.compiler.lower import lowered
+        from numc.passes.explicit.stored_codes import readings
+
+        found = readings(lowered(imported, options, "numc").operation, list(numbers))
+        return json.dumps({number: (reading.format, reading.why) for number, reading in found.items()})
+
+    entry = cache.entry(imported, options, None)
+    text = find() if entry is None else cache.text_of(f"readings {entry.program.name} {numbers}", find)
+    return {int(number): (stored, why) for number, (stored, why) in json.loads(text).items()}
+
+
+def _result_of(split: fx.GraphModule, node: fx.Node) -> tuple[Region | None, int]:
+    """Return the region that makes a result, and as which of its results."""
+    call, number = (node.args[0], node.args[1]) if node.op == "call_function" and len(node.args) == 2 else (node, 0)
+    if not isinstance(call, fx.Node) or call.op != "call_module":
+        return None, 0
+    region = getattr(split, str(call.target))
+    return (region, int(str(number))) if isinstance(region, Region) else (None, 0)
+
+
+def _is_call(users: list[fx.Node], node: fx.Node) -> bool:
+    """Whether a tensor is read once, by a part of the graph."""
+    return len(users) == 1 and users[0].op == "call_module" and list(users[0].args).count(node) == 1

@@ -1,0 +1,143 @@
+"""What a forward pass keeps for its backward pass: in fewer bytes, with the same gradients to the bit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import numc  # noqa: E402
+from numc.compiler.arithmetic.policy.presets import PRESETS  # noqa: E402
+from numc.compiler.support.errors import NumcError  # noqa: E402
+
+SWITCH = "NUMC_DISABLE"
+
+
+class Attention(nn.Module):
+    """A block of a transformer, with dropout, and an embedding before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.norm = nn.Embedding(10, 8), nn.LayerNorm(8)
+        self.mixed, self.wide, self.narrow = nn.Linear(8, 24), nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return [n, t, 8]."""
+        x = self.words(tokens)
+        query, key, value = self.mixed(self.norm(x)).chunk(3, -1)
+        x = x + (query @ key.transpose(1, 2)).softmax(-1) @ value
+        return x + self.narrow(nn.functional.dropout(nn.functional.gelu(self.wide(x)), 0.2))
+
+
+def convolutions() -> nn.Module:
+    """Convolutions and dense layers with every kind of reader of what is kept."""
+    return nn.Sequential(
+        *(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(4, 4, 3, stride=2, padding=1, groups=2), nn.ReLU(), nn.Conv2d(4, 3, 1), nn.ReLU(), nn.Flatten()),
+        *(nn.Linear(27, 6), nn.ReLU(), nn.Linear(6, 6), nn.SiLU(), nn.Linear(6, 3)),
+    )
+
+
+def dense() -> nn.Module:
+    """Two dense layers with a ReLU between them."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def bits(model: nn.Module, inputs: Any, arithmetic: str) -> tuple[list[torch.Tensor], Any]:
+    """The bits of the result and of all gradients of one step, and what compiled it."""
+    torch._dynamo.reset()
+    model, backend = copy.deepcopy(model), numc.backend(arithmetic)
+    torch.manual_seed(1)
+    with_seed = torch.compile(model, backend=backend)
+    result = with_seed(inputs)
+    result.square().sum().backward()
+    found = [result.detach(), *(p.grad for p in model.parameters())]
+    return [each.view(torch.int32) for each in found], backend
+
+
+@pytest.mark.parametrize(
+    "arithmetic", ["mp", *(pytest.param(name, marks=pytest.mark.slow) for name in PRESETS if name != "mp")]
+)
+@pytest.mark.parametrize(
+    ("family", "inputs"),
+    [
+        pytest.param(convolutions, lambda: torch.randn(2, 2, 12, 12), id="convolutions"),
+        pytest.param(Attention, lambda: torch.arange(10).reshape(2, 5), id="attention", marks=pytest.mark.slow),
+    ],
+)
+def test_no_bit_changes(
+    family: Callable[[], nn.Module],
+    inputs: Callable[[], torch.Tensor],
+    arithmetic: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if ":sr" in str(PRESETS[arithmetic].get("fma")):
+        pytest.skip("every run draws anew")
+    torch.manual_seed(0)
+    model, x = family(), inputs()
+    narrow, _ = bits(model, x, arithmetic)
+    monkeypatch.setenv(SWITCH, "stored-codes")
+    wide, _ = bits(model, x, arithmetic)
+    assert all(torch.equal(one, other) for one, other in zip(narrow, wide, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "stored", "size"), [("hfp8", "e4m3", 1), pytest.param("mp", "bf16", 2, marks=pytest.mark.slow)]
+)
+def test_codes_keep_what_the_readers_see(
+    arithmetic: str, stored: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers that round to zero stay positive, NaN and infinities stay, and the bytes are those of the format."""
+    model = dense()
+    with torch.no_grad():
+        model[0].bias.copy_(torch.tensor([1e-45, -1e-45, 1e-10, -1e-10, 0, -0.0, 1e-3, 3e38] * 2))
+        model[0].weight.zero_()
+        model[0].weight[8:] = torch.randn(8, 8)
+    x = torch.randn(6, 8)
+    x[0, 0], x[1, 1] = torch.nan, torch.inf
+    narrow, backend = bits(model, x, arithmetic)
+    (row,) = [each for each in backend.saved[0].rows(backend.arithmetic) if each.shape == (6, 16)]
+    assert (row.bytes, row.elements) == (6 * 16 * size, 6 * 16)
+    assert str(row) == f"relu [6,16]: {row.bytes} bytes, kept in {stored}"
+    monkeypatch.setenv(SWITCH, "stored-codes")
+    wide, _ = bits(model, x, arithmetic)
+    for one, other in zip(narrow, wide, strict=True):
+        same = one == other
+        same |= one.view(torch.float32).isnan() & other.view(torch.float32).isnan()  # all NaNs count as one
+        assert same.all()
+
+
+def test_the_backward_pass_in_another_arithmetic() -> None:
+    torch._dynamo.reset()
+    model, x = dense(), torch.randn(6, 8)
+    compiled = torch.compile(model, backend=numc.backend())
+    with numc.arithmetic("mp"):
+        loss = compiled(x).sum()
+    with pytest.raises(NumcError) as caught:
+        loss.backward()
+    assert str(caught.value) == (
+        "backward pass: the forward pass kept 'relu' in bf16, in another arithmetic, and it is read as float32 by "
+        "2/wgrad here: call backward() in the arithmetic of the forward pass, or set NUMC_DISABLE=stored-codes"
+    )
+    kept = compiled(x).sum()  # in float32, which every arithmetic can read
+    with numc.arithmetic("mp"):
+        kept.backward()
+        loss, found = compiled(x).sum(), []
+        for again in (True, False):
+            model.zero_grad()
+            loss.backward(retain_graph=again)
+            found.append(model[0].weight.grad)
+    assert torch.equal(*found)
+
+
+def test_the_report_says_how_each_tensor_is_kept() -> None:
+    found = numc.explain(dense(), torch.randn(6, 8), fma="mp")
+    assert [(row.name, row.format, row.bytes) for row in found.kept] == [("relu", "bf16", 192)]
+    assert str(found).endswith("192 bytes are kept for the backward pass:\n  relu [6,16]: 192 bytes, kept in bf16")
