@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 from numc.passes.buffers.loop_code import loops_text
 from numc.passes.buffers.loop_elements import BODY
 from numc.passes.buffers.loop_nest import Nest, nest_of
+from numc.passes.buffers.rows import ROWS
 
 
 def parallel_loops(module: ir.Operation, lanes: int) -> None:
@@ -25,7 +26,7 @@ def parallel_loops(module: ir.Operation, lanes: int) -> None:
     known: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         for generic in linalg.operations(module, "linalg.generic"):
-            nest = nest_of(generic)
+            nest = nest_of(generic, facts.get(generic, ROWS, 0))
             if nest is not None:
                 _replace(module, generic, nest, lanes, known)
 
