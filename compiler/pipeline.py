@@ -25,6 +25,7 @@ from numc.passes.buffers.lower_numc import lower_numc
 from numc.passes.buffers.mark_parts import mark_parts
 from numc.passes.buffers.outline import outline
 from numc.passes.buffers.parallel_loops import parallel_loops
+from numc.passes.buffers.rows import call_rows
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
 from numc.passes.explicit.narrow_tensors import narrow_tensors
 from numc.passes.explicit.run_time_checks import run_time_checks
@@ -35,6 +36,7 @@ from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import packed_entry
 from numc.passes.llvm.without_fma import without_fma
+from numc.passes.plan.by_rows import by_rows
 from numc.passes.plan.emit_kernels import emit_kernels
 from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.tensors.drop_unused_results import drop_unused_results
@@ -208,6 +210,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     # What was decided about every contraction, as attributes that a person can read and edit.
     "plan": {
         "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics"),
+        "by-rows": ours(by_rows, "target.isa", switch="by-rows"),
     },
     # Contractions become calls of kernels, everything else loops over memory, in functions of their own.
     "vector": {
@@ -220,6 +223,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "copies": upstream("Write copies of buffers as linalg.generic.", "func.func(refback-munge-memref-copy)"),
         "mark-parts": ours(mark_parts),  # while it is plain what every operation does
         "parallel-loops": ours(parallel_loops, "target.isa.width", switch="parallel-loops"),
+        "call-rows": ours(call_rows),
         "lower-math": Pass(
             "Replace math functions by code that gives the same bits on every machine.", _math
         ),  # in scalars or in lanes, whichever the loops decided

@@ -40,6 +40,8 @@ def loops_text(nest: Nest, lanes: int) -> str:
     """The functions ``@loops`` and ``@loops_task``, and the declarations of what they call; `lanes`: of a vector."""
     widths = (0, *_widths(lanes)) if nest.in_lanes else (0,)
     declared = "llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)"
+    if nest.rows:
+        declared = "llvm.func @numc_rows_loops(!llvm.ptr, !llvm.ptr, i64, i64, i64, i64)"
     bodies = (body_declaration(nest, width) for width in widths)
     return "\n".join([*bodies, declared, _region(nest, lanes), _Task(nest, lanes).text()])
 
@@ -94,7 +96,12 @@ def _region(nest: Nest, lanes: int) -> str:
     context = f.alloca(len(words) + 1, "i64")
     for n, word in enumerate([*words, grain]):
         f.store(word, f.at(context, n, "i64"), alignment=8)
-    if isinstance(total, int) and not work.symbols and total <= max(1, _TASK_WORK // max(1, work.number)):
+    if nest.rows:
+        task = f.op(f"llvm.mlir.addressof @loops_task : {PTR}", PTR)
+        pointers = sum(1 << k for k, kind in enumerate(nest.types) if isinstance(kind, ir.MemRefType))
+        counts = [f.number(n) for n in (len(words) + 1, pointers, total)] + [value_of(f, nest.rows, known)]
+        f.call("numc_rows_loops", task, context, *counts, dialect="llvm")
+    elif isinstance(total, int) and not work.symbols and total <= max(1, _TASK_WORK // max(1, work.number)):
         f.call("loops_task", context, f.number(0), f.number(1), dialect="llvm")
     else:
         task = f.op(f"llvm.mlir.addressof @loops_task : {PTR}", PTR)
@@ -194,10 +201,11 @@ class _Task(Elements):
     def _parts(self, last: Loop, low: Number, high: Value) -> Iterator[tuple[int, Number, Number]]:
         """Ranges of the last parallel loop, and in how many lanes they are computed.
 
-        `low` is a multiple of all lanes, and `high`, too, unless it is the end: what cannot be left over has no code.
+        `low` is a multiple of all lanes, and `high`, too, unless it is the end or the nest is computed by rows: what
+        cannot be left over has no code.
         """
         f = self.code
-        rest = None if last.count.symbols else last.count.number
+        rest = None if last.count.symbols or self.nest.rows else last.count.number
         for lanes in (*_widths(self.lanes), 0):
             if rest is not None and lanes > rest:
                 continue

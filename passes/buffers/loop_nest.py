@@ -82,7 +82,8 @@ class Nest:
     the dimension of each linalg.index of the body. cost: of the body, in cheap operations. in_lanes: whether the body
     can be computed on vectors of neighbouring outputs. across: if it can and there are no reductions, the parallel loop
     along which some operand is contiguous that is not so along the last one; it is the last but one. has_functions:
-    whether the body has elementary functions.
+    whether the body has elementary functions. rows: how many rows there are if the nest is a step of a chain that
+    is computed by rows (rows.py): then `outer` begins with them, and its iterations may be cut between any two.
     """
 
     types: list[ir.Type]
@@ -97,6 +98,7 @@ class Nest:
     in_lanes: bool
     across: Loop | None
     has_functions: bool
+    rows: Size | None
 
     @property
     def outer(self) -> list[Loop]:
@@ -135,8 +137,11 @@ def in_memory(kind: str) -> str:
     return "i8" if kind.startswith("f8") else kind
 
 
-def nest_of(generic: ir.Operation) -> Nest | None:
-    """Return the loops of `generic`, or None if its maps or types are of a kind that parallel-loops leaves alone."""
+def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
+    """Return the loops of `generic`, or None if its maps or types are of a kind that parallel-loops leaves alone.
+
+    rows: how many of its first dimensions are the rows of a chain, if it is a step of one.
+    """
     types = [v.type for v in generic.operands]
     constants, captured = linalg.captured(generic)
     if any(element(t) not in WIDTHS for t in types) or any(str(v.type) not in WIDTHS for v in captured):
@@ -154,24 +159,33 @@ def nest_of(generic: ir.Operation) -> Nest | None:
     indices = [int(ir.IntegerAttr(op.attributes["dim"]).value) for op in linalg.operations(generic, "linalg.index")]
     iterators = linalg.iterator_types(generic)
 
-    def loops(kind: str) -> list[Loop]:
+    def loops(kind: str, dims: range) -> list[Loop]:
         found: list[Loop] = []
-        for d, count in enumerate(counts):
-            if iterators[d] == kind and count != ONE:
-                loop = Loop(count, tuple(step[d] for step in steps), d)
+        for d in dims:
+            if iterators[d] == kind and counts[d] != ONE:
+                loop = Loop(counts[d], tuple(step[d] for step in steps), d)
                 merged = found[-1].around(loop) if found and not indices else None
                 found[-1:] = [merged] if merged else [*found[-1:], loop]
         return found
 
     inputs = linalg.input_count(generic)
-    parallel = loops("parallel") or [Loop(ONE, (ZERO,) * len(types), None)]
-    reductions = loops("reduction")
+    unit = Loop(ONE, (ZERO,) * len(types), None)
+    of_rows, inside = loops("parallel", range(rows)), loops("parallel", range(rows, len(counts)))
+    if len(of_rows) > 1 and not inside:  # the last loop is not shared out unless it is the only one
+        inside = [unit]
+    parallel = [*of_rows, *inside] or [unit]
+    reductions = loops("reduction", range(len(counts)))
     # Outputs that are neighbours in memory are in the lanes of a vector.
     in_lanes = _has_lanes(generic) and all(s == ONE for s in parallel[-1].strides[inputs:])
     across = None
     if in_lanes and not reductions:
         across = next(
-            (n for n, loop in enumerate(parallel[:-1]) if read_across(types, inputs, loop, parallel[-1])), None
+            (
+                n
+                for n in range(len(of_rows), len(parallel) - 1)
+                if read_across(types, inputs, parallel[n], parallel[-1])
+            ),
+            None,
         )
     inner = reductions[-1:] if across is None else [parallel[across]]
     if across is not None:
@@ -191,6 +205,7 @@ def nest_of(generic: ir.Operation) -> Nest | None:
         in_lanes,
         None if across is None else parallel[-2],
         any(op.name in FUNCTIONS for op in linalg.operations(generic)),
+        prod(counts[:rows], start=ONE) if rows else None,
     )
 
 

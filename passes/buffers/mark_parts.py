@@ -1,7 +1,8 @@
 """mark-parts: @main says where each part of it begins and ends, and a table says what the parts are.
 
-A part is a contraction, a loop or a copy; what lies between two parts allocates buffers and computes sizes. The marks
-are calls of the runtime's numc_mark, which returns at once unless the run is profiled (docs/profiling.md).
+A part is a contraction, a loop, a copy, or a chain of contractions and loops that is computed by rows; what lies
+between two parts allocates buffers and computes sizes. The marks are calls of the runtime's numc_mark, which returns at
+once unless the run is profiled (docs/profiling.md).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch_mlir.dialects import arith, memref
 
 from numc.passes import facts, linalg
 from numc.passes.buffers.loop_nest import WIDTHS
+from numc.passes.buffers.rows import ROWS, is_chain
 
 PARTS = "numc.parts"
 NUMBER = "numc.number"
@@ -34,9 +36,10 @@ Moved = tuple[ir.Value, ...]
 class Part:
     """A part of a program: a row of `parts` in its manifest.
 
-    layer: the name of the operation in the model; "" if it has none. kind: ``contraction``, ``elementwise``,
-    ``reduction``, ``gather``, ``fill``, ``copy``, ``transpose``, ``broadcast``, or the name of another operation.
-    contraction: its number in the manifest's `contractions`, if it has one. bytes: the size of operands and results,
+    layer: the name of the operation in the model; "" if it has none. kind: ``contraction``, ``chain``,
+    ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``, ``transpose``, ``broadcast``, or the name of another
+    operation. contraction: its number in the manifest's `contractions`, if it has one; of a chain, which has the name
+    of its first contraction, that of its last one. bytes: the size of operands and results,
     each counted once; None if it is known at run time only. role: as in the table of a policy; "" if it is not known,
     as in passes.
     """
@@ -78,7 +81,7 @@ def _blocks(op: ir.Operation) -> list[ir.Block]:
         for block in region.blocks:
             found.append(block)
             for inner in block.operations:
-                if not _is_loops(inner.operation):
+                if not _is_loops(inner.operation) and not is_chain(inner.operation):
                     found += _blocks(inner.operation)
     return found
 
@@ -111,11 +114,14 @@ class _Marker:
     def _is_part(self, op: ir.Operation) -> bool:
         if op.name == "func.call":
             return ir.FlatSymbolRefAttr(op.attributes["callee"]).value in self._functions
-        return _is_loops(op)
+        return _is_loops(op) or is_chain(op)
 
     def _begin(self, op: ir.Operation) -> None:
-        number = facts.get(op, NUMBER)
-        kind = _kind(op) if number is None else "contraction"
+        if is_chain(op):
+            kind, number = "chain", facts.get(op, ROWS)[-1]
+        else:
+            number = facts.get(op, NUMBER)
+            kind = _kind(op) if number is None else "contraction"
         moved = _moved(op)
         sizes = [_static(group) for group in moved]
         known = None if None in sizes else sum(size for size in sizes if size is not None)

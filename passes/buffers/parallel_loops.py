@@ -13,10 +13,11 @@ from collections.abc import Hashable
 
 from torch_mlir import ir
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 from numc.passes.buffers.loop_code import loops_text
 from numc.passes.buffers.loop_elements import BODY
 from numc.passes.buffers.loop_nest import Nest, form_of, nest_of
+from numc.passes.buffers.rows import ROWS
 
 
 def parallel_loops(module: ir.Operation, lanes: int) -> None:
@@ -27,7 +28,7 @@ def parallel_loops(module: ir.Operation, lanes: int) -> None:
     with module.context, ir.Location.unknown():
         loops = _Loops(module, lanes)
         for generic in linalg.operations(module, "linalg.generic"):
-            nest = nest_of(generic)
+            nest = nest_of(generic, facts.get(generic, ROWS, 0))
             if nest is not None:
                 loops.replace(generic, nest)
 

@@ -96,7 +96,7 @@ class _Emitter:
         """Replace one region by a call."""
         if region.outside is not None:
             _move_out(region.outside, region.op)
-        operands = _operands(region)
+        operands = operands_of(region)
         packing = self._packing(region)
         if packing is not None:
             n = 0 if packing.layout.side == "rows" else 1
@@ -196,7 +196,7 @@ def _no_code(_: Code, values: Sequence[Value]) -> Value:
     return values[0]
 
 
-def _operands(region: Region) -> list[Operand]:
+def operands_of(region: Region) -> list[Operand]:
     """Rows, lanes, the streams of prologue and epilogue, and the output, by the contraction's dimensions."""
     found, first, last, padding = region.found, region.first, region.last, region.padding
     units = {d for d, size in found.sizes.items() if size == 1}

@@ -46,7 +46,7 @@ class Region:
 def regions_of(module: ir.Operation, isa: InstructionSet) -> list[Region]:
     """The planned contractions of a module, in its order. Raises NumcError for a plan that no kernel can follow."""
     planned = [op for op in linalg.operations(module, "scf.execute_region") if PLAN in op.attributes]
-    regions = [_read(op, isa) for op in planned]
+    regions = [read_region(op, isa) for op in planned]
     taken: dict[int, str] = {}
     for region in regions:
         number, layer = region.contraction.id, region.contraction.layer
@@ -56,7 +56,8 @@ def regions_of(module: ir.Operation, isa: InstructionSet) -> list[Region]:
     return regions
 
 
-def _read(op: ir.Operation, isa: InstructionSet) -> Region:
+def read_region(op: ir.Operation, isa: InstructionSet) -> Region:
+    """One planned contraction. Raises NumcError for a plan that no kernel can follow."""
     stated = records.get(Contraction, op, CONTRACTION, f"{op.location}: ")
     where = f"layer '{stated.layer}': "
     plan = records.get(Plan, op, PLAN, where)

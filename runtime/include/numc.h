@@ -237,6 +237,18 @@ NUMC_API void numc_parallel(void (*task)(void *context, int64_t begin, int64_t e
  * passes/kernels/abi.py), and runs the tasks by numc_parallel. */
 NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t end), const int64_t *description,
                             int64_t id);
+/* Between numc_rows_begin and numc_rows_end, numc_contract and numc_rows_loops note down what they would compute, and
+ * the buffers that @main allocates are no memory. numc_rows_end computes it, some rows after the other: row i of N is
+ * the i-th of N equal parts of every such buffer and of the iterations of all loops, and row i of the batches and rows
+ * of all contractions. If these do not have the same number of rows, each step computes all rows before the next step,
+ * and if the run has an observer, it does so at once. */
+NUMC_API void numc_rows_begin(void);
+NUMC_API void numc_rows_end(void);
+/* Runs a nest of loops: calls task(context, begin, end) as numc_parallel does. The last of the `words` words of the
+ * context is how many iterations a task has; bit n of `pointers` is set if word n is the address of an operand. The
+ * rows share the iterations evenly. */
+NUMC_API void numc_rows_loops(void (*task)(void *context, int64_t begin, int64_t end), const int64_t *context,
+                              int64_t words, int64_t pointers, int64_t iterations, int64_t rows);
 /* The largest magnitude in a tensor, as the bits of a float32; 0 for a tensor without elements. `sizes` holds `rank`
  * sizes, then `rank` strides in elements. If `finite` is not 0, infinities and NaNs do not count; else a NaN is larger
  * than an infinity. */

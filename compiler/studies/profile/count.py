@@ -152,16 +152,23 @@ class _Counted:
 
 
 def keys_of(program: Program) -> list[Key]:
-    """Return layer, role, kind and operator of every part of a program; parts without a layer are numbered."""
+    """Return layer, role, kind and operator of every part of a program; parts without a layer are numbered.
+
+    A chain has the names of its first and its last contraction.
+    """
     manifest = program.manifest
     layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
     numbered = {row["id"]: row for row in manifest.get("contractions", ())}
     found = []
     for number, part in enumerate(manifest["parts"]):
-        fma, layer = "", layers.get(part["layer"], {})
+        fma, layer, name = "", layers.get(part["layer"], {}), part["layer"] or f"part {number}"
+        if part["kind"] == "chain":
+            last = numbered.get(part["contraction"], {})
+            name += f" to {last.get('name')}"
+            fma = ", ".join(dict.fromkeys(each["fma"] for each in (layer, last) if each.get("fma")))
         if part["kind"] == "contraction":
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
             if part["contraction"] in numbered and layer.get("swapped"):
                 fma = str(parse_fma(fma).swapped)
-        found.append((part["layer"] or f"part {number}", part["role"], part["kind"], fma))
+        found.append((name, part["role"], part["kind"], fma))
     return found

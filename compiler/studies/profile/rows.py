@@ -38,7 +38,7 @@ class ProfileRow:
     """What all parts of one layer, role, kind and operator took in one run or step.
 
     layer: the name of the operation in the model, ``part 7`` if it has none, "" of BETWEEN and OUTSIDE. role: as in the
-    table of a policy. kind: ``contraction``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``,
+    table of a policy. kind: ``contraction``, ``chain``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``,
     ``transpose``, ``broadcast`` or the name of another operation; BETWEEN or OUTSIDE. fma: the operator of a
     contraction, else "". calls: how often such parts ran. seconds: of wall time. best: the least that
     they took in any step. share: of the time of the run or step.

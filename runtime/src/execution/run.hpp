@@ -10,6 +10,7 @@
 
 #include "numc.h"
 #include "execution/check.hpp"
+#include "execution/rows.hpp"
 
 namespace numc {
 
@@ -47,6 +48,7 @@ struct Run {
   std::vector<ConvertedWeights::Copy> used;  // by this run
   numc_profile *profile = nullptr;  // where the run records what it does, or null
   Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)
+  Rows rows;                                          // the chain that it computes by rows, if one is open
   std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
 };
 

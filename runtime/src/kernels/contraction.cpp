@@ -3,6 +3,7 @@
 #include <new>
 
 #include "execution/profile.hpp"
+#include "execution/rows.hpp"
 #include "execution/run.hpp"
 #include "kernels/channel_magnitudes.hpp"
 #include "kernels/generated_abi.hpp"
@@ -224,6 +225,13 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
     c.b_largest = reinterpret_cast<int64_t>(of_lanes);
   }
   measure(d, c);
+  if (Rows *const rows = open_rows()) {
+    if (c.rows > 0 && c.lanes > 0) choose_blocks(d, c, parallel_threads());
+    add_contraction(*rows, task, c, d.streams - 2, d.tile_rows, d.tile_lanes);
+    rows->keep(of_rows);
+    rows->keep(of_lanes);
+    return;
+  }
   run_tasks(task, d, c, id);
   numc_free(of_rows);
   numc_free(of_lanes);

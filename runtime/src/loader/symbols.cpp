@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "execution/rows.hpp"
 #include "loader/elf.hpp"
 #include "numc.h"
 
@@ -53,9 +54,19 @@ void *alloc_or_fail(size_t size) {
   return memory;
 }
 
-void *aligned_alloc_or_fail(size_t alignment, size_t size) {
+// The buffers of main: in a chain that is computed by rows they are never there as a whole.
+void *alloc_buffer(size_t size) {
+  Rows *const rows = open_rows();
+  return rows != nullptr ? rows->reserve(size) : alloc_or_fail(size);
+}
+
+void *aligned_alloc_buffer(size_t alignment, size_t size) {
   if (alignment > 64) numc_fail(-1);  // numc_alloc aligns to 64 bytes
-  return alloc_or_fail(size);
+  return alloc_buffer(size);
+}
+
+void free_buffer(void *buffer) {
+  if (!is_in_rows(buffer)) numc_free(buffer);
 }
 
 void stop() { numc_fail(-1); }
@@ -74,9 +85,9 @@ using D3 = double(double, double, double);
 
 const std::unordered_map<std::string, void *> &table() {
   static const auto *symbols = new std::unordered_map<std::string, void *>{
-      {"malloc", address(alloc_or_fail)},
-      {"aligned_alloc", address(aligned_alloc_or_fail)},
-      {"free", address(numc_free)},
+      {"malloc", address(alloc_buffer)},
+      {"aligned_alloc", address(aligned_alloc_buffer)},
+      {"free", address(free_buffer)},
       {"numc_alloc", address(alloc_or_fail)},
       {"numc_free", address(numc_free)},
       {"numc_fail", address(numc_fail)},
@@ -84,6 +95,9 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_parallel", address(numc_parallel)},
       {"numc_contract", address(numc_contract)},
       {"numc_count", address(numc_count)},
+      {"numc_rows_begin", address(numc_rows_begin)},
+      {"numc_rows_loops", address(numc_rows_loops)},
+      {"numc_rows_end", address(numc_rows_end)},
       {"numc_largest", address(numc_largest)},
       {"numc_ftz_begin", address(numc_ftz_begin)},
       {"numc_ftz_end", address(numc_ftz_end)},
