@@ -89,7 +89,8 @@ class InstructionSet:
     fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
-    lookup(code, table, index): in eight lanes, those of eight binary64 numbers that the lowest three bits of i64 name.
+    lookup(code, table, index): those numbers of a table that the lowest bits of integers name: of eight binary64 numbers
+        by i64 in eight lanes, of 32 binary32 numbers by i32 in sixteen lanes.
     """
 
     name: str
