@@ -15,23 +15,23 @@ from numc.passes import linalg
 from numc.passes.buffers.loop_code import loops_text
 from numc.passes.buffers.loop_elements import BODY
 from numc.passes.buffers.loop_nest import Nest, nest_of
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 
 
-def parallel_loops(module: ir.Operation, lanes: int) -> None:
-    """Make every linalg.generic with linear maps loops over memory, ``@loops_N``, split over threads where worth it.
-
-    lanes: of the target's vectors, for elements of 32 bits.
-    """
+def parallel_loops(module: ir.Operation, isa: InstructionSet) -> None:
+    """Make every linalg.generic with linear maps loops over memory, ``@loops_N``, split over threads where worth it."""
     known: dict[str, str] = {}
     with module.context, ir.Location.unknown():
         for generic in linalg.operations(module, "linalg.generic"):
             nest = nest_of(generic)
             if nest is not None:
-                _replace(module, generic, nest, lanes, known)
+                _replace(module, generic, nest, isa, known)
 
 
-def _replace(module: ir.Operation, generic: ir.Operation, nest: Nest, lanes: int, known: dict[str, str]) -> None:
-    text = loops_text(nest, lanes)
+def _replace(
+    module: ir.Operation, generic: ir.Operation, nest: Nest, isa: InstructionSet, known: dict[str, str]
+) -> None:
+    text = loops_text(nest, isa)
     key = text + _body_text(generic, nest.captured)
     block = module.regions[0].blocks[0]
     if key not in known:
@@ -46,7 +46,7 @@ def _replace(module: ir.Operation, generic: ir.Operation, nest: Nest, lanes: int
                 _fill_in(copy.operation, generic, nest)
     with ir.InsertionPoint(generic), generic.location:
         callee = {"callee": ir.FlatSymbolRefAttr.get(known[key])}
-        ir.Operation.create("func.call", operands=[*generic.operands, *nest.captured], attributes=callee)
+        ir.Operation.create("func.call", operands=[*nest.operands, *nest.captured], attributes=callee)
     generic.erase()
 
 
@@ -72,9 +72,12 @@ def _fill_in(task: ir.Operation, generic: ir.Operation, nest: Nest) -> None:
     first = ir.InsertionPoint.at_block_begin(entry)
     constants = {op.results[0]: op.clone(first).operation.results[0] for op in nest.constants}
     block = linalg.body(generic)
+    inputs, operands = linalg.input_count(generic), len(generic.operands)
+    arguments = list(block.arguments)  # what is looked up comes last
+    arguments = [*arguments[:inputs], *arguments[operands:], *arguments[inputs:operands]]
     indices = [op.operation for op in linalg.operations(generic, "linalg.index")]
     for call in list(linalg.operations(task, "func.call")):
-        given = [*block.arguments, *nest.captured, *(op.results[0] for op in indices)]
+        given = [*arguments, *nest.captured, *(op.results[0] for op in indices)]
         values = dict(zip(given, call.operands, strict=True)) | constants
         kind = call.operands[0].type
         with ir.InsertionPoint(call) as point, call.location:

@@ -135,6 +135,10 @@ class Straight:
         """A scalar that the operand of an intrinsic must have as an immediate."""
         return self._constant(Type(element), "", f"llvm.mlir.constant({value} : {element}) : {element}")
 
+    def counting(self) -> Value:
+        """The number of each lane (i32)."""
+        return self._constant(self.ty("i32"), f"[{listed(list(range(self.width)))}]")
+
     # Arithmetic
 
     def binary(self, name: str, a: Value, b: Value) -> Value:

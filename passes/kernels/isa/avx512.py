@@ -69,6 +69,11 @@ def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     return code.assembly("", constraints, *values)
 
 
+def permute(code: Code, x: Value, index: Value) -> Value:
+    """VPERMPS."""
+    return code.intrinsic("llvm.x86.avx512.permvar.sf.512", x, index, result=x.type)
+
+
 def lookup(code: Code, table: Sequence[float], index: Value) -> Value:
     """VPERMPD, or VPERMI2PS of two registers, which ignore all other bits of an index."""
     if index.type.element == "i64":
@@ -90,5 +95,6 @@ AVX512 = replace(
     barrier=barrier,
     fma_rounded=fma_rounded,
     at_least=at_least,
+    permute=permute,
     lookup=lookup,
 )

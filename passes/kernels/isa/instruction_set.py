@@ -89,8 +89,9 @@ class InstructionSet:
     fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
-    lookup(code, table, index): those numbers of a table that the lowest bits of integers name: of eight binary64 numbers
-        by i64 in eight lanes, of 32 binary32 numbers by i32 in sixteen lanes.
+    permute(code, x, index): the lanes of an f32 vector that the lowest bits of i32 name.
+    lookup(code, table, index): those numbers of a table that the lowest bits of integers name: of eight binary64
+        numbers by i64 in eight lanes, of 32 binary32 numbers by i32 in sixteen lanes.
     """
 
     name: str
@@ -106,6 +107,7 @@ class InstructionSet:
     fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
     at_least: Callable[[Code, Value, float], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
+    permute: Callable[[Code, Value, Value], Value] | None = None
     lookup: Callable[[Code, Sequence[float], Value], Value] | None = None
 
     def at(self, width: int) -> InstructionSet:
