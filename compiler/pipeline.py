@@ -39,6 +39,7 @@ from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
 from numc.passes.tensors.index_tables import index_tables
+from numc.passes.tensors.join_reductions import join_reductions
 from numc.passes.tensors.merge_products import merge_products
 from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
@@ -176,6 +177,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "split-batches": ours(split_batches, switch="split-batches"),
         "index-tables": ours(index_tables),  # before fusion, so that what gathers can be fused
         "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),
+        "join-reductions": ours(join_reductions),  # after fusion: then equal operands are the same
         "merge-products": ours(
             merge_products, switch="merge-products"
         ),  # after fusion: transposed slices are read in place
