@@ -42,6 +42,8 @@ from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
+from numc.passes.tensors.index_tables import index_tables
+from numc.passes.tensors.join_reductions import join_reductions
 from numc.passes.tensors.merge_products import merge_products
 from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
@@ -179,7 +181,9 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "skip-zeros": ours(skip_zeros, switch="skip-zeros"),
         "drop-unused-results": ours(drop_unused_results),
         "split-batches": ours(split_batches, switch="split-batches"),
+        "index-tables": ours(index_tables),  # before fusion, so that what gathers can be fused
         "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),
+        "join-reductions": ours(join_reductions),  # after fusion: then equal operands are the same
         "merge-products": ours(
             merge_products, switch="merge-products"
         ),  # after fusion: transposed slices are read in place
@@ -222,7 +226,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         # As linalg.generic, to be outlined like the rest.
         "copies": upstream("Write copies of buffers as linalg.generic.", "func.func(refback-munge-memref-copy)"),
         "mark-parts": ours(mark_parts),  # while it is plain what every operation does
-        "parallel-loops": ours(parallel_loops, "target.isa.width", switch="parallel-loops"),
+        "parallel-loops": ours(parallel_loops, "target.isa", switch="parallel-loops"),
         "call-rows": ours(call_rows),
         "lower-math": Pass(
             "Replace math functions by code that gives the same bits on every machine.", _math

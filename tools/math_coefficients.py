@@ -159,6 +159,14 @@ def _shifted(n: int) -> Function:
     return lambda x: mpmath.erf(n * ERF_STEP + x)
 
 
+def exp_powers() -> Iterator[tuple[mpf, mpf]]:
+    """Yield 2^(n / 32) for n from 0 to 31 in 24 bits, and by how much less than n ln(2) / 32 its logarithm is."""
+    for n in range(32):
+        with mp.workprec(24):
+            power = mpf(2) ** (mpf(n) / 32)
+        yield power, n * mpmath.log(2) / 32 - mpmath.log(power)
+
+
 def two_over_pi_words(count: int, zeros: int) -> list[int]:
     """Return `count` 64-bit words, most significant first: `zeros` zero bits, then the fraction of 2/pi."""
     with mp.workprec(64 * count + 64):
@@ -188,6 +196,7 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
                 if name == "ERF" and degree == fit.narrow:
                     leading = float(coefficients[0])
             lines.append("    ),")
+        powers = [(float(power), float(rest)) for power, rest in exp_powers()]
         pieces = []
         for n, (coefficients, error) in enumerate(erf_pieces(leading)):
             pieces.append([float(c) for c in coefficients])
@@ -196,7 +205,10 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
     lines += [f"ERF_STEP = {float(ERF_STEP)!r}", "ERF_PIECES: tuple[tuple[float, ...], ...] = ("]
     for power in zip(*pieces, strict=True):
         lines += ["    (", *(f"        {c!r}," for c in power), "    ),"]
-    lines += [")", ""]
+    lines += [")", "", "# 2^(n / 32) in f32, and by how much less than n ln(2) / 32 its logarithm is"]
+    for name, numbers in zip(("EXP_POWERS", "EXP_RESTS"), zip(*powers, strict=True), strict=True):
+        lines += [f"{name}: tuple[float, ...] = (", *(f"    {number!r}," for number in numbers), ")"]
+    lines.append("")
     for comment, name, words, zeros in (
         ("26 zero bits, then 2/pi", "TWO_OVER_PI", 5, 26),
         ("90 zero bits, then 2/pi", "TWO_OVER_PI_WIDE", 20, 90),

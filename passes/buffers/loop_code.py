@@ -24,6 +24,7 @@ from numc.passes.buffers.loop_elements import (
 )
 from numc.passes.buffers.loop_nest import ONE, TWO, WIDTHS, ZERO, Loop, Nest, Symbol, element
 from numc.passes.kernels.builder import Function
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import PTR, Value
 
 # Loop iterations, weighted by the cost of a body, that are worth a task of their own: a microsecond or more.
@@ -36,14 +37,15 @@ _FEW_STEPS = 64
 _STRIP = 8
 
 
-def loops_text(nest: Nest, lanes: int) -> str:
-    """The functions ``@loops`` and ``@loops_task``, and the declarations of what they call; `lanes`: of a vector."""
+def loops_text(nest: Nest, isa: InstructionSet) -> str:
+    """The functions ``@loops`` and ``@loops_task``, and the declarations of what they call."""
+    lanes = isa.width
     widths = (0, *_widths(lanes)) if nest.in_lanes else (0,)
     declared = "llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)"
     if nest.rows:
         declared = "llvm.func @numc_rows_loops(!llvm.ptr, !llvm.ptr, i64, i64, i64, i64)"
     bodies = (body_declaration(nest, width) for width in widths)
-    return "\n".join([*bodies, declared, _region(nest, lanes), _Task(nest, lanes).text()])
+    return "\n".join([*bodies, declared, _region(nest, lanes), _Task(nest, isa).text()])
 
 
 def _widths(lanes: int) -> list[int]:
@@ -57,9 +59,9 @@ def _way(nest: Nest) -> Literal["around", "lanes", "rows"]:
     Inside of the reductions, if any, where LLVM vectorises it; in lanes; or around the reductions, some rows at a time.
     """
     last = nest.parallel[-1]
-    near = all(s in (ZERO, ONE, TWO) for s in last.strides[: nest.inputs])
+    near = all(s in (ZERO, ONE, TWO) for k, s in enumerate(last.strides[: nest.inputs]) if k not in nest.lookups)
     if not nest.reductions:
-        return "lanes" if nest.has_functions and nest.in_lanes and near else "around"
+        return "lanes" if (nest.has_functions or nest.lookups) and nest.in_lanes and near else "around"
     steps = prod((r.count for r in nest.reductions), start=ONE)
     short = not steps.symbols and steps.number <= _FEW_STEPS
     if near and not short and all(s == ONE for s in last.strides[nest.inputs :]):
@@ -131,7 +133,7 @@ def _as_i64(f: Function, value: Value) -> Value:
 class _Task(Elements):
     """Writes ``@loops_task``, which computes the iterations of tasks `begin` to `end`."""
 
-    def __init__(self, nest: Nest, lanes: int) -> None:
+    def __init__(self, nest: Nest, isa: InstructionSet) -> None:
         arguments = {"context": PTR, "begin": "i64", "end": "i64"}
         code = Function("loops_task", arguments, attributes="attributes {no_inline}", dialect="llvm")
         kinds = [PTR if isinstance(t, ir.MemRefType) else str(t) for t in nest.types]
@@ -143,9 +145,9 @@ class _Task(Elements):
         ]
         count, captured = len(nest.types), len(nest.captured)
         symbols = dict(zip(nest.symbols, words[count + captured :], strict=False))
-        super().__init__(code, nest, words[:count], words[count : count + captured], symbols)
+        super().__init__(code, nest, words[:count], words[count : count + captured], symbols, isa)
         self.code: Function = code
-        self.grain, self.lanes = words[-1], lanes
+        self.grain, self.lanes = words[-1], isa.width
 
     def text(self) -> str:
         """The function."""
@@ -275,12 +277,15 @@ class _Task(Elements):
         high = self.size(first.count)
         low: Number = 0
         if lanes and not rest and self.contiguous(first):
-            whole = f.i64("muli", f.i64("divui", high, STEPS), STEPS)
-            with f.carry(low, whole, STEPS, sums) as loop:
-                loop.next = loop.values
-                for values, there in self.blocks(first, places[0], loop.index, lanes):
-                    loop.next = self._step([there], loop.next, lanes, values)
-            low, sums = whole, loop.results
+            for steps in sorted({lanes, STEPS}, reverse=True):  # first, whole lines of the cache
+                if not first.count.symbols and first.count.number < steps:
+                    continue
+                whole = f.i64("muli", f.i64("divui", high, steps), steps)
+                with f.carry(low, whole, steps, sums) as loop:
+                    loop.next = loop.values
+                    for values, there in self.blocks(first, places[0], loop.index, lanes, steps):
+                        loop.next = self._step([there], loop.next, lanes, values)
+                low, sums = whole, loop.results
         with f.carry(low, high, 1, sums) as loop:
             inside = [self.moved(place, first, loop.index) for place in places]
             loop.next = (

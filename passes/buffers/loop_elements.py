@@ -6,7 +6,7 @@ memory as it lies there, some steps of that loop at a time, and transposed in re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -25,6 +25,7 @@ from numc.passes.buffers.loop_nest import (
     read_across,
 )
 from numc.passes.kernels.builder import Code
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
 
 BODY = "numc_body"
@@ -109,8 +110,10 @@ class Elements:
         operands: Sequence[Value],
         captured: Sequence[Value],
         symbols: Mapping[Symbol, Value],
+        isa: InstructionSet,
     ) -> None:
         self.code, self.nest, self.operands, self.captured, self.symbols = code, nest, operands, captured, symbols
+        self.isa = isa
 
     def size(self, size: Size) -> Value:
         """The value of a size (i64)."""
@@ -133,23 +136,93 @@ class Elements:
 
     def load(self, k: int, place: Place, lanes: int = 0) -> Value:
         """Element `k` at a place, or those of so many steps of the last parallel loop from there on."""
+        f, nest, offset = self.code, self.nest, self.code.number(place.offsets[k])
+        last = nest.parallel[-1]
+        varying = []
+        for table, step, size in nest.lookups.get(k, ()):
+            if lanes and last.strides[table] != ZERO:
+                varying.append((table, step, size))
+            else:
+                offset = f.i64("addi", offset, self._index(table, place.offsets[table], step))
+        if not varying:
+            return self._load_at(k, offset, lanes)
+        one = len(varying) == 1 and varying[0][1] == ONE and last.strides[varying[0][0]] == ONE
+        near = one and last.strides[k] == ZERO and element(nest.types[k]) == "f32" and lanes == self.isa.width
+        if near and self.isa.permute is not None:
+            return self._near(k, offset, varying[0], place, lanes, self.isa.permute)
+        return self._far(k, offset, varying, place, lanes)
+
+    def _load_at(self, k: int, offset: Value, lanes: int) -> Value:
+        """Elements of operand `k` from an offset on, for so many steps of the last parallel loop."""
         f, stride = self.code.lanes(lanes), self.nest.parallel[-1].strides[k]
         if lanes == 0:
-            return self._scalar(k, self.code.number(place.offsets[k]))
+            return self._scalar(k, offset)
         if stride == ZERO:
-            return f.broadcast(self._scalar(k, self.code.number(place.offsets[k])))
+            return f.broadcast(self._scalar(k, offset))
         if stride == ONE:
-            return self._vector(k, self.code.number(place.offsets[k]), lanes)
+            return self._vector(k, offset, lanes)
         if stride == TWO:  # nothing beyond the last of these elements is read
-            low = self._vector(k, self.code.number(place.offsets[k]), lanes)
-            high = self._vector(k, self.code.i64("addi", place.offsets[k], lanes - 1), lanes)
+            low = self._vector(k, offset, lanes)
+            high = self._vector(k, self.code.i64("addi", offset, lanes - 1), lanes)
             half = lanes // 2
             return f.shuffle(low, [*range(0, lanes, 2), *(lanes + 1 + 2 * n for n in range(half))], high)
-        return f.gathered([self._scalar(k, row) for row in self._lane_offsets(k, place, lanes)])
+        return f.gathered([self._scalar(k, row) for row in self._spread(k, offset, lanes)])
+
+    def _index(self, table: int, offset: Number, step: Size) -> Value:
+        """What an index that is read from input `table` moves by (i64)."""
+        f = self.code
+        index = self._scalar(table, f.number(offset))
+        index = index if index.type.element == "i64" else f.cast("extsi", index, "i64")
+        return index if step == ONE else f.i64("muli", index, self.size(step))
+
+    def _far(self, k: int, offset: Value, varying: Sequence[tuple[int, Size, Size]], place: Place, lanes: int) -> Value:
+        """Elements that are looked up one by one."""
+        f, offsets = self.code, self._spread(k, offset, lanes)
+        for table, step, _ in varying:
+            rows = self._lane_offsets(table, place, lanes)
+            moves = [self._index(table, row, step) for row in rows]
+            offsets = [f.i64("addi", *pair) for pair in zip(offsets, moves, strict=True)]
+        return f.gathered([self._scalar(k, each) for each in offsets])
+
+    def _near(
+        self,
+        k: int,
+        offset: Value,
+        lookup: tuple[int, Size, Size],
+        place: Place,
+        lanes: int,
+        permute: Callable[[Code, Value, Value], Value],
+    ) -> Value:
+        """Elements of a row whose indices are read: if all lie in the vector from the first on, lanes of that."""
+        f, v = self.code, self.code.lanes(lanes)
+        table, _, extent = lookup
+        first = self._index(table, place.offsets[table], ONE)
+        indices = self._vector(table, f.number(place.offsets[table]), lanes)
+        wide = indices.type.element
+        distances = v.binary("subi", indices, v.broadcast(self._integer(first, wide)))
+        inside = f.reinterpret(v.compare("ult", distances, v.int(lanes, wide)), f"i{lanes}")
+        with f.choose(f.compare("eq", inside, f.int(-1, f"i{lanes}")), v.ty("f32")) as choice:
+            with choice.then():
+                # The dimension may end within the vector.
+                left = f.i64("minsi", f.i64("subi", self.size(extent), first), lanes)
+                there = v.compare("slt", v.counting(), v.broadcast(self._integer(left, "i32")))
+                row = v.load(self._address(k, f.i64("addi", offset, first)), there)
+                lane = distances if wide == "i32" else v.cast("trunci", distances, "i32")
+                choice.next = [permute(v, row, lane)]
+            with choice.otherwise():
+                choice.next = [self._far(k, offset, [lookup], place, lanes)]
+        return choice.results[0]
+
+    def _integer(self, number: Value, element: str) -> Value:
+        return number if element == "i64" else self.code.cast("trunci", number, element)
 
     def _lane_offsets(self, k: int, place: Place, lanes: int) -> list[Value]:
+        return self._spread(k, place.offsets[k], lanes)
+
+    def _spread(self, k: int, offset: Number, lanes: int) -> list[Value]:
+        """The offset of each lane."""
         f, stride = self.code, self.size(self.nest.parallel[-1].strides[k])
-        return [f.i64("addi", place.offsets[k], f.i64("muli", stride, lane)) for lane in range(lanes)]
+        return [f.i64("addi", offset, f.i64("muli", stride, lane)) for lane in range(lanes)]
 
     def _scalar(self, k: int, offset: Value) -> Value:
         kind = element(self.nest.types[k])
@@ -165,30 +238,30 @@ class Elements:
     def _address(self, k: int, offset: Value) -> Value:
         return self.code.at(self.operands[k], offset, in_memory(element(self.nest.types[k])))
 
-    def blocks(self, loop: Loop, place: Place, start: Value, lanes: int) -> Iterator[tuple[dict[int, Value], Place]]:
-        """STEPS steps of a loop from `start` on: the inputs that are contiguous along it, transposed, and the place."""
+    def blocks(
+        self, loop: Loop, place: Place, start: Value, lanes: int, steps: int = STEPS
+    ) -> Iterator[tuple[dict[int, Value], Place]]:
+        """The steps of a loop from `start` on: the inputs that are contiguous along it, transposed, and the place.
+
+        steps: STEPS, or as many as lanes.
+        """
         f = self.code
         first = self.moved(place, loop, start)
-        read = {k: self._transposed(k, first, lanes) for k in _contiguous(self.nest, loop)}
-        for step in range(STEPS):
+        read = {k: self._transposed(k, first, lanes, steps) for k in _contiguous(self.nest, loop)}
+        for step in range(steps):
             there = self.moved(place, loop, f.i64("addi", start, step))
             yield {k: vectors[step] for k, vectors in read.items()}, there
 
-    def _transposed(self, k: int, place: Place, lanes: int) -> list[Value]:
-        """STEPS vectors: operand `k`, read along the loop it is contiguous along, from each lane's place."""
-        f = self.code.lanes(STEPS)
-        rows = [self._vector(k, offset, STEPS) for offset in self._lane_offsets(k, place, lanes)]
+    def _transposed(self, k: int, place: Place, lanes: int, steps: int) -> list[Value]:
+        """As many vectors as steps: operand `k`, read along the loop it is contiguous along, from each lane's place."""
+        f = self.code.lanes(steps)
+        rows = [self._vector(k, offset, steps) for offset in self._lane_offsets(k, place, lanes)]
+        if steps == lanes:
+            fours = [_in_fours(f, rows[n : n + STEPS]) for n in range(0, lanes, STEPS)]
+            columns = [_in_blocks(f, [four[n] for four in fours]) for n in range(STEPS)]
+            return [columns[n % STEPS][n // STEPS] for n in range(steps)]
         # Row n of every four rows in a vector, so that transposing does not move anything beyond four lanes.
-        parts = [f.joined(rows[n::STEPS]) for n in range(STEPS)]
-
-        def zipped(a: Value, b: Value, order: tuple[int, int, int, int]) -> Value:
-            fours = range(0, lanes, STEPS)
-            return f.shuffle(a, [four + n % STEPS + n // STEPS * lanes for four in fours for n in order], b)
-
-        low, high = (0, 4, 1, 5), (2, 6, 3, 7)
-        pairs = [zipped(a, b, order) for a, b in (parts[:2], parts[2:]) for order in (low, high)]
-        ends = (0, 1, 4, 5), (2, 3, 6, 7)
-        return [zipped(pairs[n], pairs[n + 2], order) for n in range(2) for order in ends]
+        return _in_fours(f, [f.joined(rows[n::STEPS]) for n in range(STEPS)])
 
     def store(self, k: int, place: Place, value: Value) -> None:
         """Store element `k` at a place, or the elements in the lanes of a vector from there on."""
@@ -205,3 +278,30 @@ class Elements:
         captured = [f.lanes(lanes).broadcast(value) for value in self.captured]
         made = ", ".join(str(f.lanes(lanes).ty(element(t))) for t in nest.types[nest.inputs :])
         return f.call(_body(lanes), *values, *captured, *indices, results=made)
+
+
+def _in_fours(f: Code, rows: Sequence[Value]) -> list[Value]:
+    """Four vectors, of which each four lanes are transposed: the first has the first of each four lanes of all rows."""
+    lanes = rows[0].type.lanes
+
+    def zipped(a: Value, b: Value, order: tuple[int, int, int, int]) -> Value:
+        fours = range(0, lanes, STEPS)
+        return f.shuffle(a, [four + n % STEPS + n // STEPS * lanes for four in fours for n in order], b)
+
+    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
+    pairs = [zipped(a, b, order) for a, b in (rows[:2], rows[2:]) for order in (low, high)]
+    ends = (0, 1, 4, 5), (2, 3, 6, 7)
+    return [zipped(pairs[n], pairs[n + 2], order) for n in range(2) for order in ends]
+
+
+def _in_blocks(f: Code, rows: Sequence[Value]) -> list[Value]:
+    """As many vectors as `rows`, transposed in blocks of four lanes: the first has the first block of every row."""
+    if len(rows) == 1:
+        return list(rows)
+    lanes = rows[0].type.lanes
+
+    def chosen(first: int) -> list[Value]:
+        order = [n for block in range(first, 2 * lanes // STEPS, 2) for n in range(block * STEPS, (block + 1) * STEPS)]
+        return _in_blocks(f, [f.shuffle(a, order, b) for a, b in zip(rows[::2], rows[1::2], strict=True)])
+
+    return [vector for pair in zip(chosen(0), chosen(1), strict=True) for vector in pair]

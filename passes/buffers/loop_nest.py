@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
+from numc.passes.buffers.loop_lookups import lookups_of, take_out
 from numc.passes.buffers.lower_math import FUNCTIONS
 
 # Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
@@ -77,15 +78,18 @@ class Loop:
 class Nest:
     """The loops of one linalg.generic, merged where possible.
 
-    types: of the operands, the first `inputs` of which are read. starts: for each operand, the dimensions in which its
-    map adds a number to the index, and these numbers. constants, captured: what the body uses from outside. indices:
-    the dimension of each linalg.index of the body. cost: of the body, in cheap operations. in_lanes: whether the body
-    can be computed on vectors of neighbouring outputs. across: if it can and there are no reductions, the parallel loop
-    along which some operand is contiguous that is not so along the last one; it is the last but one. has_functions:
-    whether the body has elementary functions. rows: how many rows there are if the nest is a step of a chain that
-    is computed by rows (rows.py): then `outer` begins with them, and its iterations may be cut between any two.
+    operands, types: the first `inputs` of them are read, and the last of these looked up. starts: for each operand, the
+    dimensions in which its map adds a number to the index, and these numbers. constants, captured: what the body uses
+    from outside. indices: the dimension of each linalg.index of the body. cost: of the body, in cheap operations.
+    in_lanes: whether the body can be computed on vectors of neighbouring outputs. across: if it can and there are no
+    reductions, the parallel loop along which some operand is contiguous that is not so along the last one; it is the
+    last but one. has_functions: whether the body has elementary functions. lookups: of every operand that is looked
+    up, the inputs that its indices are read from, how far each moves, and the size of the dimension. rows: how many
+    rows there are if the nest is a step of a chain that is computed by rows (rows.py): then `outer` begins with them,
+    and its iterations may be cut between any two.
     """
 
+    operands: list[ir.Value]
     types: list[ir.Type]
     inputs: int
     parallel: list[Loop]
@@ -98,6 +102,7 @@ class Nest:
     in_lanes: bool
     across: Loop | None
     has_functions: bool
+    lookups: dict[int, list[tuple[int, Size, Size]]]
     rows: Size | None
 
     @property
@@ -109,6 +114,7 @@ class Nest:
     def symbols(self) -> list[Symbol]:
         """All symbols that a trip count or a stride depends on."""
         sizes = [s for loop in (*self.parallel, *self.reductions) for s in (loop.count, *loop.strides)]
+        sizes += [size for tables in self.lookups.values() for _, *both in tables for size in both]
         return sorted({symbol for s in sizes for symbol in s.symbols})
 
     @property
@@ -121,9 +127,11 @@ class Nest:
 
 def form_of(nest: Nest) -> tuple[Hashable, ...]:
     """All that the code around a body depends on: nests of one form have the same code."""
-    given = {f.name: getattr(nest, f.name) for f in fields(nest) if f.name != "constants"}  # those are in the body
+    outside = ("operands", "constants")  # what calls the code, and what is in the body
+    given = {f.name: getattr(nest, f.name) for f in fields(nest) if f.name not in outside}
     given["captured"] = [str(value.type) for value in nest.captured]
     given["starts"] = [tuple(each) for each in nest.starts]
+    given["lookups"] = [(number, *tables) for number, tables in nest.lookups.items()]
     return tuple(tuple(each) if isinstance(each, list) else each for each in given.values())
 
 
@@ -142,20 +150,38 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
 
     rows: how many of its first dimensions are the rows of a chain, if it is a step of one.
     """
-    types = [v.type for v in generic.operands]
+    looked = lookups_of(generic)
+    if looked is None or (looked and linalg.reduces(generic)):
+        return None
+    given = linalg.input_count(generic)
+    inputs = given + len(looked)
+    sources = [lookup.source for lookup in looked]
+    operands = [*list(generic.operands)[:given], *sources, *list(generic.operands)[given:]]
+    types = [v.type for v in operands]
     constants, captured = linalg.captured(generic)
+    captured = [v for v in captured if v not in sources]
     if any(element(t) not in WIDTHS for t in types) or any(str(v.type) not in WIDTHS for v in captured):
         return None
-    maps = [_places(m) for m in linalg.indexing_maps(generic)]
-    counts = _counts(generic, maps)
-    if counts is None:
+    own = [_places(m) for m in linalg.indexing_maps(generic)]
+    maps = [*own[:given], *(lookup.places for lookup in looked), *own[given:]]
+    counts = _counts(generic, [None if given <= k < inputs else places for k, places in enumerate(maps)])
+    if counts is None or None in own:
         return None
-    steps = []
+    steps, lookups = [], {}
     for k, (kind, places) in enumerate(zip(types, maps, strict=True)):
-        step = None if places is None else _steps(k, kind, places, counts)
-        if places is None or step is None:
+        assert places is not None
+        if given <= k < inputs:
+            strides = _strides(k, kind, places, [])
+            tables = looked[k - given].tables
+            lookups[k] = [(table, strides[p], _extent(k, kind, p)) for p, table in tables]
+        else:
+            strides = _strides(k, kind, places, counts) if isinstance(kind, ir.MemRefType) else []
+        step = _steps(strides, places, counts)
+        if step is None:
             return None
         steps.append(step)
+    take_out(generic, looked)
+    constants, captured = linalg.captured(generic)
     indices = [int(ir.IntegerAttr(op.attributes["dim"]).value) for op in linalg.operations(generic, "linalg.index")]
     iterators = linalg.iterator_types(generic)
 
@@ -168,7 +194,6 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
                 found[-1:] = [merged] if merged else [*found[-1:], loop]
         return found
 
-    inputs = linalg.input_count(generic)
     unit = Loop(ONE, (ZERO,) * len(types), None)
     of_rows, inside = loops("parallel", range(rows)), loops("parallel", range(rows, len(counts)))
     if len(of_rows) > 1 and not inside:  # the last loop is not shared out unless it is the only one
@@ -178,7 +203,7 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
     # Outputs that are neighbours in memory are in the lanes of a vector.
     in_lanes = _has_lanes(generic) and all(s == ONE for s in parallel[-1].strides[inputs:])
     across = None
-    if in_lanes and not reductions:
+    if in_lanes and not reductions and not looked:
         across = next(
             (
                 n
@@ -191,6 +216,7 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
     if across is not None:
         parallel.insert(-1, replace(parallel.pop(across), together=_TOGETHER))
     return Nest(
+        operands,
         types,
         inputs,
         parallel,
@@ -201,10 +227,12 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
         indices,
         sum(_cost(op) for op in linalg.operations(generic) if op != generic)
         + _MOVED * len(types)
+        + _COSTLY * len(looked)
         + _TRANSPOSED * (in_lanes and any(read_across(types, inputs, loop, parallel[-1]) for loop in inner)),
         in_lanes,
         None if across is None else parallel[-2],
         any(op.name in FUNCTIONS for op in linalg.operations(generic)),
+        lookups,
         prod(counts[:rows], start=ONE) if rows else None,
     )
 
@@ -214,7 +242,7 @@ def _has_lanes(generic: ir.Operation) -> bool:
     values = [v for op in linalg.body(generic).operations for v in (*op.operands, *op.results)]
     ops = list(linalg.body(generic).operations)[:-1]
     return (
-        all(element(v.type) in _LANES for v in generic.operands)
+        all(str(v.type) in _LANES for v in linalg.body(generic).arguments)
         and all(op.operation.name.split(".")[0] in ("arith", "math") and len(op.results) == 1 for op in ops)
         and not any(isinstance(v.type, ir.IndexType) for v in values)
     )
@@ -242,7 +270,7 @@ def _places(map_: ir.AffineMap) -> list[linalg.Linear] | None:
 
 
 def _counts(generic: ir.Operation, maps: Sequence[list[linalg.Linear] | None]) -> list[Size] | None:
-    """The trip counts; None if a map is not linear, or no operand has the size of one of the loops."""
+    """The trip counts; None if no operand has the size of one of the loops. An operand may have no map that tells."""
     counts = []
     for d, static in enumerate(linalg.loop_sizes(generic)):
         found = (
@@ -253,15 +281,14 @@ def _counts(generic: ir.Operation, maps: Sequence[list[linalg.Linear] | None]) -
             if x == ({d: 1}, 0)
         )
         place = next(found, None)
-        if place is None or None in maps:
+        if place is None:
             return None
         counts.append(Size(static) if static is not None else Size(1, (Symbol("size", *place),)))
     return counts
 
 
-def _steps(k: int, kind: ir.Type, places: list[linalg.Linear], counts: list[Size]) -> list[Size] | None:
-    """How far each loop moves in operand `k`; None for a diagonal."""
-    strides = _strides(k, kind, places, counts) if isinstance(kind, ir.MemRefType) else []
+def _steps(strides: list[Size], places: list[linalg.Linear], counts: list[Size]) -> list[Size] | None:
+    """How far each loop moves in an operand; None for a diagonal."""
     steps = [ZERO for _ in counts]
     for p, (coefficients, _) in enumerate(places):
         for d, factor in coefficients.items():
@@ -272,8 +299,16 @@ def _steps(k: int, kind: ir.Type, places: list[linalg.Linear], counts: list[Size
     return steps
 
 
+def _extent(k: int, kind: ir.MemRefType, p: int) -> Size:
+    """The size of dimension `p` of operand `k`."""
+    return Size(1, (Symbol("size", k, p),)) if kind.is_dynamic_dim(p) else Size(kind.get_dim_size(p))
+
+
 def _strides(k: int, kind: ir.MemRefType, places: list[linalg.Linear], counts: list[Size]) -> list[Size]:
-    """The strides of operand `k`; in a dense one, those known at run time are products of sizes."""
+    """The strides of operand `k`; in a dense one, those known at run time are products of sizes.
+
+    counts: of the loops, each as long as the dimension that it alone is the index of; none if that is not known.
+    """
     static, _ = kind.get_strides_and_offset()
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     dense = isinstance(kind.layout, ir.AffineMapAttr)
@@ -289,7 +324,7 @@ def _strides(k: int, kind: ir.MemRefType, places: list[linalg.Linear], counts: l
         coefficients, constant = places[p]
         if not kind.is_dynamic_dim(p):
             inner = inner * Size(kind.get_dim_size(p))
-        elif constant == 0 and list(coefficients.values()) == [1]:
+        elif counts and constant == 0 and list(coefficients.values()) == [1]:
             inner = inner * counts[next(iter(coefficients))]
         else:
             inner = inner * Size(1, (Symbol("size", k, p),))

@@ -9,7 +9,6 @@ trunc, roundeven, fma, copysign) stay.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
 from typing import Any
 
 from torch_mlir import ir
@@ -60,8 +59,9 @@ FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
 
 
 # functions of f32 that have cheaper code with a check
-CHECKED: dict[str, Callable[[checked.Vectors, list[Value]], list[Value]]] = {
+CHECKED: dict[str, Callable[[checked.Vectors, Value], checked.Checked]] = {
     "math.erf": checked.erf,
+    "math.exp": checked.exp,
 }
 
 
@@ -106,19 +106,15 @@ def _checked_text(op: ir.Operation, isa: InstructionSet) -> str:
     (lanes, _), kind, lookup = _lanes(op), str(op.operands[0].type), isa.lookup
     assert lookup is not None
     function = Function("f", {"x0": kind}, kind, attributes="")
-    code, part = function.lanes(lanes), function.lanes(checked.EIGHT)
-    m = Lanes(part, wide=False)
-    halves = [part.shuffle(function["x0"], range(n, n + checked.EIGHT)) for n in range(0, lanes, checked.EIGHT)]
-    xs = [part.cast("extf", half, "f64") for half in halves]
-    found = CHECKED[op.name](checked.Vectors(m, lookup, isa.barrier), xs)
-    doubt = reduce(partial(part.binary, "ori"), [checked.is_near_a_middle(m, y) for y in found])
-    bits = function.reinterpret(doubt, f"i{checked.EIGHT}")
-    with function.choose(function.compare("ne", bits, function.int(0, f"i{checked.EIGHT}")), kind) as choice:
+    code, x = function.lanes(lanes), function["x0"]
+    found = CHECKED[op.name](checked.Vectors(code, lookup, isa.barrier), x)
+    bits = function.reinterpret(found.doubt, f"i{lanes}")
+    with function.choose(function.compare("ne", bits, function.int(0, f"i{lanes}")), kind) as choice:
         with choice.then():
-            y = FUNCTIONS[op.name][0](Lanes(code, wide=False), code.cast("extf", function["x0"], "f64"))
+            y = FUNCTIONS[op.name][0](Lanes(code, wide=False), code.cast("extf", x, "f64"))
             choice.next = [code.cast("truncf", y, "f32")]
         with choice.otherwise():
-            choice.next = [code.joined([part.cast("truncf", y, "f32") for y in found])]
+            choice.next = [found.value]
     return function.function(*choice.results)
 
 

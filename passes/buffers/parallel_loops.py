@@ -18,15 +18,13 @@ from numc.passes.buffers.loop_code import loops_text
 from numc.passes.buffers.loop_elements import BODY
 from numc.passes.buffers.loop_nest import Nest, form_of, nest_of
 from numc.passes.buffers.rows import ROWS
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 
 
-def parallel_loops(module: ir.Operation, lanes: int) -> None:
-    """Make every linalg.generic with linear maps loops over memory, ``@loops_N``, split over threads where worth it.
-
-    lanes: of the target's vectors, for elements of 32 bits.
-    """
+def parallel_loops(module: ir.Operation, isa: InstructionSet) -> None:
+    """Make every linalg.generic with linear maps loops over memory, ``@loops_N``, split over threads where worth it."""
     with module.context, ir.Location.unknown():
-        loops = _Loops(module, lanes)
+        loops = _Loops(module, isa)
         for generic in linalg.operations(module, "linalg.generic"):
             nest = nest_of(generic, facts.get(generic, ROWS, 0))
             if nest is not None:
@@ -36,8 +34,8 @@ def parallel_loops(module: ir.Operation, lanes: int) -> None:
 class _Loops:
     """The functions that were added to a module so far: equal loops around equal bodies are one function."""
 
-    def __init__(self, module: ir.Operation, lanes: int) -> None:
-        self._lanes, self._context = lanes, module.context
+    def __init__(self, module: ir.Operation, isa: InstructionSet) -> None:
+        self._isa, self._context = isa, module.context
         self._block = module.regions[0].blocks[0]
         self._declared = {ir.StringAttr(op.attributes["sym_name"]).value for op in self._block.operations}
         self._texts: dict[tuple[Hashable, ...], str] = {}
@@ -47,13 +45,13 @@ class _Loops:
         """Make `generic` a call of its loops."""
         form = form_of(nest)
         if form not in self._texts:
-            self._texts[form] = loops_text(nest, self._lanes)
+            self._texts[form] = loops_text(nest, self._isa)
         key = self._texts[form], linalg.body_text(generic, nest.captured)
         if key not in self._names:
             self._names[key] = self._added(key[0], generic, nest)
         with ir.InsertionPoint(generic), generic.location:
             callee = {"callee": ir.FlatSymbolRefAttr.get(self._names[key])}
-            ir.Operation.create("func.call", operands=[*generic.operands, *nest.captured], attributes=callee)
+            ir.Operation.create("func.call", operands=[*nest.operands, *nest.captured], attributes=callee)
         generic.erase()
 
     def _added(self, text: str, generic: ir.Operation, nest: Nest) -> str:
@@ -76,9 +74,12 @@ def _fill_in(task: ir.Operation, generic: ir.Operation, nest: Nest) -> None:
     first = ir.InsertionPoint.at_block_begin(entry)
     constants = {op.results[0]: op.clone(first).operation.results[0] for op in nest.constants}
     block = linalg.body(generic)
+    inputs, operands = linalg.input_count(generic), len(generic.operands)
+    arguments = list(block.arguments)  # what is looked up comes last
+    arguments = [*arguments[:inputs], *arguments[operands:], *arguments[inputs:operands]]
     indices = [op.operation for op in linalg.operations(generic, "linalg.index")]
     for call in list(linalg.operations(task, "func.call")):
-        given = [*block.arguments, *nest.captured, *(op.results[0] for op in indices)]
+        given = [*arguments, *nest.captured, *(op.results[0] for op in indices)]
         values = dict(zip(given, call.operands, strict=True)) | constants
         kind = call.operands[0].type
         with ir.InsertionPoint(call) as point, call.location:

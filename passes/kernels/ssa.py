@@ -14,6 +14,11 @@ def f32_bits(value: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
+def f32_value(bits: int) -> float:
+    """Return the number with this binary32 encoding."""
+    return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+
+
 @dataclass(frozen=True)
 class Type:
     """The type of a value: its element (``f32``, ``i64``, ``!llvm.ptr``) and its number of lanes, 0 for a scalar."""

@@ -113,12 +113,12 @@ class Straight:
 
     def f64(self, value: float) -> Value:
         """A binary64 constant, written as its bits."""
-        return self._constant(self.ty("f64"), f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
+        return self._constant(self.ty("f64"), _f64_word(value))
 
-    def table(self, values: Sequence[float]) -> Value:
-        """A constant vector of these binary64 numbers."""
-        words = listed([f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}" for value in values])
-        return self._constant(Type("f64", len(values)), f"[{words}]")
+    def table(self, values: Sequence[float], element: str = "f64") -> Value:
+        """A constant vector of these numbers."""
+        words = [_f64_word(value) if element == "f64" else f"0x{f32_bits(value):08X}" for value in values]
+        return self._constant(Type(element, len(values)), f"[{listed(words)}]")
 
     def int(self, value: Number, element: str = "i32") -> Value:
         """An integer constant; values above the signed range wrap."""
@@ -134,6 +134,10 @@ class Straight:
     def immediate(self, value: Number, element: str = "i32") -> Value:
         """A scalar that the operand of an intrinsic must have as an immediate."""
         return self._constant(Type(element), "", f"llvm.mlir.constant({value} : {element}) : {element}")
+
+    def counting(self) -> Value:
+        """The number of each lane (i32)."""
+        return self._constant(self.ty("i32"), f"[{listed(list(range(self.width)))}]")
 
     # Arithmetic
 
@@ -319,6 +323,10 @@ class Straight:
     def null(self) -> Value:
         """The null pointer."""
         return self.op(f"llvm.mlir.zero : {PTR}", PTR)
+
+
+def _f64_word(value: float) -> str:
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 def _vector(operation: str, a: Value) -> Type:

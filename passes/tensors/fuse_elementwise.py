@@ -115,7 +115,15 @@ def _producer(value: ir.Value) -> ir.Operation | None:
     inputs = linalg.input_count(op)
     if not linalg.is_unused(linalg.body(op).arguments[inputs]) or not linalg.indexing_maps(op)[inputs].is_permutation:
         return None
-    return None if any(inner.operation.name == "linalg.index" for inner in linalg.body(op).operations) else op
+    return op if _counts_for_elements(op) else None
+
+
+def _counts_for_elements(op: ir.Operation) -> bool:
+    """Whether the numbers of steps that a body asks for do nothing but choose elements, which vectors can do, too."""
+    ops = [inner.operation for inner in linalg.body(op).operations]
+    counts = [inner for inner in ops if inner.name == "linalg.index"]
+    choosing = all(use.owner.operation.name == "tensor.extract" for inner in counts for use in inner.results[0].uses)
+    return choosing and not (counts and any(inner.name == "cf.assert" for inner in ops))
 
 
 def _wanted(producer: ir.Operation) -> bool:
@@ -197,7 +205,8 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
     kept = [(m, consumer.operands[n], old.arguments[n]) for n, m in enumerate(maps) if n not in replaced]
     parts = [*kept[:number], *taken, *kept[number:]]
     all_maps = [m for m, _, _ in parts]
-    if not _names_all_loops(all_maps):
+    counts = [ir.IntegerAttr(op.attributes["dim"]).value for op in linalg.operations(producer, "linalg.index")]
+    if not _names_all_loops(all_maps) or not all(isinstance(places[d], ir.AffineDimExpr) for d in counts):
         return None
     arguments = [a for _, _, a in parts]
     joined, block = linalg.generic_like(
@@ -205,6 +214,10 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
     )
     values = dict(zip(arguments, block.arguments, strict=True))
     made_value = linalg.copy_body(first, ir.InsertionPoint(block), values)[0]
+    for op in linalg.operations(producer, "linalg.index"):
+        place = places[ir.IntegerAttr(op.attributes["dim"]).value]
+        count = values[op.results[0]].owner
+        count.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), place.position)
     values.update({old.arguments[n]: made_value for n in replaced})
     yielded = linalg.copy_body(old, ir.InsertionPoint(block), values)
     with ir.InsertionPoint(block), consumer.location:

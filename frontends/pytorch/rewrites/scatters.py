@@ -89,10 +89,22 @@ def index(value: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.
         return aten.index(value, [i if i is None else i.long() for i in indices])
     if len(dims) < 2 or len(dims) != last - first:
         return NotImplemented
+    if _is_outer([i for _, i in given]):
+        for (dim, places), size in zip(given, value.shape[first:last], strict=True):
+            value = value.index_select(dim, torch.where(places < 0, places + size, places).reshape([-1]))
+        return value
     places = torch.broadcast_tensors(*(i.long() for _, i in given))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
     found = value.reshape([*before, math.prod(sizes), *after]).index_select(first, _row(places, sizes))
     return found.reshape([*before, *places[0].shape, *after])
+
+
+def _is_outer(indices: Sequence[torch.Tensor]) -> bool:
+    """Whether each index has a dimension of its own, in order: rows are chosen, and then columns."""
+    rank = len(indices)
+    return max(i.dim() for i in indices) == rank and all(
+        all(size == 1 for d, size in enumerate(i.shape) if d + rank - i.dim() != n) for n, i in enumerate(indices)
+    )
 
 
 def _row(places: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:

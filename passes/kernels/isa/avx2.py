@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.instruction_set import Tile
 from numc.passes.kernels.isa.sse42 import SSE42
+from numc.passes.kernels.ssa import Value
 
-AVX2 = replace(SSE42, name="avx2", width=8, tile=Tile(width=8, vectors=2, rows=4), fma=True)
+
+def permute(code: Code, x: Value, index: Value) -> Value:
+    """VPERMPS."""
+    return code.intrinsic("llvm.x86.avx2.permps", x, index, result=x.type)
+
+
+AVX2 = replace(SSE42, name="avx2", width=8, tile=Tile(width=8, vectors=2, rows=4), fma=True, permute=permute)

@@ -69,10 +69,18 @@ def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     return code.assembly("", constraints, *values)
 
 
+def permute(code: Code, x: Value, index: Value) -> Value:
+    """VPERMPS."""
+    return code.intrinsic("llvm.x86.avx512.permvar.sf.512", x, index, result=x.type)
+
+
 def lookup(code: Code, table: Sequence[float], index: Value) -> Value:
-    """VPERMPD, which ignores all other bits of an index."""
-    numbers = code.table(table)
-    return code.intrinsic("llvm.x86.avx512.permvar.df.512", numbers, index, result=numbers.type)
+    """VPERMPD, or VPERMI2PS of two registers, which ignore all other bits of an index."""
+    if index.type.element == "i64":
+        numbers = code.table(table)
+        return code.intrinsic("llvm.x86.avx512.permvar.df.512", numbers, index, result=numbers.type)
+    low, high = (code.table(part, "f32") for part in (table[:16], table[16:]))
+    return code.intrinsic("llvm.x86.avx512.vpermi2var.ps.512", low, index, high, result=low.type)
 
 
 AVX512 = replace(
@@ -87,5 +95,6 @@ AVX512 = replace(
     barrier=barrier,
     fma_rounded=fma_rounded,
     at_least=at_least,
+    permute=permute,
     lookup=lookup,
 )

@@ -91,7 +91,9 @@ class InstructionSet:
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
     dot_quads(code, acc, a, b): the same of four 8-bit integers, those of `a` unsigned and those of `b` signed.
-    lookup(code, table, index): in eight lanes, those of eight binary64 numbers that the lowest three bits of i64 name.
+    permute(code, x, index): the lanes of an f32 vector that the lowest bits of i32 name.
+    lookup(code, table, index): those numbers of a table that the lowest bits of integers name: of eight binary64
+        numbers by i64 in eight lanes, of 32 binary32 numbers by i32 in sixteen lanes.
     """
 
     name: str
@@ -109,6 +111,7 @@ class InstructionSet:
     at_least: Callable[[Code, Value, float], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
+    permute: Callable[[Code, Value, Value], Value] | None = None
     lookup: Callable[[Code, Sequence[float], Value], Value] | None = None
 
     def dot(self, count: int) -> Callable[[Code, Value, Value, Value], Value] | None:

@@ -1,0 +1,76 @@
+"""Elements that are looked up: images that are resized, and chosen rows and columns, against eager torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import numc
+from numc.compiler.support.errors import NumcError
+
+
+class Several(nn.Module):
+    """Functions of the same tensors as one module."""
+
+    def __init__(self, functions: list[Callable[..., Tensor]]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(function(*inputs) for function in self.functions)
+
+
+def resized(*sizes: int, **options: object) -> Callable[[Tensor], Tensor]:
+    return lambda x: functional.interpolate(x, sizes, **options)
+
+
+# Vectors of a row that lie in one vector, across the end of the row, and too far apart for one.
+NEAREST = [resized(29, 67), resized(7, 9), resized(20, 140), resized(13, 61, mode="nearest-exact")]
+LINEAR = [resized(n, m, mode="bilinear", align_corners=a) for n, m, a in [(29, 67, False), (7, 39, True)]]
+ROWS, COLUMNS = torch.tensor([7, -1, 0, 3, -9]), torch.randperm(83, generator=torch.Generator().manual_seed(1)) - 40
+CHOSEN = [
+    lambda x, i, j: x[i[:, None], j],
+    lambda x, i, j: x[:, j] + 1,
+    lambda x, i, j: torch.exp(x[i]),
+    lambda x, i, j: x.t()[j],
+    lambda x, i, j: x[:, ::2][:, j // 2],
+    lambda x, i, j: (x > 0)[:, j],
+    lambda x, i, j: x[:, :1].contiguous()[j % 9],  # neighbours in a dimension that is not the last one
+    lambda x, i, j: x[:, j].sum(1),
+    lambda x, i, j: x[i, j[:5]],
+]
+
+
+@pytest.mark.parametrize("target", [pytest.param("x86-64-v3", marks=pytest.mark.all), "host"])
+def test_looked_up_elements_are_those_of_torch(target: str) -> None:
+    torch.manual_seed(0)
+    image, matrix = torch.randn(2, 3, 10, 35), torch.round(torch.randn(9, 83) * 64) / 64
+    for module, inputs, error in [
+        (Several(NEAREST), (image,), 0),
+        (Several(LINEAR), (image,), 4e-6),
+        (Several(CHOSEN), (matrix, ROWS, COLUMNS), 4e-7),
+    ]:
+        program = numc.compile(module, inputs, target=target)
+        for want, got in zip(module(*inputs), program(*(x.numpy() for x in inputs)).values(), strict=True):
+            np.testing.assert_allclose(got, want.numpy(), rtol=error, atol=error)
+
+
+def test_looked_up_elements_of_free_sizes() -> None:
+    module = Several([lambda x, i, j: x[i[:, None], j], lambda x, i, j: x[:, j] * 2])
+    inputs = torch.randn(9, 83), ROWS, COLUMNS
+    free = {"inputs": ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}, None)}
+    program = numc.compile(module, inputs, dynamic_shapes=free)
+    for shape, rows in [((9, 83), 5), ((4, 100), 2), ((300, 90), 300)]:
+        x = torch.randn(shape)
+        i = torch.arange(rows) % shape[0]
+        for want, got in zip(
+            module(x, i, COLUMNS), program(x.numpy(), i.numpy(), COLUMNS.numpy()).values(), strict=True
+        ):
+            assert np.array_equal(got, want.numpy())
+    with pytest.raises(NumcError, match="an index is out of range"):
+        program(np.zeros((4, 100), np.float32), np.array([0, 4]), COLUMNS.numpy())
