@@ -63,6 +63,14 @@ def by_rows(module: ir.Operation, isa: InstructionSet) -> None:
                 chain.move()
 
 
+def _has_loops(op: ir.Operation, rows: int) -> bool:
+    """Whether parallel-loops will make loops of a linalg.generic, of whose body `nest_of` takes what it looks up."""
+    copy = op.clone(ir.InsertionPoint(op)).operation
+    found = nest_of(copy, rows) is not None
+    copy.erase()
+    return found
+
+
 def _is_of_activations(op: ir.Operation) -> bool:
     """Whether an operation is a planned product of which no operand is a weight: those are read once for each block."""
     return PLAN in op.attributes and f'"{AT_COMPILE_TIME}"' not in str(op.attributes[PLAN])
@@ -142,7 +150,7 @@ class _Chain:
             return False
         if any(not self._rows.keys().isdisjoint(buffers(v)) for v in linalg.captured(op)[1]):  # it looks elements up
             return False
-        if len(op.operands) > _MOST_OPERANDS or nest_of(op, count) is None:
+        if len(op.operands) > _MOST_OPERANDS or not _has_loops(op, count):
             return False
         self._dims[op] = count
         return all(self._add(op, operands[:inputs], out, dims) for out in operands[inputs:])
