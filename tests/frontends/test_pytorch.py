@@ -235,7 +235,7 @@ def test_all_unsupported_operations_are_listed() -> None:
 
 def test_limits_and_crashes_of_the_importer(monkeypatch: pytest.MonkeyPatch) -> None:
     # torch-mlir reads outside of its memory here, where numc widens otherwise.
-    monkeypatch.setattr("numc.frontends.pytorch.graph.in_wide", lambda graph, names: (graph, names))
+    monkeypatch.setattr("numc.frontends.pytorch.convert.in_wide", lambda graph, names: (graph, names))
     text = refused(Calls(lambda x: torch.relu(x.max())), torch.zeros(3, 4, dtype=torch.uint8))
     assert text.startswith("Calls: 1 operation cannot be compiled: aten.max.default (")
     assert text.endswith(
