@@ -20,7 +20,7 @@ from benchmarks.tables import rich
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
-PAGE = ROOT / "docs" / "performance.md"
+PAGES = ROOT / "docs" / "performance.md", ROOT / "README.md"
 PLOTS = ROOT / "docs" / "performance"
 
 Section = Callable[[float, bool], list[dict[str, Any]]]
@@ -48,7 +48,8 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "skinny": (gemm.skinny, 0.5),
         "widths": (widths.widths, 0.5),
         "search": (search.search, 20),
-        "models": (networks.models, 0.4),
+        "models": (networks.models, 3),
+        "batches": (networks.batches, 3),
         "convs": (networks.convs, 0.15),
         "pieces": (pieces.pieces, 0.2),
         "emulators": (emulators.emulators, 0.5),
@@ -102,12 +103,13 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
 @main.command(name="render")
 @click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def render_command(results: Path) -> None:
-    """Write the marked blocks of docs/performance.md and the plots beside it from RESULTS."""
+    """Write the marked blocks of README.md and docs/performance.md, and the plots beside that, from RESULTS."""
     from benchmarks.plots import draw
 
     content = json.loads(results.read_text())
-    PAGE.write_text(render(PAGE.read_text(), content))
-    for file in (PAGE, *draw(content["sections"], PLOTS)):
+    for page in PAGES:
+        page.write_text(render(page.read_text(), content))
+    for file in (*PAGES, *draw(content["sections"], PLOTS)):
         click.echo(file.relative_to(ROOT))
 
 

@@ -1,61 +1,67 @@
-"""Times of whole models and of single convolution layers, against onnxruntime in fp32."""
+"""Times of published networks against onnxruntime and inductor in fp32, and of single convolution layers."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import torch
 
 import numc
 import numc.runtime
 from benchmarks import graphs
-from benchmarks.cases import CONVS, FEW, model_bar
+from benchmarks.architectures import NETWORKS, network
+from benchmarks.cases import CONVS, FEW, MODEL_OPERATORS, model_bar
 from benchmarks.measure import Call, in_turns, ratio
-from benchmarks.peers import onnxruntime_call
-from benchmarks.zoo import MODELS, transformer_in_torch
+from benchmarks.peers import exported, inductor_call, onnxruntime_call
 
 Row = dict[str, Any]
 
 
-def models(seconds: float, quick: bool) -> list[Row]:
-    """Time each model at batch 1 and 8 on one and two threads under each operator."""
+def models(seconds: float, quick: bool, batch: int = 1) -> list[Row]:
+    """Time each network on one and two threads under each operator."""
+    warnings.simplefilter("ignore")
+    rows, before = [], torch.get_num_threads()
+    with torch.no_grad():
+        for name in ["LSTM, 32 steps"] if quick else NETWORKS:
+            rows += _model(name, batch, seconds, (1,) if quick else (1, 2))
+    torch.set_num_threads(before)
+    return rows
+
+
+def batches(seconds: float, quick: bool) -> list[Row]:
+    """Time the same at batch 8."""
+    return models(seconds, quick, 8)
+
+
+def _model(name: str, batch: int, seconds: float, threads: tuple[int, ...]) -> list[Row]:
     rows = []
+    module, inputs = network(name, batch)
     with graphs.folder() as folder:
-        for name, make in MODELS.items():
-            for batch in (1,) if quick else (1, 8):
-                rows += _model(name, *make(batch, folder), batch, seconds, (1,) if quick else (1, 2))
-    return rows
-
-
-def _model(
-    name: str, path: Path, feeds: graphs.Feeds, batch: int, seconds: float, threads: tuple[int, ...]
-) -> list[Row]:
-    rows = []
-    programs = compiled(path, FEW)
-    for count in threads:
-        theirs = onnxruntime_call(path, feeds, count)
-        ours: dict[str, Call] = {fma: lambda p=p: p(feeds, threads=count) for fma, p in programs.items()}  # noqa: B023
-        if name == "transformer encoder":
-            ours["torch.compile"] = _torch_call(feeds, count, theirs)
-        for fma, call in ours.items():
+        path, feeds = exported(module, inputs, Path(folder) / "model.onnx")
+        programs = _compiled(path, MODEL_OPERATORS)
+        for count in threads:
+            calls: dict[str, Call] = {fma: lambda p=p: p(feeds, threads=count) for fma, p in programs.items()}  # noqa: B023
+            calls["onnxruntime"] = onnxruntime_call(path, feeds, count)
+            calls["inductor"] = inductor_call(module, inputs, count)
             # Two processors of a virtual machine may share one core of the host for some seconds.
-            length = seconds if count == 1 else 10 * seconds
-            timings = in_turns({"ours": call, "onnxruntime": theirs}, seconds=length, threads=count)
-            bar = model_bar(fma) if fma in FEW else None
-            row = {"model": name, "batch": batch, "threads": count, "operator": fma}
-            row |= {"seconds": timings["ours"].best, "onnxruntime_seconds": timings["onnxruntime"].best}
-            row |= {"ratio": ratio(timings, "ours", "onnxruntime")}
-            rows.append({**row, "must": bar and bar.must, "aim": bar and bar.aim})
+            timings = in_turns(calls, seconds=seconds if count == 1 else 3 * seconds, threads=count)
+            theirs = {f"{peer}_seconds": timings[peer].best for peer in ("onnxruntime", "inductor")}
+            for fma in programs:
+                bar = model_bar(fma)
+                row = {"model": name, "batch": batch, "threads": count, "operator": fma, **theirs}
+                row |= {"seconds": timings[fma].best, "ratio": timings[fma].best / min(theirs.values())}
+                rows.append({**row, "must": bar and bar.must, "aim": bar and bar.aim})
     return rows
 
 
-def compiled(path: Path, fmas: Sequence[str]) -> dict[str, numc.runtime.Program]:
+def _compiled(path: Path, fmas: Sequence[str]) -> dict[str, numc.runtime.Program]:
     """Compile one model under several operators, one process for each CPU; write the programs beside the model."""
 
     def one(numbered: tuple[int, str]) -> numc.runtime.Program:
@@ -66,18 +72,6 @@ def compiled(path: Path, fmas: Sequence[str]) -> dict[str, numc.runtime.Program]
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return dict(zip(fmas, pool.map(one, enumerate(fmas)), strict=True))
-
-
-def _torch_call(feeds: graphs.Feeds, threads: int, onnxruntime: Call) -> Call:
-    """Return the transformer under torch.compile, after a check that it computes what the ONNX file does."""
-    import torch
-
-    torch.set_num_threads(threads)
-    call = transformer_in_torch(feeds)
-    (expected,) = onnxruntime()  # type: ignore[misc]
-    if not np.allclose(np.asarray(call()), expected, atol=1e-3):
-        raise AssertionError("the transformer in torch and the one in ONNX differ")
-    return call
 
 
 def convs(seconds: float, quick: bool) -> list[Row]:

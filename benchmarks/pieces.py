@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -15,7 +14,7 @@ from torch.nn import functional
 import numc
 from benchmarks import graphs
 from benchmarks.measure import Call, in_turns
-from benchmarks.peers import onnxruntime_call
+from benchmarks.peers import exported, inductor_call, onnxruntime_call
 
 Row = dict[str, Any]
 Shape = tuple[int, ...]
@@ -104,13 +103,13 @@ def pieces(seconds: float, quick: bool) -> list[Row]:
             torch.manual_seed(0)
             module = (make if isinstance(make, nn.Module) else Function(make)).eval()
             inputs = tuple(map(torch.randn, shapes))
-            path, feeds = _exported(module, inputs, Path(folder) / f"{number}.onnx")
+            path, feeds = exported(module, inputs, Path(folder) / f"{number}.onnx")
             program = numc.compile(module, inputs)
             for threads in (1,) if quick else (1, 2):
                 calls = {
                     "numc": lambda p=program, f=feeds, t=threads: p(*f.values(), threads=t),
                     "onnxruntime": onnxruntime_call(path, feeds, threads),
-                    "inductor": _inductor(module, inputs, threads),
+                    "inductor": inductor_call(module, inputs, threads),
                 }
                 rows.append(_row(name, shapes, threads, calls, seconds))
     torch.set_num_threads(before)
@@ -131,18 +130,3 @@ def _row(name: str, shapes: tuple[Shape, ...], threads: int, calls: dict[str, Ca
         "ratio": timings["numc"].best / fastest,
         "must": BAR,
     }
-
-
-def _exported(module: nn.Module, inputs: tuple[Tensor, ...], path: Path) -> tuple[Path, graphs.Feeds]:
-    """Write the module as ONNX; returns the file and the inputs."""
-    names = [f"x{n}" for n in range(len(inputs))]
-    torch.onnx.export(module, inputs, path, dynamo=False, opset_version=18, input_names=names)
-    return path, {name: np.ascontiguousarray(x.numpy()) for name, x in zip(names, inputs, strict=True)}
-
-
-def _inductor(module: nn.Module, inputs: tuple[Tensor, ...], threads: int) -> Call:
-    """Return a call of the module under torch.compile: its code is made for a number of threads."""
-    torch._dynamo.reset()
-    torch.set_num_threads(threads)
-    compiled = torch.compile(module)
-    return lambda: compiled(*inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import geometric_mean
 
 from benchmarks.cases import OPERATORS, SKINNY_FACTOR, model_bar
 from benchmarks.tables import Row, Table, against, duration, number, pivot, short
@@ -119,11 +120,16 @@ def overhead(rows: Rows) -> Table:
 
 
 def models(rows: Rows) -> Table:
-    """Time over onnxruntime's by model, batch and threads, and operator."""
-    table = pivot(rows, ("model", "batch", "threads"), "operator", lambda r: against(r["ratio"], r["must"]), short)
-    theirs = {tuple(str(r[k]) for k in ("model", "batch", "threads")): duration(r["onnxruntime_seconds"]) for r in rows}
-    body = [(*row, theirs[row[:3]]) for row in table.rows]
-    return _with_model_bars(Table((*table.columns, "onnxruntime"), tuple(body), 3))
+    """Time over that of the faster peer by network, threads and operator, with geometric means."""
+    table = pivot(rows, ("model", "threads"), "operator", lambda r: against(r["ratio"], r["must"]), short)
+    theirs = {(r["model"], str(r["threads"])): r for r in rows}
+    peers = ("onnxruntime", "inductor")
+    body = [(*row, *(duration(theirs[row[:2]][f"{peer}_seconds"]) for peer in peers)) for row in table.rows]
+    operators = list(dict.fromkeys(r["operator"] for r in rows))
+    for count in dict.fromkeys(r["threads"] for r in rows):
+        of_all = {n: [r["ratio"] for r in rows if (r["threads"], r["operator"]) == (count, n)] for n in operators}
+        body.append(("geometric mean", str(count), *(number(geometric_mean(all_)) for all_ in of_all.values()), "", ""))
+    return _with_model_bars(Table((*table.columns, *peers), tuple(body), 2))
 
 
 def convs(rows: Rows) -> Table:
@@ -224,20 +230,30 @@ def memory(rows: Rows) -> Table:
 
 
 def training(rows: Rows) -> Table:
-    """Time of a training step over eager torch's."""
-    body = [
-        (
-            short(r["operator"]),
-            duration(r["seconds"]),
-            duration(r["eager_seconds"]),
-            against(r["ratio"], r["must"]),
-            number(r["must"]),
-            number(r["aim"]),
-        )
-        for r in rows
-        if "operator" in r
-    ]
-    return Table(("arithmetic", "numc", "eager torch", "ratio", "at most", "aim"), tuple(body))
+    """Time of a training step over that of the faster peer by network and arithmetic, with geometric means."""
+    rows = [r for r in rows if "operator" in r]
+    table = pivot(rows, ("model",), "operator", lambda r: against(r["ratio"], r["must"]), short)
+    peers = ("eager", "inductor")
+    theirs = {r["model"]: [duration(r[f"{peer}_seconds"]) for peer in peers] for r in rows}
+    found = {r["operator"]: [s["ratio"] for s in rows if s["operator"] == r["operator"]] for r in rows}
+    aims = {r["operator"]: r["aim"] for r in rows}
+    means = {name: geometric_mean(ratios) for name, ratios in found.items()}
+    body = [(*row, *theirs[row[0]]) for row in table.rows]
+    body += [("geometric mean", *(against(means[name], aims[name]) for name in found), "", "")]
+    body += [("at most, mean", *map(number, aims.values()), "", "")]
+    body += [("at most, each", *(number(next(r["must"] for r in rows if r["operator"] == n)) for n in found), "", "")]
+    return Table((*table.columns, "eager torch", "inductor"), tuple(body))
+
+
+def steps(rows: Rows) -> Table:
+    """Geometric mean over all networks of the time of a training step over that of the faster peer."""
+    body = []
+    for operator in dict.fromkeys(r["operator"] for r in rows if "operator" in r):
+        found = {r["model"].split(",")[0]: r["ratio"] for r in rows if r.get("operator") == operator}
+        ends = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+        cells = (f"{number(found[name])} ({name})" for name in ends)
+        body.append((short(operator), number(geometric_mean(found.values())), *cells))
+    return Table(("arithmetic", "geometric mean", "fastest", "slowest"), tuple(body))
 
 
 def generation(rows: Rows) -> Table:
@@ -345,13 +361,14 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "gemm": ("slowdown", ("operator", "shape")),
     "threads": ("speedup", ("operator",)),
     "skinny": ("slowdown", ("operator", "shape")),
-    "models": ("ratio", ("operator", "model", "batch", "threads")),
+    "models": ("ratio", ("operator", "model", "threads")),
+    "batches": ("ratio", ("operator", "model", "threads")),
     "convs": ("ratio", ("operator", "conv")),
     "pieces": ("ratio", ("piece", "shape", "threads")),
     "compile": ("seconds", ("model", "cache")),
     "startup": ("seconds", ("command",)),
     "memory": ("ratio", ("model", "batch")),
-    "training": ("ratio", ("operator",)),
+    "training": ("ratio", ("operator", "model")),
     "first_step": ("ratio", ("operator", "model")),
     "generation": ("ratio", ("operator", "model")),
 }
@@ -378,21 +395,21 @@ def bars(sections: Mapping[str, Row]) -> Table:
 # that is like it: the section, what selects a row, its ratio, and what the ratio is to.
 FASE: Mapping[str, tuple[tuple[int, ...], tuple[str, Row, str, str] | None]] = {
     "SGEMM": ((15, 1809, 880, 82, 39), ("gemm", {"shape": "1024x1024x1024"}, "slowdown", "torch sgemm")),
-    "ResNet50": ((11, 1131, 553, 76, 30), ("models", {"model": "light_resnet50"}, "ratio", "onnxruntime")),
+    "ResNet50": ((11, 1131, 553, 76, 30), ("models", {"model": "ResNet-50"}, "ratio", "the faster peer")),
     "3DGAN": ((7, 714, 340, 66, 28), None),
-    "LSTM": ((18, 1096, 551, 70, 29), ("models", {"model": "LSTM"}, "ratio", "onnxruntime")),
-    "Transformer": ((8, 818, 423, 36, 17), ("models", {"model": "transformer encoder"}, "ratio", "onnxruntime")),
+    "LSTM": ((18, 1096, 551, 70, 29), ("models", {"model": "LSTM, 32 steps"}, "ratio", "the faster peer")),
+    "Transformer": ((8, 818, 423, 36, 17), ("models", {"model": "BERT-base, 128 tokens"}, "ratio", "the faster peer")),
 }
 
 
 def slowdowns(sections: Mapping[str, Row]) -> Table:
-    """The published slow-downs of FASE beside those of `bf16_1_1` that are measured: one thread, batches of 8."""
+    """The published slow-downs of FASE beside those of `bf16_1_1` that are measured: one thread."""
     body = []
     for program, (published, ours) in FASE.items():
         what, ratio = "not measured", ""
         if ours is not None:
             section, key, measure, peer = ours
-            key = {"operator": "bf16_1_1", "batch": 8, "threads": 1} | dict(key)
+            key = {"operator": "bf16_1_1", "threads": 1} | dict(key)
             for row in sections.get(section, {}).get("rows", ()):
                 if all(row.get(name, value) == value for name, value in key.items()):
                     what, ratio = f"{row.get('model', row.get('shape'))} over {peer}", number(row[measure])
@@ -417,7 +434,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "overhead": ("skinny", overhead, "A call from Python"),
     "widths": ("widths", widths, "Open widths: time / the fixed operator, one thread"),
     "search": ("search", search, "An evaluation of a search, two threads"),
-    "models": ("models", models, "Whole models: time / onnxruntime fp32"),
+    "models": ("models", models, "Whole models: time / the faster of onnxruntime and inductor in fp32"),
+    "batches": ("batches", models, "Whole models, batch 8: time / the faster of onnxruntime and inductor in fp32"),
     "convs": ("convs", convs, "Convolution layers: time / onnxruntime fp32, one thread"),
     "pieces": (
         "pieces",
@@ -428,7 +446,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "compile": ("compile", compile, "numc compile"),
     "startup": ("startup", startup, "Start-up"),
     "memory": ("memory", memory, "Peak memory"),
-    "training": ("training", training, "A training step of ResNet-18: time / eager torch, two threads"),
+    "training": ("training", training, "A training step: time / the faster of eager torch and inductor, two threads"),
+    "steps": ("training", steps, "A training step, geometric means: time / the faster of eager torch and inductor"),
     "generation": ("generation", generation, "Greedy generation, two threads"),
     "switch": ("training", switch, "A switch of arithmetic"),
     "statistics": ("statistics", statistics, "Statistics of one step of 100 of ResNet-18: CPU time"),

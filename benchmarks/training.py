@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
 
 import numc
+from benchmarks.architectures import STEPS, step
 from benchmarks.cases import (
     FIRST_STEP_SECONDS,
     STATISTICS_EVERY,
@@ -24,41 +29,58 @@ from benchmarks.cases import (
     SWITCH_SECONDS,
     TRAINING,
     TRAINING_MEMORY_FACTOR,
-    TRAINING_OPERATORS,
 )
-from benchmarks.measure import in_turns, ratio
+from benchmarks.measure import Call, in_turns, ratio
 from numc.train import EpochStatistics
 
 Row = dict[str, Any]
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
-sys.path.append(str(MODELS))
 
 
 def training(seconds: float, quick: bool) -> list[Row]:
-    """Time a step of ResNet-18 for 32 images of 32x32 on two threads, in turns with eager torch; and a switch."""
-    from train_step import training as make
-    from zoo import FULL
-
+    """Time a step of each network on two threads, in turns with eager torch and inductor; and a switch."""
     warnings.simplefilter("ignore")
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
-    case = FULL["resnet18"]
-    torch.manual_seed(0)
-    start, inputs = case.model(), case.inputs()
     rows = []
-    for operator in TRAINING_OPERATORS[:1] if quick else TRAINING_OPERATORS:
-        steps = {name: make(copy.deepcopy(start), case, name) for name in (operator, "eager")}
-        steps[operator](*inputs)  # in_turns makes one more untimed call, and two of these calls compile
-        timings = in_turns(
-            {name: lambda s=step: s(*inputs) for name, step in steps.items()}, seconds=seconds, threads=2
-        )
-        bar = TRAINING.get(operator)
-        row = {"model": "resnet18", "operator": operator, "seconds": timings[operator].best}
-        row |= {"eager_seconds": timings["eager"].best, "ratio": ratio(timings, operator, "eager")}
-        rows.append({**row, "must": bar and bar.must, "aim": bar and bar.aim})
-        torch._dynamo.reset()
+    for name in ["LSTM, 20 x 35 tokens"] if quick else STEPS:
+        rows += _steps(name, seconds)
     torch.set_num_threads(threads)
     return [*rows, _switch(seconds / 4)]
+
+
+def _steps(name: str, seconds: float) -> list[Row]:
+    torch._dynamo.reset()
+    start, inputs = step(name)
+    calls: dict[str, Call] = {}
+    for what in (*TRAINING, "eager", "inductor"):
+        calls[what] = functools.partial(_step(copy.deepcopy(start), what), *inputs)
+        calls[what]()  # in_turns makes one more untimed call, and two of these calls compile
+    timings = in_turns(calls, seconds=seconds, threads=2)
+    theirs = {f"{peer}_seconds": timings[peer].best for peer in ("eager", "inductor")}
+    rows = []
+    for operator, bar in TRAINING.items():
+        row = {"model": name, "operator": operator, "seconds": timings[operator].best, **theirs}
+        row |= {"ratio": timings[operator].best / min(theirs.values())}
+        rows.append({**row, "must": bar.must, "aim": bar.aim})
+    return rows
+
+
+def _step(model: nn.Module, what: str) -> Callable[..., torch.Tensor]:
+    """Return a step of SGD with momentum: eager, by inductor, or in an arithmetic of numc."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def run(*inputs: Any) -> torch.Tensor:
+        optimizer.zero_grad()
+        logits = model(*inputs).flatten(0, -2)
+        loss = cross_entropy(logits, torch.arange(logits.shape[0]) % logits.shape[1])
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    if what == "eager":
+        return run
+    return torch.compile(run) if what == "inductor" else torch.compile(run, backend=numc.backend(what))
 
 
 def _switch(seconds: float) -> Row:

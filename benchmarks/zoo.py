@@ -73,7 +73,7 @@ def mobilenet(batch: int, where: str) -> tuple[Path, Feeds]:
 
 
 def transformer(batch: int, where: str) -> tuple[Path, Feeds]:
-    """A pre-norm transformer encoder with GELU by erf; graph and weights are those of `transformer_in_torch`."""
+    """A pre-norm transformer encoder with GELU by erf; with random weights."""
     graph, w = Graph(f"transformer_{batch}"), transformer_weights()
     names = {key: graph.constant(value) for key, value in w.items()}
     head = WIDTH // HEADS
@@ -120,38 +120,6 @@ def transformer_weights() -> dict[str, np.ndarray]:
             weights[f"{n}{part}b"] = rng.standard_normal(columns) / 10
     norm("norm")
     return {key: value.astype(np.float32) for key, value in weights.items()}
-
-
-def transformer_in_torch(feeds: Feeds) -> Callable[[], object]:
-    """Return a call of the same encoder under torch.compile, for the input of `transformer`."""
-    import torch
-    from torch.nn import functional
-
-    w = {key: torch.from_numpy(value) for key, value in transformer_weights().items()}
-
-    def dense(x: torch.Tensor, key: str) -> torch.Tensor:
-        return x @ w[key + "w"] + w[key + "b"]
-
-    def norm(x: torch.Tensor, key: str) -> torch.Tensor:
-        return functional.layer_norm(x, (WIDTH,), w[key + "g"], w[key + "b"])
-
-    @torch.compile
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        for n in range(DEPTH):
-            h = norm(x, f"{n}norm1")
-            q, k, v = (dense(h, f"{n}{part}").unflatten(2, (HEADS, -1)).transpose(1, 2) for part in "qkv")
-            weights = torch.softmax(q @ k.transpose(2, 3) / math.sqrt(WIDTH // HEADS), dim=3)
-            x = x + dense((weights @ v).transpose(1, 2).flatten(2), f"{n}out")
-            x = x + dense(functional.gelu(dense(norm(x, f"{n}norm2"), f"{n}up")), f"{n}down")
-        return norm(x, "norm")
-
-    x = torch.from_numpy(feeds["x"])
-
-    def call() -> torch.Tensor:
-        with torch.inference_mode():
-            return forward(x)
-
-    return call
 
 
 MODELS: Mapping[str, Callable[[int, str], tuple[Path, Feeds]]] = {

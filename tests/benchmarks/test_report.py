@@ -10,9 +10,10 @@ import pytest
 
 import numc
 from benchmarks import native
+from benchmarks.__main__ import PAGES
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars, first_step, generation, slowdowns, statistics, switch, training
+from benchmarks.report import bars, first_step, generation, models, slowdowns, statistics, steps, switch, training
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 from numc.compiler.arithmetic.grammar import parse_fma
 
@@ -81,11 +82,11 @@ def test_bars_count_what_is_met() -> None:
 
 
 def test_slowdowns_stand_beside_those_of_one_row() -> None:
-    lstm = {"model": "LSTM", "batch": 8, "threads": 1, "operator": "bf16_1_1", "ratio": 1.5}
-    others = [lstm | {key: value, "ratio": 9} for key, value in (("batch", 1), ("threads", 2), ("operator", "mp"))]
+    lstm = {"model": "LSTM, 32 steps", "threads": 1, "operator": "bf16_1_1", "ratio": 1.5}
+    others = [lstm | {key: value, "ratio": 9} for key, value in (("threads", 2), ("operator", "mp"))]
     table = slowdowns({"models": {"rows": [*others, lstm]}})
     found = {row[0]: row[5:] for row in table.rows}
-    assert found["LSTM"] == ("29", "LSTM over onnxruntime", "1.50")
+    assert found["LSTM"] == ("29", "LSTM, 32 steps over the faster peer", "1.50")
     assert found["SGEMM"] == ("39", "not measured", "")
 
 
@@ -98,8 +99,10 @@ def test_unknown_block_and_unmeasured_section() -> None:
 
 def test_the_page_says_what_the_results_say() -> None:
     """No figure of the page was typed: rendering the committed results changes nothing."""
-    page = (ROOT / "docs/performance.md").read_text()
-    assert render(page, json.loads((ROOT / "benchmarks/results.json").read_text())) == page
+    results = json.loads((ROOT / "benchmarks/results.json").read_text())
+    for file in PAGES:
+        page = file.read_text()
+        assert render(page, results) == page
 
 
 @pytest.mark.parametrize("fma", ["bf16_1_1", "fmac(e6m9)", "fmac(fp8_e5m2)"])
@@ -114,12 +117,20 @@ def test_the_loop_in_cpp_agrees_with_numc(fma: str) -> None:
 
 
 def test_tables_of_training() -> None:
-    rows = [
-        {"operator": "fp32", "seconds": 0.5, "eager_seconds": 0.4, "ratio": 1.25, "must": 2, "aim": 1.2},
-        {"operator": "mp", "seconds": 1.0, "eager_seconds": 0.4, "ratio": 2.5, "must": None, "aim": None},
-        {"plain_seconds": 1e-6, "same_seconds": 2e-6, "other_seconds": 2e-3, "switch_must": 1e-3},
-    ]
-    assert training(rows).rows[0] == ("`fp32`", "500 ms", "400 ms", "1.25", "2.00", "1.20")
+    step = {"seconds": 0.5, "eager_seconds": 0.4, "inductor_seconds": 0.5, "must": 2, "aim": 1.2}
+    ratios = {("A, 2", "fp32"): 1.0, ("A, 2", "mp"): 1.5, ("B", "fp32"): 2.25, ("B", "mp"): 1.5}
+    rows = [step | {"model": m, "operator": o, "ratio": ratio} for (m, o), ratio in ratios.items()]
+    rows.append({"plain_seconds": 1e-6, "same_seconds": 2e-6, "other_seconds": 2e-3, "switch_must": 1e-3})
+    assert training(rows).rows[1:3] == (
+        ("B", "2.25 ✗", "1.50", "400 ms", "500 ms"),
+        ("geometric mean", "1.50 ✗", "1.50 ✗", "", ""),
+    )
+    assert steps(rows).rows[0] == ("`fp32`", "1.50", "1.00 (A)", "2.25 (B)")
+    model = {"model": "A", "operator": "fp32", "threads": 1, "must": 1.25}
+    model |= {"onnxruntime_seconds": 1.0, "inductor_seconds": 2.0}
+    found = models([model | {"ratio": 1.5}, model | {"model": "B", "ratio": 6.0}])
+    assert found.rows[0] == ("A", "1", "1.50 ✗", "1.00 s", "2.00 s")
+    assert found.rows[2] == ("geometric mean", "1", "3.00", "", "")
     row = {"model": "gpt2", "operator": "fp32", "numc_tokens": 80.0, "eager_tokens": 100.0, "ratio": 1.25, "must": 1}
     assert generation([row]).rows[0] == ("gpt2", "`fp32`", "80.0", "100", "1.25 ✗", "1.00")
     assert [row[1] for row in switch(rows).rows] == ["1.00 µs", "2.00 µs", "2.00 ms ✗"]

@@ -47,7 +47,7 @@ module {
         linalg.yield %0 : f32
       }
       scf.yield
-    } {numc.contraction = {batch = [0], id = 0 : i64, k = [3], lanes = [2], layer = "scores", operator = "bf16_1_1", phases = false, role = "", rows = [1], sizes = [2, 5, 7, 4], swap = false}, numc.plan = {counts = 0 : i64, epilogue = "none", guarded = true, packing = {lanes = "transposed panels", rows = "panels"}, pairs = false, prologue = "fill with 0.0", tasks = "blocks of rows and lanes", tile = {k_block = 256 : i64, narrow = false, partial = [], rows = 5 : i64, vectors = 1 : i64, width = 8 : i64}, way = "panels", why = "lanes fit into one vector (7): more rows; the steps of k of a lane are adjacent"}}
+    } {numc.contraction = {batch = [0], id = 0 : i64, k = [3], lanes = [2], layer = "scores", operator = "bf16_1_1", phases = false, role = "", rows = [1], sizes = [2, 5, 7, 4], swap = false}, numc.plan = {counts = 0 : i64, epilogue = "none", guarded = true, packing = {lanes = "transposed panels", rows = "panels"}, dot = 0 : i64, prologue = "fill with 0.0", tasks = "blocks of rows and lanes", tile = {k_block = 256 : i64, narrow = false, partial = [], rows = 5 : i64, vectors = 1 : i64, width = 8 : i64}, way = "panels", why = "lanes fit into one vector (7): more rows; the steps of k of a lane are adjacent"}}
     memref.dealloc %alloc : memref<2x7x4xf32>
     %alloc_1 = memref.alloc() {alignment = 64 : i64} : memref<2x5x1xf32>
     linalg.generic {indexing_maps = [#map1, #map], iterator_types = ["parallel", "parallel", "parallel"]} ins(%cst : f32) outs(%alloc_1 : memref<2x5x1xf32>) {
@@ -83,7 +83,7 @@ module {
         linalg.yield %0 : f32
       }
       scf.yield
-    } {numc.contraction = {batch = [0], id = 1 : i64, k = [3], lanes = [2], layer = "result", operator = "bf16_1_1", phases = false, role = "", rows = [1], sizes = [2, 5, 4, 7], swap = false}, numc.plan = {counts = 0 : i64, epilogue = "none", guarded = true, packing = {lanes = "panels", rows = "panels"}, pairs = false, prologue = "fill with 0.0", tasks = "blocks of rows and lanes", tile = {k_block = 256 : i64, narrow = false, partial = [], rows = 5 : i64, vectors = 1 : i64, width = 8 : i64}, way = "panels", why = "lanes fit into one vector (4): more rows"}}
+    } {numc.contraction = {batch = [0], id = 1 : i64, k = [3], lanes = [2], layer = "result", operator = "bf16_1_1", phases = false, role = "", rows = [1], sizes = [2, 5, 4, 7], swap = false}, numc.plan = {counts = 0 : i64, epilogue = "none", guarded = true, packing = {lanes = "panels", rows = "panels"}, dot = 0 : i64, prologue = "fill with 0.0", tasks = "blocks of rows and lanes", tile = {k_block = 256 : i64, narrow = false, partial = [], rows = 5 : i64, vectors = 1 : i64, width = 8 : i64}, way = "panels", why = "lanes fit into one vector (4): more rows"}}
     memref.dealloc %alloc_2 : memref<2x5x7xf32>
     memref.copy %alloc_3, %arg3 : memref<2x5x4xf32> to memref<2x5x4xf32>
     memref.dealloc %alloc_3 : memref<2x5x4xf32>
