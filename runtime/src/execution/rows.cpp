@@ -8,6 +8,7 @@
 #include "execution/run.hpp"
 #include "kernels/generated_abi.hpp"
 #include "kernels/offset_tables.hpp"
+#include "kernels/task_sizes.hpp"
 #include "numc.h"
 
 namespace numc {
@@ -20,10 +21,6 @@ constexpr int64_t kNowhere = int64_t{1} << 60, kEnd = int64_t{1} << 61;
 constexpr int64_t kBlockBytes = 512 << 10, kLeastRows = 64;
 // Elements of lanes that may be packed for a block that is a part of a batch, for each element of its buffers.
 constexpr int64_t kMostPacked = 4;
-// A task keeps its accumulators in this many float32 numbers; kRowBlock rows are packed together at most.
-constexpr int64_t kTileWords = 1 << 16, kRowBlock = 256;
-// A chain of fewer multiplications than this is done before another thread has woken up.
-constexpr int64_t kSmall = 1 << 17;
 
 const TaskContext &contraction(const Rows::Step &step) { return *reinterpret_cast<const TaskContext *>(step.context); }
 
@@ -198,7 +195,7 @@ void choose_tasks(const Plan &p) {
     if (step.tile_rows == 0) continue;
     auto &c = *reinterpret_cast<TaskContext *>(step.context);
     const int64_t tiles = ceil_div(p.whole > 0 ? p.of_batch : p.part, step.tile_rows);
-    const int64_t blocks = p.whole > 0 ? ceil_div(p.of_batch, kRowBlock) : 1;
+    const int64_t blocks = p.whole > 0 ? ceil_div(p.of_batch, kPackedRows) : 1;
     c.row_block = ceil_div(tiles, blocks) * step.tile_rows;
     const int64_t fit = kTileWords / (c.row_block * step.tile_lanes), most = ceil_div(c.lanes, step.tile_lanes);
     const int64_t lanes = fit < most ? fit : most;

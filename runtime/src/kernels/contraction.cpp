@@ -8,19 +8,17 @@
 #include "kernels/channel_magnitudes.hpp"
 #include "kernels/generated_abi.hpp"
 #include "kernels/offset_tables.hpp"
+#include "kernels/task_sizes.hpp"
 #include "kernels/widths.hpp"
 #include "numc.h"
 
 namespace numc {
 namespace {
 
-// A task keeps its accumulators in this many float32 numbers, and packs at most this many rows at a time; where rows
-// are packed already it takes at most kRows.
-constexpr int64_t kTileWords = 1 << 16, kPackedRows = 256, kRows = 1024;
+// Where rows are packed already, a task takes at most this many.
+constexpr int64_t kRows = 1024;
 // The cost of packing a vector, and of reading one that was packed before, in operations on a vector register.
 constexpr int64_t kPacking = 6, kReading = 2;
-// A product of fewer multiplications than this is done before another thread has woken up.
-constexpr int64_t kSmall = 1 << 17;
 
 // The four groups of dimensions of a contraction.
 struct Shape {
