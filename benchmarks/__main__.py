@@ -20,7 +20,7 @@ from benchmarks.tables import rich
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
-PAGES = ROOT / "docs" / "performance.md", ROOT / "README.md"
+PAGE = ROOT / "docs" / "performance.md"
 PLOTS = ROOT / "docs" / "performance"
 
 Section = Callable[[float, bool], list[dict[str, Any]]]
@@ -56,7 +56,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "compile": (processes.compile_times, 0),
         "startup": (processes.startup, 0),
         "memory": (processes.memory, 0),
-        "training": (training.training, 12),
+        "training": (training.training, 6),
         "statistics": (training.statistics, 12),
         "first_step": (training.first_steps, 0),
         "generation": (generation.generation, 10),
@@ -103,13 +103,12 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
 @main.command(name="render")
 @click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def render_command(results: Path) -> None:
-    """Write the marked blocks of README.md and docs/performance.md, and the plots beside that, from RESULTS."""
+    """Write the marked blocks of docs/performance.md and the plots beside it from RESULTS."""
     from benchmarks.plots import draw
 
     content = json.loads(results.read_text())
-    for page in PAGES:
-        page.write_text(render(page.read_text(), content))
-    for file in (*PAGES, *draw(content["sections"], PLOTS)):
+    PAGE.write_text(render(PAGE.read_text(), content))
+    for file in (PAGE, *draw(content["sections"], PLOTS)):
         click.echo(file.relative_to(ROOT))
 
 

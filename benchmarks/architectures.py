@@ -204,8 +204,17 @@ def network(name: str, batch: int) -> tuple[nn.Module, Inputs]:
 
 #: A training step by name: how the network is made, and its inputs. The last dimension of its result are classes.
 STEPS: Mapping[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
-    "ResNet-18, 32 images of 64x64": (zoo.resnet18, lambda: (torch.randn(32, 3, 64, 64),)),
-    "ResNet-50, 8 images of 128x128": (zoo.resnet50, lambda: (torch.randn(8, 3, 128, 128),)),
+    "ResNet-18, 32 images of 64x64": (
+        lambda: _library(
+            "ResNetForImageClassification",
+            "ResNetConfig",
+            layer_type="basic",
+            depths=[2, 2, 2, 2],
+            hidden_sizes=[64, 128, 256, 512],
+        ),
+        lambda: (torch.randn(32, 3, 64, 64),),
+    ),
+    "ResNet-50, 8 images of 128x128": (_resnet50, lambda: (torch.randn(8, 3, 128, 128),)),
     "MobileNetV3-L, 8 images of 128x128": (mobilenet_v3, lambda: (torch.randn(8, 3, 128, 128),)),
     "ConvNeXt-T, 4 images of 128x128": (
         lambda: _library("ConvNextForImageClassification", "ConvNextConfig"),

@@ -245,17 +245,6 @@ def training(rows: Rows) -> Table:
     return Table((*table.columns, "eager torch", "inductor"), tuple(body))
 
 
-def steps(rows: Rows) -> Table:
-    """Geometric mean over all networks of the time of a training step over that of the faster peer."""
-    body = []
-    for operator in dict.fromkeys(r["operator"] for r in rows if "operator" in r):
-        found = {r["model"].split(",")[0]: r["ratio"] for r in rows if r.get("operator") == operator}
-        ends = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-        cells = (f"{number(found[name])} ({name})" for name in ends)
-        body.append((short(operator), number(geometric_mean(found.values())), *cells))
-    return Table(("arithmetic", "geometric mean", "fastest", "slowest"), tuple(body))
-
-
 def generation(rows: Rows) -> Table:
     """Tokens per second of a language model beside eager torch's."""
     body = [
@@ -447,7 +436,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "startup": ("startup", startup, "Start-up"),
     "memory": ("memory", memory, "Peak memory"),
     "training": ("training", training, "A training step: time / the faster of eager torch and inductor, two threads"),
-    "steps": ("training", steps, "A training step, geometric means: time / the faster of eager torch and inductor"),
     "generation": ("generation", generation, "Greedy generation, two threads"),
     "switch": ("training", switch, "A switch of arithmetic"),
     "statistics": ("statistics", statistics, "Statistics of one step of 100 of ResNet-18: CPU time"),
