@@ -202,9 +202,10 @@ def network(name: str, batch: int) -> tuple[nn.Module, Inputs]:
         return model.eval(), inputs(batch)
 
 
-#: A training step by name: how the network is made, and its inputs. The last dimension of its result are classes.
-STEPS: Mapping[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
-    "ResNet-18, 32 images of 64x64": (
+_LABELS = zoo.FULL["resnet18"].loss
+#: A training step by name: the network, its inputs, and the loss.
+STEPS: Mapping[str, zoo.Case] = {
+    "ResNet-18, 32 images of 64x64": zoo.Case(
         lambda: _library(
             "ResNetForImageClassification",
             "ResNetConfig",
@@ -213,14 +214,16 @@ STEPS: Mapping[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
             hidden_sizes=[64, 128, 256, 512],
         ),
         lambda: (torch.randn(32, 3, 64, 64),),
+        _LABELS,
     ),
-    "ResNet-50, 8 images of 128x128": (_resnet50, lambda: (torch.randn(8, 3, 128, 128),)),
-    "MobileNetV3-L, 8 images of 128x128": (mobilenet_v3, lambda: (torch.randn(8, 3, 128, 128),)),
-    "ConvNeXt-T, 4 images of 128x128": (
+    "ResNet-50, 8 images of 128x128": zoo.Case(_resnet50, lambda: (torch.randn(8, 3, 128, 128),), _LABELS),
+    "MobileNetV3-L, 8 images of 128x128": zoo.Case(mobilenet_v3, lambda: (torch.randn(8, 3, 128, 128),), _LABELS),
+    "ConvNeXt-T, 4 images of 128x128": zoo.Case(
         lambda: _library("ConvNextForImageClassification", "ConvNextConfig"),
         lambda: (torch.randn(4, 3, 128, 128),),
+        _LABELS,
     ),
-    "ViT-S/16, 4 images of 224x224": (
+    "ViT-S/16, 4 images of 224x224": zoo.Case(
         lambda: _library(
             "ViTForImageClassification",
             "ViTConfig",
@@ -229,17 +232,8 @@ STEPS: Mapping[str, tuple[Callable[[], nn.Module], Callable[[], Inputs]]] = {
             intermediate_size=1536,
         ),
         lambda: _image(4),
+        _LABELS,
     ),
-    "transformer, 6 layers, 8 x 32 tokens": (
-        lambda: zoo.Translator(8000, 512, 8, 6),
-        lambda: (torch.randint(8000, (8, 32)), torch.randint(8000, (8, 32))),
-    ),
-    "LSTM, 20 x 35 tokens": (lambda: zoo.Lstm(10000, 650), lambda: (torch.randint(10000, (20, 35)),)),
+    "transformer, 6 layers, 8 x 32 tokens": zoo.FULL["transformer"],
+    "LSTM, 20 x 35 tokens": zoo.FULL["lstm"],
 }
-
-
-def step(name: str) -> tuple[nn.Module, Inputs]:
-    """Return a network in training mode with random weights, and the inputs of a step."""
-    make, inputs = STEPS[name]
-    torch.manual_seed(0)
-    return make().train(), inputs()

@@ -10,16 +10,13 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from torch.nn.functional import cross_entropy
 
 import numc
-from benchmarks.architectures import STEPS, step
+from benchmarks.architectures import STEPS
 from benchmarks.cases import (
     FIRST_STEP_SECONDS,
     STATISTICS_EVERY,
@@ -50,11 +47,19 @@ def training(seconds: float, quick: bool) -> list[Row]:
 
 
 def _steps(name: str, seconds: float) -> list[Row]:
+    from train_step import training as make
+
     torch._dynamo.reset()
-    start, inputs = step(name)
+    case = STEPS[name]
+    torch.manual_seed(0)
+    start, inputs = case.model().train(), case.inputs()
     calls: dict[str, Call] = {}
     for what in (*TRAINING, "eager", "inductor"):
-        calls[what] = functools.partial(_step(copy.deepcopy(start), what, inputs), *inputs)
+        step = make(copy.deepcopy(start), case, "eager")
+        step(*inputs)  # makes the state of the optimizer, without which a step would be compiled twice
+        if what != "eager":
+            step = torch.compile(step, backend=what if what == "inductor" else numc.backend(what))
+        calls[what] = functools.partial(step, *inputs)
     timings = in_turns(calls, seconds=seconds, threads=2)
     theirs = {f"{peer}_seconds": timings[peer].best for peer in ("eager", "inductor")}
     rows = []
@@ -63,24 +68,6 @@ def _steps(name: str, seconds: float) -> list[Row]:
         row |= {"ratio": timings[operator].best / min(theirs.values())}
         rows.append({**row, "must": bar.must, "aim": bar.aim})
     return rows
-
-
-def _step(model: nn.Module, what: str, example: Sequence[torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Return a step of SGD with momentum: eager, by inductor, or in an arithmetic of numc."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-
-    def run(*inputs: Any) -> torch.Tensor:
-        optimizer.zero_grad()
-        logits = model(*inputs).flatten(0, -2)
-        loss = cross_entropy(logits, torch.arange(logits.shape[0]) % logits.shape[1])
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    run(*example)  # makes the state of the optimizer, without which a step would be compiled twice
-    if what == "eager":
-        return run
-    return torch.compile(run) if what == "inductor" else torch.compile(run, backend=numc.backend(what))
 
 
 def _switch(seconds: float) -> Row:
