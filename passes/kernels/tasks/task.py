@@ -178,8 +178,6 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
     number = f.i64("divui", j, kernel.tile.lanes)
     if task.packed == "lanes":
         return Panel(j, count, *packed_panel(f, task, frame.words["b"], block.b_start, number, block.k0, block.number))
-    if task.keeps_lanes:
-        return Panel(j, count, _kept(frame, block, j), [f.int(0), f.int(0)])
     to = frame.buffers["lanes"]
     limits = pack_lanes(f, kernel, block.unpacked, number, block.k0, block.kc, to)
     if kernel.groups is not None:
@@ -188,7 +186,7 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
 
 
 def _kept(frame: Frame, block: Block, j: Value) -> Value:
-    """Where the panel of lanes from `j` on is packed, if all panels of a task are kept."""
+    """Where a task that keeps its lanes packs the panel from `j` on."""
     f, kernel = frame.f, frame.task.kernel
     number = f.i64("divui", f.i64("subi", j, block.j0), kernel.tile.lanes)
     words = layout(kernel, "lanes").panel_words(kernel.tile.k_block)
@@ -202,8 +200,9 @@ def _by_tiles(frame: Frame, block: Block) -> None:
     if not task.keeps_lanes:
         with _panels(f, *lane_panels) as (j, lane_count):
             lanes = _lanes(frame, block, j, lane_count)
+            stays = _stays(frame, lanes) if task.in_registers else None
             with _panels(f, *row_panels) as (i, row_count):
-                _tile(frame, block, _rows(frame, block, i, row_count), lanes)
+                _tile(frame, block, _rows(frame, block, i, row_count), lanes, stays)
         return
     with _panels(f, *lane_panels) as (j, _):
         number = f.i64("divui", j, t.lanes)
@@ -211,18 +210,19 @@ def _by_tiles(frame: Frame, block: Block) -> None:
     with _panels(f, *row_panels) as (i, row_count):
         rows = _rows(frame, block, i, row_count)
         with _panels(f, *lane_panels) as (j, lane_count):
-            _tile(frame, block, rows, _lanes(frame, block, j, lane_count))
+            lanes = Panel(j, lane_count, _kept(frame, block, j), [f.int(0), f.int(0)])
+            _tile(frame, block, rows, lanes, _stays(frame, lanes))
 
 
-def _tile(frame: Frame, block: Block, rows: Panel, lanes: Panel) -> None:
-    """One micro-tile, in registers where that can be."""
-    f, t, kernel = frame.f, frame.task.kernel.tile, frame.task.kernel
+def _tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, stays: Value | None) -> None:
+    """One micro-tile. stays: whether it can stay in registers; None if none can."""
+    f, t = frame.f, frame.task.kernel.tile
     column = f.i64("divui", f.i64("subi", lanes.first, block.j0), t.lanes)
-    ahead = [f.at(rows.data, frame.row_pitch)] if kernel.fetches_ahead else []
-    if not frame.task.in_registers:
+    ahead = [f.at(rows.data, frame.row_pitch)] if frame.task.kernel.fetches_ahead else []
+    if stays is None:
         tile_in_memory(frame, block, rows, lanes, column, ahead)
         return
-    full = f.binary("andi", _stays(frame, lanes), f.compare("eq", rows.count, f.number(t.rows)))
+    full = f.binary("andi", stays, f.compare("eq", rows.count, f.number(t.rows)))
     with f.when(full):
         tile_in_registers(frame, block, rows, lanes, ahead)
     with f.when(f.negated(full)):
