@@ -58,7 +58,6 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "memory": (processes.memory, 0),
         "training": (training.training, 6),
         "statistics": (training.statistics, 12),
-        "first_step": (training.first_steps, 0),
         "generation": (generation.generation, 10),
         "instructions": (instructions.instructions, 0),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -16,7 +17,14 @@ import numpy as np
 
 import numc.runtime
 from benchmarks import graphs
-from benchmarks.cases import COMPILE_SECONDS, MEMORY_FACTOR, STARTUP_SECONDS
+from benchmarks.cases import (
+    COMPILE_SECONDS,
+    FIRST_STEP_SECONDS,
+    MEMORY_FACTOR,
+    PROCESSES,
+    STARTUP_SECONDS,
+    STEP_MEMORY,
+)
 from benchmarks.zoo import MODELS
 
 Row = dict[str, Any]
@@ -89,8 +97,8 @@ session = onnxruntime.InferenceSession(sys.argv[2], options, providers=["CPUExec
 
 
 def memory(seconds: float, quick: bool) -> list[Row]:
-    """Measure the peak resident memory of a process that loads a model and runs it three times on one thread."""
-    rows = []
+    """Measure the peak resident memory of processes: three runs of a model on one thread, three steps of a training."""
+    rows = _steps(quick)
     with graphs.folder() as folder:
         for name in ("transformer encoder",) if quick else MODELS:
             for batch in (1,) if quick else (1, 8):
@@ -109,3 +117,44 @@ def _peak_mib(code: str, folder: str, model: Path) -> float:
     command = (sys.executable, "-c", text, f"{folder}/model.numc", str(model), f"{folder}/x.npz")
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(done.stdout) / 1024
+
+
+# The network without its weights is made first, which imports all that it needs.
+_THREE_STEPS = """
+import json, sys, torch
+from benchmarks.architectures import STEPS
+from train_step import measured, peak
+case = STEPS[sys.argv[1]]
+with torch.device("meta"):
+    case.model()
+imports = peak()
+print(json.dumps({"imports": imports, **measured(case, sys.argv[2])}))"""
+
+
+def _steps(quick: bool) -> list[Row]:
+    """Time the first step of a process with an empty cache and with a full one, and measure its peak memory."""
+    from benchmarks.architectures import STEPS
+
+    rows = []
+    for name in STEPS:
+        if not name.startswith(PROCESSES[-1:] if quick else PROCESSES):
+            continue
+        eager = _three_steps(name, "eager", "")
+        theirs = eager["peak_mib"] - eager["imports"]
+        for operator, must in STEP_MEMORY.items():
+            with tempfile.TemporaryDirectory() as cache:
+                cold, warm = (_three_steps(name, operator, cache) for _ in range(2))
+            row = {"model": name, "operator": operator, "compilations": [cold["compilations"], warm["compilations"]]}
+            row |= {f"{key}_seconds": run["first_seconds"] for key, run in (("cold", cold), ("warm", warm))}
+            row |= {f"{key}mib": run["peak_mib"] - run["imports"] for key, run in (("cold_", cold), ("", warm))}
+            row |= {"eager_mib": theirs, "imports_mib": eager["imports"], "ratio": row["mib"] / theirs}
+            row |= {"time": warm["later_seconds"] / eager["later_seconds"], "seconds_must": FIRST_STEP_SECONDS}
+            rows.append({**row, "must": must})
+    return rows
+
+
+def _three_steps(name: str, operator: str, cache: str) -> Row:
+    where = {"NUMC_CACHE_DIR": cache, "NUMC_CACHE_SIZE": "4G", "OMP_NUM_THREADS": "2"}
+    command = (sys.executable, "-c", _THREE_STEPS, name, operator)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **where})
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]

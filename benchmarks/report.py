@@ -225,6 +225,7 @@ def memory(rows: Rows) -> Table:
             against(r["ratio"], r["must"]),
         )
         for r in rows
+        if "batch" in r
     ]
     return Table(("model", "batch", "numc (MiB)", "onnxruntime (MiB)", "Python with numpy (MiB)", "ratio"), tuple(body))
 
@@ -293,31 +294,26 @@ def statistics(rows: Rows) -> Table:
     return Table(("arithmetic", "step", "observed step", "share of the time", "aim", "KiB in the file"), tuple(body))
 
 
-def first_step(rows: Rows) -> Table:
-    """The first step of a process, and its memory."""
+def steps(rows: Rows) -> Table:
+    """Peak memory of a process that trains, beyond what its imports take, and its first step."""
     body = [
         (
             r["model"],
             short(r["operator"]),
-            against(r["cold_seconds"], r["seconds_must"]),
-            number(r["warm_seconds"]),
             number(r["mib"]),
             number(r["eager_mib"]),
             against(r["ratio"], r["must"]),
             number(r["cold_mib"] / r["eager_mib"]),
+            number(r["time"]),
+            against(r["cold_seconds"], r["seconds_must"]),
+            number(r["warm_seconds"]),
         )
         for r in rows
+        if "operator" in r
     ]
-    head = (
-        "model",
-        "arithmetic",
-        "first step, empty cache (s)",
-        "first step, full cache (s)",
-        "numc (MiB)",
-        "eager torch (MiB)",
-        "ratio",
-    )
-    return Table((*head, "ratio when compiling"), tuple(body), 2)
+    head = ("model", "arithmetic", "numc (MiB)", "eager torch (MiB)", "ratio", "ratio when compiling")
+    first = ("first step, empty cache (s)", "first step, full cache (s)")
+    return Table((*head, "time of the third step / eager", *first), tuple(body), 2)
 
 
 def instructions(rows: Rows) -> Table:
@@ -356,7 +352,7 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "pieces": ("ratio", ("piece", "shape", "threads")),
     "compile": ("seconds", ("model", "cache")),
     "startup": ("seconds", ("command",)),
-    "memory": ("ratio", ("model", "batch")),
+    "memory": ("ratio", ("model",)),
     "training": ("ratio", ("operator", "model")),
     "first_step": ("ratio", ("operator", "model")),
     "generation": ("ratio", ("operator", "model")),
@@ -439,7 +435,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "generation": ("generation", generation, "Greedy generation, two threads"),
     "switch": ("training", switch, "A switch of arithmetic"),
     "statistics": ("statistics", statistics, "Statistics of one step of 100 of ResNet-18: CPU time"),
-    "first_step": ("first_step", first_step, "The first training step of a process, and its peak memory"),
+    "steps": ("memory", steps, "Training steps in a process of their own: peak memory beyond the imports"),
     "instructions": ("instructions", instructions, "Per multiply-add of one vector, inner loop, AVX-512"),
     "executed": ("instructions", executed, "Instructions of one run"),
 }

@@ -1,13 +1,9 @@
-"""Training steps under torch.compile against eager torch: time, first step, memory, and a switch of arithmetic."""
+"""Training steps under torch.compile against eager torch: time, statistics, and a switch of arithmetic."""
 
 from __future__ import annotations
 
 import copy
 import functools
-import json
-import os
-import subprocess
-import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -18,20 +14,17 @@ import torch
 import numc
 from benchmarks.architectures import STEPS
 from benchmarks.cases import (
-    FIRST_STEP_SECONDS,
     STATISTICS_EVERY,
     STATISTICS_OPERATORS,
     STATISTICS_SAMPLE,
     STATISTICS_SHARE,
     SWITCH_SECONDS,
     TRAINING,
-    TRAINING_MEMORY_FACTOR,
 )
 from benchmarks.measure import Call, in_turns, ratio
 from numc.train import EpochStatistics
 
 Row = dict[str, Any]
-MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 
 
 def training(seconds: float, quick: bool) -> list[Row]:
@@ -115,26 +108,3 @@ def statistics(seconds: float, quick: bool) -> list[Row]:
         rows.append({**row, "aim": STATISTICS_SHARE})
         torch._dynamo.reset()
     return rows
-
-
-def first_steps(seconds: float, quick: bool) -> list[Row]:
-    """Time the first step of a process with an empty cache and with a full one, and measure its peak memory."""
-    rows = []
-    for model in ("generator3d",) if quick else ("resnet18", "mobilenet_v2", "lstm"):
-        eager = _child(model, "eager", "")
-        for operator in ("fp32",) if quick else ("fp32", "bf16_1_1", "bf16_2_2{3}"):
-            with tempfile.TemporaryDirectory() as cache:
-                cold, warm = (_child(model, operator, cache) for _ in range(2))
-            row = {"model": model, "operator": operator, "cold_seconds": cold["first_seconds"]}
-            row |= {"warm_seconds": warm["first_seconds"], "compilations": [cold["compilations"], warm["compilations"]]}
-            row |= {"mib": warm["peak_mib"], "cold_mib": cold["peak_mib"], "eager_mib": eager["peak_mib"]}
-            row |= {"ratio": warm["peak_mib"] / eager["peak_mib"], "seconds_must": FIRST_STEP_SECONDS}
-            rows.append({**row, "must": TRAINING_MEMORY_FACTOR})
-    return rows
-
-
-def _child(model: str, operator: str, cache: str) -> Row:
-    where = {"NUMC_CACHE_DIR": cache, "NUMC_CACHE_SIZE": "4G", "OMP_NUM_THREADS": "2"}
-    command = (sys.executable, str(MODELS / "train_step.py"), model, "--arithmetic", operator)
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **where})
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from benchmarks import native
 from benchmarks.__main__ import PAGE
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars, first_step, generation, models, slowdowns, statistics, switch, training
+from benchmarks.report import bars, generation, models, slowdowns, statistics, steps, switch, training
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 from numc.compiler.arithmetic.grammar import parse_fma
 
@@ -133,7 +133,7 @@ def test_tables_of_training() -> None:
     assert generation([row]).rows[0] == ("gpt2", "`fp32`", "80.0", "100", "1.25 ✗", "1.00")
     assert [row[1] for row in switch(rows).rows] == ["1.00 µs", "2.00 µs", "2.00 ms ✗"]
     row = {"model": "lstm", "operator": "fp32", "cold_seconds": 61.0, "warm_seconds": 2.0, "seconds_must": 60}
-    row |= {"mib": 130.0, "cold_mib": 200.0, "eager_mib": 100.0, "ratio": 1.3, "must": 1.3}
+    row |= {"mib": 130.0, "cold_mib": 200.0, "eager_mib": 100.0, "ratio": 1.3, "must": 1, "time": 0.9}
     cost = {"operator": "mp", "plain": 1.0, "observed": 4.0, "share": 0.03, "aim": 0.02, "kib": 99.0}
     assert statistics([cost]).rows[0] == ("`mp`", "1.00 s", "4.00 s", "3.00% ✗", "2%", "99.0")
-    assert first_step([row]).rows[0] == ("lstm", "`fp32`", "61.0 ✗", "2.00", "130", "100", "1.30", "2.00")
+    assert steps([row]).rows[0] == ("lstm", "`fp32`", "130", "100", "1.30 ✗", "2.00", "0.900", "61.0 ✗", "2.00")
