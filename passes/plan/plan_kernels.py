@@ -38,7 +38,7 @@ from numc.passes.plan.plan import (
     Plan,
     TilePlan,
 )
-from numc.passes.plan.tiling import few_steps, has_adjacent_k, is_narrow, partial_rows, tile_for
+from numc.passes.plan.tiling import are_adjacent, few_steps, has_adjacent_k, is_narrow, partial_rows, tile_for
 from numc.passes.plan.weights import packing_of, weights_of
 from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
 
@@ -132,6 +132,9 @@ class _Planner:
         if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found.rows, found):
             rows = IN_PLACE
             why.append("rows need no conversion, and their steps of k are adjacent")
+        elif rows == PANELS and way != UNPACKED_ROW and kernel.tile.rows > 1 and are_adjacent(found.rows, found):
+            rows = TRANSPOSED
+            why.append("rows are adjacent")
         if packed:
             why.append(f"{packed} are a weight")
         if packed == "lanes":

@@ -61,7 +61,17 @@ def few_steps(kernel: Kernel, found: Found) -> int:
 
 def has_adjacent_k(operand: Operand, found: Found) -> bool:
     """Whether the last steps of k of a row or lane are adjacent in memory."""
-    places, k = operand.places, found.shape.k
-    if not places or not k or places[-1] != ({k[-1]: 1}, 0):
+    return _is_innermost(found.shape.k, operand)
+
+
+def are_adjacent(rows: Operand, found: Found) -> bool:
+    """Whether the last of the rows are adjacent in memory."""
+    return _is_innermost(found.shape.rows, rows)
+
+
+def _is_innermost(dims: list[int], operand: Operand) -> bool:
+    """Whether steps along the last of some dimensions of a contraction are steps from one element to the next."""
+    places = operand.places
+    if not places or not dims or places[-1] != ({dims[-1]: 1}, 0):
         return False
     return bool(ir.MemRefType(operand.value.type).get_strides_and_offset()[0][-1] == 1)

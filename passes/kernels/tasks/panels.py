@@ -40,6 +40,34 @@ def pack_rows(
     f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack `count` rows from `row` on, the `kc` steps from `k0` on; returns their limits."""
+    if not kernel.turns:
+        return _pack_rows(f, kernel, data, row, count, k0, kc, to)
+    offsets, steps = context(f, "a_row", "a_k")
+    offsets = f.at(offsets, row, "i64")
+    with f.choose(_count_up(f, offsets, count), *_LIMITS) as found:
+        with found.then():
+            arguments = f.at(data, f.fetch(offsets, 0)), f.at(steps, k0, "i64"), count, kc, to
+            found.next = f.call(
+                f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS
+            )
+        with found.otherwise():
+            found.next = _pack_rows(f, kernel, data, row, count, k0, kc, to)
+    return found.results
+
+
+def _count_up(f: Function, offsets: Value, count: Value) -> Value:
+    """Whether `count` offsets, at least one, are those of adjacent elements."""
+    first = f.fetch(offsets, 0)
+    with f.carry(1, count, 1, [f.int(1, "i1")]) as loop:
+        there = f.i64("subi", f.fetch(offsets, loop.index), first)
+        loop.next = [f.binary("andi", loop.values[0], f.compare("eq", there, loop.index))]
+    return loop.results[0]
+
+
+def _pack_rows(
+    f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
+    """The same wherever the rows are in memory."""
     offsets, first, segment, mask = context(f, "a_row", "k_first", "k_segment", "k_mask")
     width = kernel.tile.width
     first = f.at(first, f.i64("divui", k0, width), "i64")
