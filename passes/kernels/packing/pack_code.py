@@ -147,7 +147,8 @@ def _steps_of_rows(f: Function, width: int, first: int, rows: int, step: Value) 
         with found.then():
             found.next = [part.joined([part.load(f.at(source, f.fetch(offsets, s))) for s in steps]) for steps in order]
         with found.otherwise():
-            some, none, last = lanes_below(f, padded, count), lanes_below(f, padded, f.number(0)), f.i64("subi", left, 1)
+            some, none = (lanes_below(f, padded, n) for n in (count, f.number(0)))
+            last = f.i64("subi", left, 1)
 
             def load(s: int) -> Value:
                 there = f.compare("ugt", left, f.number(s))

@@ -47,9 +47,7 @@ def pack_rows(
     with f.choose(_count_up(f, offsets, count), *_LIMITS) as found:
         with found.then():
             arguments = f.at(data, f.fetch(offsets, 0)), f.at(steps, k0, "i64"), count, kc, to
-            found.next = f.call(
-                f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS
-            )
+            found.next = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
         with found.otherwise():
             found.next = _pack_rows(f, kernel, data, row, count, k0, kc, to)
     return found.results
