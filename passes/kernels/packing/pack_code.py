@@ -138,12 +138,10 @@ def _steps_of_rows(f: Function, width: int, first: int, rows: int, step: Value) 
     part = f.lanes(padded)
     count = f.i64("minsi", f.i64("maxsi", f.i64("subi", f["count"], first), 0), padded)
     left = f.i64("subi", f["size"], step)
-    whole = f.binary(
-        "andi", f.compare("eq", count, f.number(padded)), f.compare("uge", left, f.number(width))
-    )  # fmt: skip
+    every, full = f.compare("eq", count, f.number(padded)), f.compare("uge", left, f.number(width))
     source, offsets = f.at(f["src"], first), f.at(f["offsets"], step, "i64")
     order = [[n + m for m in range(0, width, padded)] for n in range(padded)]
-    with f.choose(whole, *[f.lanes(width).ty("f32")] * padded) as found:
+    with f.choose(f.binary("andi", every, full), *[f.lanes(width).ty("f32")] * padded) as found:
         with found.then():
             found.next = [part.joined([part.load(f.at(source, f.fetch(offsets, s))) for s in steps]) for steps in order]
         with found.otherwise():
