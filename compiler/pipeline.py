@@ -45,6 +45,7 @@ from numc.passes.tensors.fuse_elementwise import fuse_elementwise
 from numc.passes.tensors.index_tables import index_tables
 from numc.passes.tensors.join_reductions import join_reductions
 from numc.passes.tensors.merge_products import merge_products
+from numc.passes.tensors.permuted_results import permuted_results
 from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
 from numc.passes.tensors.skip_zeros import skip_zeros
@@ -183,6 +184,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "split-batches": ours(split_batches, switch="split-batches"),
         "index-tables": ours(index_tables),  # before fusion, so that what gathers can be fused
         "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),
+        "permuted-results": ours(permuted_results),  # after fusion: what has joined the copy is no copy
         "join-reductions": ours(join_reductions),  # after fusion: then equal operands are the same
         "merge-products": ours(
             merge_products, switch="merge-products"

@@ -21,11 +21,12 @@ CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibrat
 #: epilogue; one row, its lanes read where they are.
 PANELS, REGISTERS, UNPACKED_ROW = "panels", "registers", "unpacked row"
 #: How an operand is packed: by the task that needs it, when the program is built, or not at all (whole panels of rows
-#: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding,
-#: or read along k where that is adjacent, and transposed.
+#: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding.
+#: Transposed: rows that are adjacent themselves, or lanes whose steps of k are, are read in this direction.
 AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE = "at compile time", "in place", "padded plane"
 TRANSPOSED = "transposed panels"
-ROWS, LANES = (PANELS, AT_COMPILE_TIME, IN_PLACE), (PANELS, TRANSPOSED, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE)
+ROWS = PANELS, TRANSPOSED, AT_COMPILE_TIME, IN_PLACE
+LANES = PANELS, TRANSPOSED, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE
 #: What a task computes.
 BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
@@ -85,8 +86,9 @@ class Plan:
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
         used = replace(isa, dot_pairs=pairs, dot_quads=quads)
-        in_place, turned = self.packing.rows == IN_PLACE, self.packing.lanes == TRANSPOSED
-        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, self.counts > 0, in_place, turned)
+        in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
+        transposes, counts = self.packing.lanes == TRANSPOSED, self.counts > 0
+        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, counts, in_place, transposes, turns)
 
 
 def takes_narrow(fma: Fma) -> bool:

@@ -38,7 +38,15 @@ from numc.passes.plan.plan import (
     Plan,
     TilePlan,
 )
-from numc.passes.plan.tiling import few_steps, has_adjacent_k, is_narrow, partial_rows, tile_for
+from numc.passes.plan.tiling import (
+    are_adjacent,
+    few_steps,
+    has_adjacent_k,
+    is_narrow,
+    partial_rows,
+    reads_along_k,
+    tile_for,
+)
 from numc.passes.plan.weights import packing_of, weights_of
 from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
 
@@ -125,13 +133,16 @@ class _Planner:
         elif kernel.joins and is_short(kernel.tile.width, prologue_of(first), epilogue_of(last)):
             way = REGISTERS
             why.append("a step is one FMA: tiles stay in registers")
-        if packed != "lanes" and lanes == PANELS and has_adjacent_k(found.lanes, found):
+        if packed != "lanes" and lanes == PANELS and reads_along_k(found.lanes, found):
             lanes = TRANSPOSED
             why.append("the steps of k of a lane are adjacent")
         rows = AT_COMPILE_TIME if packed == "rows" else PANELS
         if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found.rows, found):
             rows = IN_PLACE
             why.append("rows need no conversion, and their steps of k are adjacent")
+        elif rows == PANELS and way != UNPACKED_ROW and kernel.tile.rows > 1 and are_adjacent(found.rows, found):
+            rows = TRANSPOSED
+            why.append("rows are adjacent")
         if packed:
             why.append(f"{packed} are a weight")
         if packed == "lanes":

@@ -61,7 +61,29 @@ def few_steps(kernel: Kernel, found: Found) -> int:
 
 def has_adjacent_k(operand: Operand, found: Found) -> bool:
     """Whether the last steps of k of a row or lane are adjacent in memory."""
-    places, k = operand.places, found.shape.k
-    if not places or not k or places[-1] != ({k[-1]: 1}, 0):
+    return _is_innermost(found.shape.k, operand)
+
+
+def are_adjacent(rows: Operand, found: Found) -> bool:
+    """Whether the last of the rows are adjacent in memory."""
+    return _is_innermost(found.shape.rows, rows)
+
+
+def reads_along_k(lanes: Operand, found: Found) -> bool:
+    """Whether steps of k go further along memory than lanes do: of gradients of weights, k are images."""
+    if not lanes.places or not found.shape.k:
         return False
+    (steps, _), last = lanes.places[-1], found.shape.k[-1]
+    others = [size_of(found, [d]) for d in steps if d != last]
+    size = size_of(found, [last]) or 0
+    return steps.get(last) == 1 and all(n is not None and n < size for n in others) and _has_unit_stride(lanes)
+
+
+def _is_innermost(dims: list[int], operand: Operand) -> bool:
+    """Whether steps along the last of some dimensions of a contraction are steps from one element to the next."""
+    places = operand.places
+    return bool(places and dims and places[-1] == ({dims[-1]: 1}, 0)) and _has_unit_stride(operand)
+
+
+def _has_unit_stride(operand: Operand) -> bool:
     return bool(ir.MemRefType(operand.value.type).get_strides_and_offset()[0][-1] == 1)

@@ -79,12 +79,37 @@ def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
             continue
         if not _wanted(producer) or not _keeps_elements(producer, consumer, number):
             continue
+        if _accumulates(producer) and _contractions(consumer):
+            continue
         joined = _join(producer, consumer, number)
         if joined is not None:
             if linalg.is_unused(producer.results[0]):
                 producer.erase()
             return joined
     return None
+
+
+def _accumulates(producer: ir.Operation) -> bool:
+    """Whether `producer` adds the result of a contraction to another tensor, or the like.
+
+    It runs in the kernel of that contraction. A sum of many products in one operation would run in the kernel of the
+    last of them: all the others would have to be in memory until then.
+    """
+    return bool(_contractions(producer)) and _full_inputs(producer) > 1
+
+
+def _contractions(generic: ir.Operation) -> list[ir.Value]:
+    """The results of contractions that only this elementwise operation reads."""
+    inputs = list(generic.operands)[: linalg.input_count(generic)]
+    found = [
+        v
+        for v in inputs
+        if (maker := linalg.maker(v)) is not None
+        and maker.name == "linalg.generic"
+        and linalg.contracts(maker)
+        and linalg.uses(v) == 1
+    ]
+    return [] if linalg.reduces(generic) else found
 
 
 def _length(generic: ir.Operation) -> int:

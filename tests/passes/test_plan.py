@@ -60,6 +60,24 @@ func.func @main(%a: A, %b: D) -> C {
   } -> C loc("product")
   return %r : C
 }"""
+# The transpose of a matrix times another one.
+TURNED = TRANSPOSED.replace("(i, k)", "(k, i)").replace("(j, k)", "(k, j)").replace("A", "E").replace("D", "B")
+# The gradient of a pointwise convolution's weight: steps of k are adjacent along a row of an image.
+RUNS = """
+func.func @main(%a: R, %b: S) -> C {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : C
+  %start = linalg.fill ins(%zero : f32) outs(%empty : C) -> C
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j, n, k) -> (n, i, k)>, affine_map<(i, j, n, k) -> (n, j, k)>,
+      affine_map<(i, j, n, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+      ins(%a, %b : R, S) outs(%start : C) {
+  ^bb0(%x: f32, %u: f32, %o: f32):
+    %p = arith.mulf %x, %u : f32
+    %s = arith.addf %p, %o : f32
+    linalg.yield %s : f32
+  } -> C loc("product")
+  return %r : C
+}"""
 # A depthwise convolution of padded images.
 DEPTHWISE = """
 func.func @main(%x: X, %k: F, %c: Y) -> Y {
@@ -76,6 +94,9 @@ TYPES = {
     "B": f"tensor<{K}x{N}xf32>",
     "C": f"tensor<{M}x{N}xf32>",
     "D": f"tensor<{N}x{K}xf32>",
+    "E": f"tensor<{K}x{M}xf32>",
+    "R": f"tensor<7x{M}x49xf32>",
+    "S": f"tensor<7x{N}x49xf32>",
     "X": "tensor<2x17x14x14xf32>",
     "P": "tensor<2x17x16x16xf32>",
     "F": "tensor<17x3x3xf32>",
@@ -84,6 +105,8 @@ TYPES = {
 SHAPES = {
     PRODUCT: ((M, K), (K, N), (M, N)),
     TRANSPOSED: ((M, K), (N, K)),
+    TURNED: ((K, M), (K, N)),
+    RUNS: ((7, M, 49), (7, N, 49)),
     DEPTHWISE: ((2, 17, 14, 14), (17, 3, 3), (2, 17, 14, 14)),
 }
 
@@ -92,7 +115,7 @@ SHAPES = {
 def imported(source: str) -> Imported:
     if source == CNN:
         return load_file(CNN)
-    return Imported(mlir=re.sub(r"\b[ABCDXPFY]\b", lambda m: TYPES[m[0]], source))
+    return Imported(mlir=re.sub(r"\b[ABCDERSXPFY]\b", lambda m: TYPES[m[0]], source))
 
 
 def built(source: str, options: Options, edit: Edit | None = None) -> Contents:
@@ -222,6 +245,46 @@ def test_lanes_are_transposed_as_they_are_packed(fma: str, target: str) -> None:
     a, b = feeds(TRANSPOSED).values()
     expected = np.asarray(matmul(a, b.T, fma=fma))
     assert np.array_equal(result(usual_contents(TRANSPOSED, options), TRANSPOSED), expected)
+
+
+@pytest.mark.parametrize(
+    ("fma", "target", "tile"),
+    [
+        ("fp32", "x86-64-v4", (3, 3)),
+        pytest.param("bf16_2_2{3}", "x86-64-v3", (11, 1), marks=pytest.mark.all),
+        pytest.param("highbfp", "x86-64-v4", (16, 1), marks=pytest.mark.all),
+        pytest.param("mp", "x86-64-v2", (6, 2), marks=pytest.mark.all),
+    ],
+)
+def test_adjacent_rows_are_transposed_as_they_are_packed(fma: str, target: str, tile: tuple[int, int]) -> None:
+    def panels(text: str) -> str:
+        return text.replace('rows = "transposed panels"', 'rows = "panels"')
+
+    options, (rows, vectors) = Options(fma, target=target), tile
+    check(TURNED, options, panels, changed(rows=rows, vectors=vectors, k_block=64, partial=[], narrow=False))
+    a, b = feeds(TURNED).values()
+    expected = np.asarray(matmul(a.T, b, fma=fma))
+    assert np.array_equal(result(usual_contents(TURNED, options), TURNED), expected)
+
+
+@pytest.mark.parametrize(
+    ("fma", "target"),
+    [
+        ("fp32", "x86-64-v4"),
+        pytest.param("bf16_2_2{3}", "x86-64-v3", marks=pytest.mark.all),
+        pytest.param("fmac(e5m2, chunk=8)", "x86-64-v4", marks=pytest.mark.all),
+        pytest.param("int8", "x86-64-v4", marks=pytest.mark.all),
+    ],
+)
+def test_lanes_are_transposed_run_after_run(fma: str, target: str) -> None:
+    def panels(text: str) -> str:
+        return text.replace('lanes = "transposed panels"', 'lanes = "panels"')
+
+    options = Options(fma, target=target)
+    check(RUNS, options, panels, changed(rows=3, vectors=3, k_block=32, partial=[], narrow=False))
+    a, b = (np.moveaxis(x, 0, 1).reshape(x.shape[1], -1) for x in feeds(RUNS).values())
+    expected = np.asarray(matmul(a, b.T, fma=fma))
+    assert np.array_equal(result(usual_contents(RUNS, options), RUNS), expected)
 
 
 @pytest.mark.all

@@ -31,8 +31,11 @@ def conv_wgrad(
     """
     batch, rank = grad.shape[0], len(stride)
     ci, inner = value.shape[1], list(range(3, 3 + rank))
-    images = value.reshape([batch, groups, ci // groups, *value.shape[2:]]).permute([2, 1, 0, *inner])
-    images = images.reshape([ci // groups, groups * batch, *value.shape[2:]])
+    if groups == 1:  # reshaped, it would be another copy
+        images = value.transpose(0, 1)
+    else:
+        images = value.reshape([batch, groups, ci // groups, *value.shape[2:]]).permute([2, 1, 0, *inner])
+        images = images.reshape([ci // groups, groups * batch, *value.shape[2:]])
     kernels = grad.transpose(0, 1)
     zeros = [0] * rank
     # The gradient serves as kernel, so that stride and dilation of the convolution are exchanged.

@@ -104,13 +104,69 @@ def pack_transposed_text(kernel: Kernel) -> str:
     return f.function(*_reduced(f, vectors.results))
 
 
+def pack_turned_text(kernel: Kernel) -> str:
+    """The function ``@<kernel>_pack_turned``: pack_rows for a panel whose rows are all adjacent.
+
+    It reads the rows of one step of k after the other, and transposes squares of them in registers. Arguments: where
+    row 0 is, the offsets along k, how many rows and steps there are, the panel, open widths.
+    """
+    to = layout(kernel, "rows")
+    order = ("src", "offsets", "count", "size", "panel")
+    f = _function(kernel, "rows", f"{kernel.name}_pack_turned", order)
+    code, widths = f.lanes(to.width), _widths(kernel, "rows", f)
+    limits: Sequence[Value] = _widest(code)
+    for first in range(0, to.count, to.width):
+        rows = min(to.count - first, to.width)
+        with f.carry(0, f["size"], to.width, limits) as steps:
+            vectors = _steps_of_rows(f, to.width, first, rows, steps.index)
+            chunk = f.at(f["panel"], f.i64("muli", f.i64("divui", steps.index, to.width), to.step_words))
+            limits = steps.values
+            for r, raw in enumerate(_transposed(code, vectors)[:rows]):
+                place = f.at(chunk, (first + r) * to.parts * to.width)
+                limits = _convert(kernel, "rows", code, raw, place, limits, widths)
+            steps.next = limits
+        limits = steps.results
+    return f.function(*_reduced(f, limits))
+
+
+def _steps_of_rows(f: Function, width: int, first: int, rows: int, step: Value) -> Sequence[Value]:
+    """Append the loads of `rows` rows from `first` on, `width` steps from `step` on; what is not there is +0.
+
+    A vector holds several steps if there are few rows: n, n + p, n + 2 p, ... for a power of two p of rows.
+    """
+    padded = 1 << (rows - 1).bit_length()
+    part = f.lanes(padded)
+    count = f.i64("minsi", f.i64("maxsi", f.i64("subi", f["count"], first), 0), padded)
+    left = f.i64("subi", f["size"], step)
+    every, full = f.compare("eq", count, f.number(padded)), f.compare("uge", left, f.number(width))
+    source, offsets = f.at(f["src"], first), f.at(f["offsets"], step, "i64")
+    order = [[n + m for m in range(0, width, padded)] for n in range(padded)]
+    with f.choose(f.binary("andi", every, full), *[f.lanes(width).ty("f32")] * padded) as found:
+        with found.then():
+            found.next = [part.joined([part.load(f.at(source, f.fetch(offsets, s))) for s in steps]) for steps in order]
+        with found.otherwise():
+            some, none = (lanes_below(f, padded, n) for n in (count, f.number(0)))
+            last = f.i64("subi", left, 1)
+
+            def load(s: int) -> Value:
+                there = f.compare("ugt", left, f.number(s))
+                at = f.at(source, f.fetch(offsets, f.i64("minsi", last, s)))
+                return part.load(at, f.select(there, some, none))
+
+            found.next = [part.joined([load(s) for s in steps]) for steps in order]
+    return found.results
+
+
 def _transposed(code: Code, square: Sequence[Value]) -> list[Value]:
-    """The columns of a square of rows: blocks of 1, 2, 4, ... elements change places with those beside the diagonal."""
-    found, size, block = list(square), len(square), 1
-    while block < size:
+    """The columns of a square of rows, or of several squares side by side.
+
+    Blocks of 1, 2, 4, ... elements change places with those beside the diagonal.
+    """
+    found, size, block = list(square), code.width, 1
+    while block < len(square):
         even = [e if not e & block else size + e - block for e in range(size)]
         odd = [e + block if not e & block else size + e for e in range(size)]
-        for n in range(size):
+        for n in range(len(square)):
             if not n & block:
                 a, b = found[n], found[n + block]
                 found[n], found[n + block] = code.shuffle(a, even, b), code.shuffle(a, odd, b)

@@ -136,7 +136,9 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
         sizes["starts"] = f.number(2 * t.rows)
     if task.packed != "lanes":
         panels = f.i64("divui", lane_block, t.lanes) if task.keeps_lanes else f.number(1)
-        sizes["lanes"] = f.i64("muli", panels, lane_words)
+        # The last square of what is transposed may reach out.
+        behind = t.width * layout(kernel, "lanes").step_words if kernel.transposes else 0
+        sizes["lanes"] = f.i64("addi", f.i64("muli", panels, lane_words), behind)
     if task.plane is not None:
         sizes["plane"] = f.number(_plane_words(task))
     if kernel.counts:

@@ -32,6 +32,8 @@ class Panel:
     places: Sequence[Value] = ()
 
 
+# What transposing a square takes for each of its vectors, in reads of a segment.
+_SQUARE = 2
 _LIMITS = ("i32", "i32")
 _RESULTS = ", ".join(_LIMITS)
 
@@ -40,6 +42,32 @@ def pack_rows(
     f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack `count` rows from `row` on, the `kc` steps from `k0` on; returns their limits."""
+    if not kernel.turns:
+        return _pack_rows(f, kernel, data, row, count, k0, kc, to)
+    offsets, steps = context(f, "a_row", "a_k")
+    offsets = f.at(offsets, row, "i64")
+    with f.choose(_count_up(f, offsets, count), *_LIMITS) as found:
+        with found.then():
+            arguments = f.at(data, f.fetch(offsets, 0)), f.at(steps, k0, "i64"), count, kc, to
+            found.next = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
+        with found.otherwise():
+            found.next = _pack_rows(f, kernel, data, row, count, k0, kc, to)
+    return found.results
+
+
+def _count_up(f: Function, offsets: Value, count: Value) -> Value:
+    """Whether `count` offsets, at least one, are those of adjacent elements."""
+    first = f.fetch(offsets, 0)
+    with f.carry(1, count, 1, [f.int(1, "i1")]) as loop:
+        there = f.i64("subi", f.fetch(offsets, loop.index), first)
+        loop.next = [f.binary("andi", loop.values[0], f.compare("eq", there, loop.index))]
+    return loop.results[0]
+
+
+def _pack_rows(
+    f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
+    """The same wherever the rows are in memory."""
     offsets, first, segment, mask = context(f, "a_row", "k_first", "k_segment", "k_mask")
     width = kernel.tile.width
     first = f.at(first, f.i64("divui", k0, width), "i64")
@@ -65,17 +93,47 @@ def pack_lanes(
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
     if not kernel.transposes:
         return _pack_lanes(f, kernel, data, panel, k0, kc, to)
-    run, depth, offsets, steps, lanes = context(f, "b_run", "depth", "b_lane", "b_k", "lanes")
-    with f.choose(f.compare("uge", run, depth), *_LIMITS) as found:
+    with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:
         with found.then():
-            first = f.i64("muli", panel, kernel.tile.lanes)
-            count = f.i64("minui", f.i64("subi", lanes, first), kernel.tile.lanes)
-            arguments = f.at(data, f.fetch(steps, k0)), f.at(offsets, first, "i64"), count, kc, to
-            name = f"{kernel.name}_pack_transposed"
-            found.next = f.call(name, *arguments, *_width(f, kernel, "lanes"), results=_RESULTS)
+            found.next = _pack_transposed(f, kernel, data, panel, k0, kc, to)
         with found.otherwise():
             found.next = _pack_lanes(f, kernel, data, panel, k0, kc, to)
     return found.results
+
+
+def _pays(f: Function, kernel: Kernel, panel: Value) -> Value:
+    """Whether squares of adjacent steps are read in less time than lanes, by the number of segments of these."""
+    run, depth, first = context(f, "b_run", "depth", "lane_first")
+    width = kernel.tile.width
+    vector = f.i64("muli", panel, kernel.tile.vectors)
+    segments = f.i64("subi", f.fetch(first, f.i64("addi", vector, 1)), f.fetch(first, vector))
+    steps = f.i64("muli", f.i64("minui", run, width), segments)
+    several = f.compare("ugt", steps, f.number(_SQUARE * width))
+    return f.binary("ori", several, f.compare("uge", run, depth))
+
+
+def _pack_transposed(
+    f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
+    """The same by reading adjacent steps of k, run after run of them: a square may reach into the next run's place."""
+    run, offsets, steps, lanes = context(f, "b_run", "b_lane", "b_k", "lanes")
+    first = f.i64("muli", panel, kernel.tile.lanes)
+    count = f.i64("minui", f.i64("subi", lanes, first), kernel.tile.lanes)
+    offsets, step_words = f.at(offsets, first, "i64"), layout(kernel, "lanes").step_words
+    begin, end = f.i64("subi", k0, f.i64("remui", k0, run)), f.i64("addi", k0, kc)
+    with f.carry(begin, end, run, [f.int(0xFFFFFFFF), f.int(0)]) as runs:
+        here = f.i64("maxui", runs.index, k0)
+        left = f.i64("subi", f.i64("minui", f.i64("addi", runs.index, run), end), here)
+        place = f.at(to, f.i64("muli", f.i64("subi", here, k0), step_words))
+        arguments = f.at(data, f.fetch(steps, here)), offsets, count, left, place
+        name = f"{kernel.name}_pack_transposed"
+        low, high = f.call(name, *arguments, *_width(f, kernel, "lanes"), results=_RESULTS)
+        runs.next = [f.binary("minui", runs.values[0], low), f.binary("maxui", runs.values[1], high)]
+    code = f.lanes(kernel.tile.width)
+    with f.loop(kc, f.rounded_up(kc, layout(kernel, "lanes").unit)) as step:
+        for n in range(0, step_words, kernel.tile.width):
+            code.store(code.f32(0.0), f.at(to, f.i64("addi", f.i64("muli", step, step_words), n)))
+    return runs.results
 
 
 def _pack_lanes(

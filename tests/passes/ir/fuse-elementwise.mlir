@@ -33,6 +33,13 @@
 // CHECK-NEXT:    arith.addf
 // CHECK:         arith.subf
 // CHECK-NEXT:    arith.divf
+//
+// A sum of products stays one addition for each product, which the kernel of that can do.
+// CHECK-LABEL: func.func @sums
+// CHECK:         arith.addf
+// CHECK:         linalg.yield
+// CHECK:         arith.addf
+// CHECK:         linalg.yield
 #ij = affine_map<(i, j) -> (i, j)>
 #ji = affine_map<(i, j) -> (j, i)>
 #i = affine_map<(i, j) -> (i)>
@@ -127,4 +134,33 @@ func.func @cheap(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %z: tensor<4xf32>) -> (
     linalg.yield %r : f32
   } -> tensor<4x8xf32>
   return %3, %2 : tensor<4x8xf32>, tensor<4xf32>
+}
+func.func @sums(%a: tensor<4x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>, %d: tensor<8x8xf32>, %z: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<4x8xf32>, tensor<8x8xf32>) outs(%z : tensor<4x8xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %r = "numc.fma"(%x, %y, %o) {fma = "fp32"} : (f32, f32, f32) -> f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %1 = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %c : tensor<4x8xf32>, tensor<8x8xf32>) outs(%z : tensor<4x8xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %r = "numc.fma"(%x, %y, %o) {fma = "fp32"} : (f32, f32, f32) -> f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %2 = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %d : tensor<4x8xf32>, tensor<8x8xf32>) outs(%z : tensor<4x8xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %r = "numc.fma"(%x, %y, %o) {fma = "fp32"} : (f32, f32, f32) -> f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %3 = linalg.generic {indexing_maps = [#ij, #ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%0, %1 : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %r = arith.addf %x, %y : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %4 = linalg.generic {indexing_maps = [#ij, #ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%3, %2 : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %r = arith.addf %x, %y : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  return %4 : tensor<4x8xf32>
 }
