@@ -20,7 +20,9 @@ _CHEAP = {
     f"arith.{name}"
     for name in ("addf", "subf", "mulf", "negf", "extf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
 }
-_MOST_CHEAP_OPS = 2
+# So many of them take less time than to write their result and to read it again. The result of a contraction is written
+# anyway: its kernel does what a single reader computes of it.
+_MOST_CHEAP_OPS, _MOST_OF_CONTRACTION = 6, 2
 # Cheap operations that a reduction may compute besides.
 _MOST_IN_REDUCTION = 8
 # A longer body saves nothing, and each join copies it: without a bound, a chain would take the square of its length.
@@ -144,7 +146,13 @@ def _wanted(producer: ir.Operation) -> bool:
     once = all(_reads_once(user, m) for user, maps in readers.items() for m in maps)
     if once and len(readers) == 1 and len(next(iter(readers.values()))) == 1:
         return True
-    return once and _cost(producer) <= _MOST_CHEAP_OPS and _full_inputs(producer) <= 1
+    most = _MOST_OF_CONTRACTION if _reads_contraction(producer) else _MOST_CHEAP_OPS
+    return once and _cost(producer) <= most and _full_inputs(producer) <= 1
+
+
+def _reads_contraction(producer: ir.Operation) -> bool:
+    makers = map(linalg.maker, producer.operands)
+    return any(op is not None and op.name == "linalg.generic" and linalg.contracts(op) for op in makers)
 
 
 def _permutes(producer: ir.Operation) -> bool:
