@@ -1,5 +1,7 @@
 """fuse-elementwise: chains of elementwise operations become one loop; permuting copies become indexing of their reader.
 
+A reshape between two of them moves behind the second (collapse_loops.py).
+
 Tensors that hold one number everywhere (the bounds of a Clip) become that number, in the bodies that read them.
 
 All arithmetic is explicit by now (roundings are operations of the bodies), so joining bodies changes no bit. Nothing
@@ -14,6 +16,7 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.dialect import draws
+from numc.passes.tensors.collapse_loops import collapsed
 
 # An operation that is cheaper to repeat than to load, and that a scalar loop does not slow down much.
 _CHEAP = {
@@ -33,9 +36,39 @@ def fuse_elementwise(module: ir.Operation) -> None:
     """Make chains of elementwise operations one loop, and let readers of permuting copies read the original."""
     with module.context, ir.Location.unknown():
         for generic in list(linalg.operations(module, "linalg.generic")):
-            consumer = _with_numbers(generic)
-            while fused := _fuse_one(consumer):
-                consumer = fused
+            _fuse_all(_with_numbers(generic))
+        # Only what has a loop of its own still: an operation would leave the one that it shares with others.
+        for generic in list(linalg.operations(module, "linalg.generic")):
+            reshape = _reshape_before(generic)
+            if reshape is not None and (consumer := collapsed(generic, reshape)) is not None:
+                if linalg.is_unused(reshape.results[0]):
+                    reshape.erase()
+                _fuse_all(consumer)
+
+
+def _fuse_all(consumer: ir.Operation) -> None:
+    """Join producers into `consumer` as long as there are any."""
+    while fused := _fuse_one(consumer):
+        consumer = fused
+
+
+def _reshape_before(consumer: ir.Operation) -> ir.Operation | None:
+    """The reshape between an elementwise operation and one whose result nothing else reads."""
+    if linalg.reduces(consumer) or len(consumer.results) != 1:
+        return None
+    for number in range(linalg.input_count(consumer)):
+        reshape = linalg.maker(consumer.operands[number])
+        if reshape is None or reshape.name != "tensor.expand_shape" or not _is_read_by(reshape, consumer):
+            continue
+        producer = _producer(reshape.operands[0])
+        if producer is not None and _is_read_by(producer, reshape) and _cost(producer) > 0:
+            return reshape
+    return None
+
+
+def _is_read_by(op: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether nothing else reads the result of `op`."""
+    return all(use.owner.operation == reader for use in op.results[0].uses)
 
 
 def _with_numbers(generic: ir.Operation) -> ir.Operation:
