@@ -53,11 +53,12 @@ def _fuse_all(consumer: ir.Operation) -> None:
 
 
 def _reshape_before(consumer: ir.Operation) -> ir.Operation | None:
-    """The reshape between an elementwise operation and one whose result nothing else reads."""
+    """The reshape between an elementwise operation and one whose result only it reads, element by element."""
     if linalg.reduces(consumer) or len(consumer.results) != 1:
         return None
+    maps = linalg.indexing_maps(consumer)
     for number in range(linalg.input_count(consumer)):
-        reshape = linalg.maker(consumer.operands[number])
+        reshape = linalg.maker(consumer.operands[number]) if maps[number] == maps[-1] else None
         if reshape is None or reshape.name != "tensor.expand_shape" or not _is_read_by(reshape, consumer):
             continue
         producer = _producer(reshape.operands[0])
