@@ -1,6 +1,6 @@
 """Decompositions of pooling without a batch, and of its gradients.
 
-Gradients are sums over the windows of each element, in the order of eager torch.
+Gradients are sums over the windows of each element, in the order of eager torch but for those of max_pool2d.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def max_pool_backward(
         return indexed_pool_backward(grad, value, indices, rank)
     reached = [_reaching(*each) for each in zip(sizes, counts, *windows[:4], strict=True)]
     order = list(product(*reached))
-    if rank == 2:
+    if rank == 2:  # the last window first, unlike eager torch: the bits of these sums are as they always were
         order.reverse()
     place = torch.arange(math.prod(sizes), dtype=torch.int32)
     grad, indices = grad.flatten(-rank), indices.to(torch.int32).flatten(-rank)
