@@ -31,6 +31,8 @@ from numc.passes.kernels.ssa import Value
 BODY = "numc_body"
 # Steps of a loop that are read together: the 32-bit elements of the smallest vector.
 STEPS = 4
+# Elements that a permutation of f32 lanes moves.
+_PERMUTED = ("f32", "i32")
 
 Number = int | Value
 
@@ -147,7 +149,7 @@ class Elements:
         if not varying:
             return self._load_at(k, offset, lanes)
         one = len(varying) == 1 and varying[0][1] == ONE and last.strides[varying[0][0]] == ONE
-        near = one and last.strides[k] == ZERO and element(nest.types[k]) == "f32" and lanes == self.isa.width
+        near = one and last.strides[k] == ZERO and element(nest.types[k]) in _PERMUTED and lanes == self.isa.width
         if near and self.isa.permute is not None:
             return self._near(k, offset, varying[0], place, lanes, self.isa.permute)
         return self._far(k, offset, varying, place, lanes)
@@ -201,14 +203,16 @@ class Elements:
         wide = indices.type.element
         distances = v.binary("subi", indices, v.broadcast(self._integer(first, wide)))
         inside = f.reinterpret(v.compare("ult", distances, v.int(lanes, wide)), f"i{lanes}")
-        with f.choose(f.compare("eq", inside, f.int(-1, f"i{lanes}")), v.ty("f32")) as choice:
+        kind = element(self.nest.types[k])
+        with f.choose(f.compare("eq", inside, f.int(-1, f"i{lanes}")), v.ty(kind)) as choice:
             with choice.then():
                 # The dimension may end within the vector.
                 left = f.i64("minsi", f.i64("subi", self.size(extent), first), lanes)
                 there = v.compare("slt", v.counting(), v.broadcast(self._integer(left, "i32")))
                 row = v.load(self._address(k, f.i64("addi", offset, first)), there)
                 lane = distances if wide == "i32" else v.cast("trunci", distances, "i32")
-                choice.next = [permute(v, row, lane)]
+                found = permute(v, row, lane)
+                choice.next = [found if kind == "f32" else v.reinterpret(found, v.ty(kind))]
             with choice.otherwise():
                 choice.next = [self._far(k, offset, [lookup], place, lanes)]
         return choice.results[0]

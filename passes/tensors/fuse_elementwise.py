@@ -1,5 +1,7 @@
 """fuse-elementwise: chains of elementwise operations become one loop; permuting copies become indexing of their reader.
 
+A reshape between two of them moves behind the second (collapse_loops.py).
+
 Tensors that hold one number everywhere (the bounds of a Clip) become that number, in the bodies that read them.
 
 All arithmetic is explicit by now (roundings are operations of the bodies), so joining bodies changes no bit. Nothing
@@ -14,13 +16,16 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.dialect import draws
+from numc.passes.tensors.collapse_loops import collapsed
 
 # An operation that is cheaper to repeat than to load, and that a scalar loop does not slow down much.
 _CHEAP = {
     f"arith.{name}"
     for name in ("addf", "subf", "mulf", "negf", "extf", "maximumf", "minimumf", "maxnumf", "minnumf", "cmpf", "select")
 }
-_MOST_CHEAP_OPS = 2
+# So many of them take less time than to write their result and to read it again. The result of a contraction is written
+# anyway: its kernel does what a single reader computes of it.
+_MOST_CHEAP_OPS, _MOST_OF_CONTRACTION = 6, 2
 # Cheap operations that a reduction may compute besides.
 _MOST_IN_REDUCTION = 8
 # A longer body saves nothing, and each join copies it: without a bound, a chain would take the square of its length.
@@ -31,9 +36,40 @@ def fuse_elementwise(module: ir.Operation) -> None:
     """Make chains of elementwise operations one loop, and let readers of permuting copies read the original."""
     with module.context, ir.Location.unknown():
         for generic in list(linalg.operations(module, "linalg.generic")):
-            consumer = _with_numbers(generic)
-            while fused := _fuse_one(consumer):
-                consumer = fused
+            _fuse_all(_with_numbers(generic))
+        # Only what has a loop of its own still: an operation would leave the one that it shares with others.
+        for generic in list(linalg.operations(module, "linalg.generic")):
+            reshape = _reshape_before(generic)
+            if reshape is not None and (consumer := collapsed(generic, reshape)) is not None:
+                if linalg.is_unused(reshape.results[0]):
+                    reshape.erase()
+                _fuse_all(consumer)
+
+
+def _fuse_all(consumer: ir.Operation) -> None:
+    """Join producers into `consumer` as long as there are any."""
+    while fused := _fuse_one(consumer):
+        consumer = fused
+
+
+def _reshape_before(consumer: ir.Operation) -> ir.Operation | None:
+    """The reshape between an elementwise operation and one whose result only it reads, element by element."""
+    if linalg.reduces(consumer) or len(consumer.results) != 1:
+        return None
+    maps = linalg.indexing_maps(consumer)
+    for number in range(linalg.input_count(consumer)):
+        reshape = linalg.maker(consumer.operands[number]) if maps[number] == maps[-1] else None
+        if reshape is None or reshape.name != "tensor.expand_shape" or not _is_read_by(reshape, consumer):
+            continue
+        producer = _producer(reshape.operands[0])
+        if producer is not None and _is_read_by(producer, reshape) and _cost(producer) > 0:
+            return reshape
+    return None
+
+
+def _is_read_by(op: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether nothing else reads the result of `op`."""
+    return all(use.owner.operation == reader for use in op.results[0].uses)
 
 
 def _with_numbers(generic: ir.Operation) -> ir.Operation:
@@ -169,7 +205,13 @@ def _wanted(producer: ir.Operation) -> bool:
     once = all(_reads_once(user, m) for user, maps in readers.items() for m in maps)
     if once and len(readers) == 1 and len(next(iter(readers.values()))) == 1:
         return True
-    return once and _cost(producer) <= _MOST_CHEAP_OPS and _full_inputs(producer) <= 1
+    most = _MOST_OF_CONTRACTION if _reads_contraction(producer) else _MOST_CHEAP_OPS
+    return once and _cost(producer) <= most and _full_inputs(producer) <= 1
+
+
+def _reads_contraction(producer: ir.Operation) -> bool:
+    makers = map(linalg.maker, producer.operands)
+    return any(op is not None and op.name == "linalg.generic" and linalg.contracts(op) for op in makers)
 
 
 def _permutes(producer: ir.Operation) -> bool:

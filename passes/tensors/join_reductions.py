@@ -1,7 +1,7 @@
-"""join-reductions: reductions of the same operands become one, which reads them once.
+"""join-reductions: a reduction that reads what another one reads becomes one with it, so that it is read once.
 
-The mean of a normalization is summed in float32, that of its variance in float64. Each sum keeps its own order and its
-own roundings, so no bit changes.
+The mean of a normalization is summed in float32, that of its variance in float64; its gradient is summed alone, and
+multiplied by the normalized input. Each sum keeps its own order and its own roundings, so no bit changes.
 """
 
 from __future__ import annotations
@@ -13,23 +13,51 @@ from numc.passes.dialect import varies
 
 
 def join_reductions(module: ir.Operation) -> None:
-    """Make reductions that read the same operands alike one loop with several results."""
+    """Make reductions one loop with several results where one reads all that another one reads, alike."""
     with module.context, ir.Location.unknown():
-        found: dict[tuple[object, ...], ir.Operation] = {}
+        found: dict[tuple[object, ...], list[ir.Operation]] = {}
         for generic in list(linalg.operations(module, "linalg.generic")):
             if not linalg.reduces(generic) or any(
                 op.name in ("numc.fma", "linalg.index") or varies(op) for op in linalg.operations(generic)
             ):
                 continue
-            inputs = linalg.input_count(generic)
-            maps = linalg.indexing_maps(generic)
-            kinds = tuple(linalg.iterator_types(generic))
-            key = (generic.block, *list(generic.operands)[:inputs], *maps[: inputs + 1], kinds)
-            first = found.get(key)
-            if first is None or len(generic.results) != 1 or not _starts_anywhere(generic):
-                found[key] = generic
-            else:
-                found[key] = _joined(first, generic)
+            output = linalg.indexing_maps(generic)[linalg.input_count(generic)]
+            key = (generic.block, output, *linalg.iterator_types(generic))
+            before = found.setdefault(key, [])
+            joined = None
+            for n, first in enumerate(before):
+                joined = _joined(first, generic)
+                if joined is not None:
+                    before[n] = joined
+                    break
+            if joined is None:
+                before.append(generic)
+
+
+def _joined(first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
+    """One generic that does both, where `first` is or where `second` is; None if there is no such place."""
+    one, other = _reads(first), _reads(second)
+    if other.keys() <= one.keys() and len(second.results) == 1 and _starts_anywhere(second):
+        inputs = linalg.input_count(second)
+        outside: dict[ir.Value, ir.Value] = {}  # copies of what `second` uses, where `first` is
+        fill = second.operands[inputs].owner.operation
+        for op in [*(v.owner.operation for v in fill.operands), fill, *linalg.captured(second)[0]]:
+            linalg.copy(op, ir.InsertionPoint(first), outside)
+        return _with(first, second, [outside[second.operands[inputs]]], outside)
+    later = (use.owner.operation for result in first.results for use in result.uses)
+    if one and one.keys() <= other.keys() and all(_is_after(second, user) for user in later):
+        return _with(second, first, list(first.operands)[linalg.input_count(first) :], {})
+    return None
+
+
+def _reads(generic: ir.Operation) -> dict[tuple[ir.Value, ir.AffineMap], int]:
+    """The operands that a reduction reads, each with its map, and their numbers."""
+    inputs = list(generic.operands)[: linalg.input_count(generic)]
+    return {pair: n for n, pair in enumerate(zip(inputs, linalg.indexing_maps(generic), strict=False))}
+
+
+def _is_after(op: ir.Operation, user: ir.Operation) -> bool:
+    return bool(user.block == op.block and op.is_before_in_block(user))
 
 
 def _starts_anywhere(generic: ir.Operation) -> bool:
@@ -47,32 +75,36 @@ def _is_made_of_nothing(value: ir.Value) -> bool:
     return maker is not None and maker.name in ("arith.constant", "tensor.empty") and not maker.operands
 
 
-def _joined(first: ir.Operation, second: ir.Operation) -> ir.Operation:
-    """One generic in the place of `first` that does both; returns it."""
-    inputs = linalg.input_count(first)
-    outside: dict[ir.Value, ir.Value] = {}  # copies of what `second` uses, where `first` is
-    fill = second.operands[inputs].owner.operation
-    for op in [*(v.owner.operation for v in fill.operands), fill, *linalg.captured(second)[0]]:
-        linalg.copy(op, ir.InsertionPoint(first), outside)
-    start = outside[second.operands[inputs]]
-    maps = linalg.indexing_maps(first)
-    old = [linalg.body(op) for op in (first, second)]
+def _with(
+    base: ir.Operation, guest: ir.Operation, starts: list[ir.Value], outside: dict[ir.Value, ir.Value]
+) -> ir.Operation:
+    """One generic in the place of `base` that does what `guest` does, too; returns it.
+
+    starts: what the results of `guest` start from there. outside: copies of what else it uses.
+    """
+    inputs, maps = linalg.input_count(base), linalg.indexing_maps(base)
+    old, body = linalg.body(base), linalg.body(guest)
+    read, count = _reads(base), linalg.input_count(guest)
     new, block = linalg.generic_like(
-        first,
-        [*first.operands, start],
-        [*maps, maps[inputs]],
-        [*(a.type for a in old[0].arguments), old[1].arguments[inputs].type],
-        [*(r.type for r in first.results), second.results[0].type],
+        base,
+        [*base.operands, *starts],
+        [*maps, *[maps[inputs]] * len(starts)],
+        [*(a.type for a in old.arguments), *(s.type.element_type for s in starts)],
+        [*(r.type for r in base.results), *(r.type for r in guest.results)],
     )
     given = list(block.arguments)
+    places = [read[pair] for pair in zip(guest.operands, linalg.indexing_maps(guest)[:count], strict=False)]
+    arguments = [*(given[n] for n in places), *given[len(old.arguments) :]]
     yielded = []
-    for body, arguments in ((old[0], given[:-1]), (old[1], [*given[:inputs], given[-1]])):
-        values = {**outside, **dict(zip(body.arguments, arguments, strict=True))}
-        yielded += linalg.copy_body(body, ir.InsertionPoint(block), values)
-    with ir.InsertionPoint(block), first.location:
+    for each, values in ((old, given), (body, arguments)):
+        yielded += linalg.copy_body(
+            each, ir.InsertionPoint(block), outside | dict(zip(each.arguments, values, strict=False))
+        )
+    with ir.InsertionPoint(block), base.location:
         ir.Operation.create("linalg.yield", operands=yielded)
-    if "numc.layer" not in new.attributes and "numc.layer" in second.attributes:
-        new.attributes["numc.layer"] = second.attributes["numc.layer"]
-    linalg.replace(second, list(new.results)[-1:])
-    linalg.replace(first, list(new.results)[:-1])
+    if "numc.layer" not in new.attributes and "numc.layer" in guest.attributes:
+        new.attributes["numc.layer"] = guest.attributes["numc.layer"]
+    own = len(base.results)
+    linalg.replace(guest, list(new.results)[own:])
+    linalg.replace(base, list(new.results)[:own])
     return new

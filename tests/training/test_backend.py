@@ -20,7 +20,6 @@ from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
 from numc.frontends.pytorch.rewrites.gradients import convolution_backward  # noqa: E402
-from numc.frontends.pytorch.rewrites.pools import max_pool2d_backward  # noqa: E402
 from numc.frontends.training import backend, regions  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,21 +149,6 @@ def test_gradients_of_strided_convolutions_skip_zeros(monkeypatch: pytest.Monkey
         assert torch.equal(a.view(torch.int32), b.view(torch.int32))
         how = ([2], [kernel // 2], [1], False, [0], groups, [True, False, False])
         close(a, aten.convolution_backward(grad, x, w, None, *how)[0], float(a.abs().max()), 0.05)
-
-
-@pytest.mark.parametrize("kernel", [1, 2, 3])
-def test_max_pool_gradients(kernel: int) -> None:
-    torch.manual_seed(0)
-    x = torch.randn(2, 3, 9, 8, dtype=torch.float64).round()  # ties: the first of them counts
-    for number in range(24):
-        stride, padding, dilation, ceil = number % 3 + 1, number // 3 % 2, number // 6 % 2 + 1, number >= 12
-        if padding > kernel // 2:
-            continue
-        how = ([kernel] * 2, [stride] * 2, [padding] * 2, [dilation] * 2, ceil)
-        y, indices = aten.max_pool2d_with_indices(x, *how)
-        grad = torch.randn_like(y)
-        got = max_pool2d_backward(grad, x, *how, indices)
-        torch.testing.assert_close(got, aten.max_pool2d_with_indices_backward(grad, x, *how, indices))
 
 
 def gradients(function: Callable[..., Any], *inputs: Any) -> list[Any]:

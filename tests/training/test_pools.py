@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
+
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import numc  # noqa: E402
 from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, convolution  # noqa: E402
 from numc.frontends.pytorch.rewrites.gradients import nll_loss_backward  # noqa: E402
-from numc.frontends.pytorch.rewrites.pools import adaptive_avg_pool_backward, avg_pool_backward, indexed_pool_backward  # noqa: E402
+from numc.frontends.pytorch.rewrites.pools import (  # noqa: E402
+    adaptive_avg_pool_backward,
+    avg_pool_backward,
+    indexed_pool_backward,
+    max_pool_backward,
+)
 
 aten = torch.ops.aten
 
@@ -41,6 +51,39 @@ def test_adaptive_pools(rank: int) -> None:
     for sizes in ([1] * rank, [3] * rank, [7, 4, 5][:rank], [9, 6, 8][:rank]):
         grad = torch.randn_like(pool(x, sizes))
         torch.testing.assert_close(adaptive_avg_pool_backward(grad, x, rank), theirs(grad, x))
+
+
+@settings(max_examples=8, derandomize=True, deadline=None)
+@given(st.data())
+def test_max_pools(data: st.DataObject) -> None:
+    """The bits are those of sums in the order of windows, in two dimensions the last window first."""
+    rank = data.draw(st.sampled_from((2, 3)))
+    sizes, kernel, stride, padding, dilation = (
+        data.draw(st.lists(st.integers(*limits), min_size=rank, max_size=rank))
+        for limits in ((1, 9), (1, 3), (1, 4), (0, 1), (1, 2))
+    )
+    how = (kernel, stride, padding, dilation, data.draw(st.booleans()))
+    for size, k, p, d in zip(sizes, kernel, padding, dilation, strict=True):
+        assume(2 * p <= k and d * (k - 1) < size + 2 * p)
+    pool, backward = {
+        2: (aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward),
+        3: (aten.max_pool3d_with_indices, aten.max_pool3d_with_indices_backward),
+    }[rank]
+
+    def gradient(x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        return backward(grad, x, *how, pool(x, *how)[1])
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, *sizes).round()  # ties: the first of them counts
+    y, indices = pool(x, *how)
+    grad = torch.randn_like(y)
+    rewrite = {backward.default: partial(max_pool_backward, rank=rank)}
+    traced = make_fx(gradient, decomposition_table=rewrite)(x, grad)
+    assert not any("scatter" in str(node.target) for node in traced.graph.nodes)
+    turned = [-1, -2] if rank == 2 else []
+    wanted = indexed_pool_backward(grad.flip(turned), x, indices.flip(turned), rank)
+    assert torch.equal(traced(x, grad).view(torch.int32), wanted.view(torch.int32))
+    torch.testing.assert_close(wanted, backward(grad, x, *how, indices))
 
 
 def test_pools_that_tell_where_their_results_come_from() -> None:

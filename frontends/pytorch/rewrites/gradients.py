@@ -6,6 +6,7 @@ Scattered writes become elementwise operations and sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -112,10 +113,8 @@ def gradients() -> dict[Any, Callable[..., Any]]:
         aten.convolution_backward.default: convolution_backward,
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.nll_loss2d_backward.default: nll_loss_backward,
-        aten.max_pool2d_with_indices_backward.default: pools.max_pool2d_backward,
-        aten.max_pool3d_with_indices_backward.default: (
-            lambda grad, x, k, s, p, d, ceil, indices: pools.indexed_pool_backward(grad, x, indices, 3)
-        ),
+        aten.max_pool2d_with_indices_backward.default: partial(pools.max_pool_backward, rank=2),
+        aten.max_pool3d_with_indices_backward.default: partial(pools.max_pool_backward, rank=3),
         aten.adaptive_max_pool2d_backward.default: lambda g, x, i: pools.indexed_pool_backward(g, x, i, 2),
         aten.adaptive_max_pool3d_backward.default: lambda g, x, i: pools.indexed_pool_backward(g, x, i, 3),
         aten.avg_pool2d_backward.default: pools.avg_pool_backward,

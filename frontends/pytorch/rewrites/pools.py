@@ -1,29 +1,30 @@
 """Decompositions of pooling without a batch, and of its gradients.
 
-Gradients are sums over the windows of each element, in the order of eager torch.
+Gradients are sums over the windows of each element, in the order of eager torch but for those of max_pool2d.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from operator import getitem
 from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 
-from numc.frontends.pytorch.rewrites.convolutions import each_dim, padded
+from numc.frontends.pytorch.rewrites.convolutions import each_dim
 
 aten = torch.ops.aten
 Reach = list[tuple[torch.Tensor, torch.Tensor]]
 """For one dimension, for each element of the input: the number of a window, and whether the element is in it."""
-Pair = tuple[int, int]
-Windows = tuple[Pair, Pair, Pair, Pair, bool]
-"""Sizes, strides, padding and dilation of the windows of two dimensions, and whether their number is rounded up."""
+Windows = tuple[list[int], list[int], list[int], list[int], bool]
+"""Sizes, strides, padding and dilation of windows, and whether their number is rounded up."""
+_LARGEST = 2**31  # places below it are compared as 32-bit integers
 
 
-def max_pool2d_backward(
+def max_pool_backward(
     grad: torch.Tensor,
     value: torch.Tensor,
     kernel: Sequence[int],
@@ -32,33 +33,41 @@ def max_pool2d_backward(
     dilation: Sequence[int],
     ceil_mode: bool,
     indices: torch.Tensor,
+    *,
+    rank: int,
 ) -> torch.Tensor:
-    """aten.max_pool2d_with_indices_backward.
+    """aten.max_pool2d_with_indices_backward and max_pool3d_with_indices_backward, for 2 and 3 dimensions.
 
-    An element gets the gradients of the windows whose maximum it is, added in order.
+    An element gets the gradients of the windows whose maximum it is. It asks each of the few windows that can reach it,
+    so that every element of the result is computed once.
     """
-    windows = _windows(kernel, stride, padding, dilation, ceil_mode)
-    if not _come_from_pooling(indices, value, windows):
-        return indexed_pool_backward(grad, value, indices, 2)
-    height, width = value.shape[-2:]
-    out_h, out_w = grad.shape[-2:]
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw), _ = windows
-    rows, columns = torch.arange(out_h).reshape(out_h, 1) * sh - ph, torch.arange(out_w) * sw - pw
-    total: torch.Tensor | None = None
-    # The extent of all windows, which is cut to that of the input at the end.
-    full_h, full_w = (out_h - 1) * sh + (kh - 1) * dh + 1, (out_w - 1) * sw + (kw - 1) * dw + 1
-    for i in range(kh):
-        for j in range(kw):
-            place = (rows + i * dh) * width + (columns + j * dw)
-            inside = (columns + j * dw >= 0) & (columns + j * dw < width)
-            part = torch.where((indices == place) & inside, grad, 0.0)
-            part = _with_zeros(_with_zeros(part, -2, sh), -1, sw)
-            part = aten.constant_pad_nd(
-                part, [j * dw, full_w - j * dw - part.shape[-1], i * dh, full_h - i * dh - part.shape[-2]]
-            )
-            total = part if total is None else total + part
-    assert total is not None
-    return padded(total, [-pw, width + pw - full_w, -ph, height + ph - full_h])
+    windows = _windows(rank, kernel, stride, padding, dilation, ceil_mode)
+    sizes, counts = value.shape[-rank:], grad.shape[-rank:]
+    if math.prod(sizes) >= _LARGEST or not _come_from_pooling(indices, value, windows):
+        return indexed_pool_backward(grad, value, indices, rank)
+    reached = [_reaching(*each) for each in zip(sizes, counts, *windows[:4], strict=True)]
+    order = list(product(*reached))
+    if rank == 2:  # the last window first, unlike eager torch: the bits of these sums are as they always were
+        order.reverse()
+    place = torch.arange(math.prod(sizes), dtype=torch.int32)
+    grad, indices = grad.flatten(-rank), indices.to(torch.int32).flatten(-rank)
+    total: torch.Tensor | float = 0.0
+    for first, *others in order:
+        window = first
+        for count, other in zip(counts[1:], others, strict=True):
+            window = window.unsqueeze(-1) * count + other
+        window = window.flatten()
+        part = torch.where(indices.index_select(-1, window) == place, grad.index_select(-1, window), 0.0)
+        total = part + total
+    assert isinstance(total, torch.Tensor)
+    return total.reshape(value.shape)
+
+
+def _reaching(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> list[torch.Tensor]:
+    """Return numbers of windows for each element of a dimension: all that it is in, in order, and no window twice."""
+    most = min(count, ((kernel - 1) * dilation) // stride + 1)
+    last = ((torch.arange(size) + padding) // stride).clamp(most - 1, count - 1)
+    return [last - n for n in reversed(range(most))]
 
 
 def _come_from_pooling(indices: torch.Tensor, value: torch.Tensor, windows: Windows) -> bool:
@@ -67,20 +76,22 @@ def _come_from_pooling(indices: torch.Tensor, value: torch.Tensor, windows: Wind
     traced = None if mode is None else get_proxy_slot(indices, mode.tracer, None)
     if traced is None or traced.proxy.node.target is not getitem:
         return False
-    made = traced.proxy.node.args[0]
-    if made.target is not aten.max_pool2d_with_indices.default:
+    made, rank = traced.proxy.node.args[0], len(windows[0])
+    if made.target is not (aten.max_pool2d_with_indices if rank == 2 else aten.max_pool3d_with_indices).default:
         return False
-    return made.args[0].meta["val"].shape == value.shape and _windows(*made.args[1:], **made.kwargs) == windows
+    return made.args[0].meta["val"].shape == value.shape and _windows(rank, *made.args[1:], **made.kwargs) == windows
 
 
 def _windows(
+    rank: int,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
     padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> Windows:
-    return _pair(kernel), _pair(stride or kernel), _pair(padding), _pair(dilation), ceil_mode
+    each = [each_dim(numbers, rank) for numbers in (kernel, stride or kernel, padding, dilation)]
+    return each[0], each[1], each[2], each[3], ceil_mode
 
 
 def avg_pool_backward(
@@ -162,22 +173,6 @@ def adaptive_max_pool(value: torch.Tensor, counts: Sequence[int]) -> Any:
         place = torch.where(hit, digits, math.prod(sizes)).amin(-1).transpose(axis, -1)
         found = most.squeeze(-1).transpose(axis, -1)
     return found, place
-
-
-def _pair(x: Sequence[int]) -> Pair:
-    return (x[0], x[0]) if len(x) == 1 else (x[0], x[1])
-
-
-def _with_zeros(value: torch.Tensor, axis: int, step: int) -> torch.Tensor:
-    """Insert step - 1 zeros between the elements of one of the last two dimensions."""
-    if step == 1:
-        return value
-    size = value.shape[axis]
-    if axis == -1:
-        wide = aten.constant_pad_nd(value.unsqueeze(-1), [0, step - 1])
-        return wide.reshape([*value.shape[:-1], size * step]).narrow(-1, 0, (size - 1) * step + 1)
-    wide = aten.constant_pad_nd(value.unsqueeze(-2), [0, 0, 0, step - 1])
-    return wide.reshape([*value.shape[:-2], size * step, value.shape[-1]]).narrow(-2, 0, (size - 1) * step + 1)
 
 
 def poolings() -> dict[Any, Callable[..., Any]]:

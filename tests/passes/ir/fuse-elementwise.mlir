@@ -40,10 +40,23 @@
 // CHECK:         linalg.yield
 // CHECK:         arith.addf
 // CHECK:         linalg.yield
+//
+// A reshape between two operations moves behind the second, and away where it is undone, unless the second reads a part
+// of the dimensions that were one.
+// CHECK-LABEL: func.func @reshaped
+// CHECK:         %[[BOTH:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%arg0, %arg1, %{{.*}}, %arg3 : tensor<6x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>, tensor<8xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      math.exp
+// CHECK:         tensor.expand_shape
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %arg4 : tensor<2x3x8xf32>, tensor<2xf32>)
+// CHECK:         return %[[BOTH]], %{{.*}}
 #ij = affine_map<(i, j) -> (i, j)>
 #ji = affine_map<(i, j) -> (j, i)>
 #i = affine_map<(i, j) -> (i)>
 #j = affine_map<(i, j) -> (j)>
+#ijk = affine_map<(i, j, k) -> (i, j, k)>
+#first = affine_map<(i, j, k) -> (i)>
+#k = affine_map<(i, j, k) -> (k)>
 #a = affine_map<(i, j, k) -> (i, k)>
 #b = affine_map<(i, j, k) -> (k, j)>
 #c = affine_map<(i, j, k) -> (i, j)>
@@ -163,4 +176,34 @@ func.func @sums(%a: tensor<4x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>, %
     linalg.yield %r : f32
   } -> tensor<4x8xf32>
   return %4 : tensor<4x8xf32>
+}
+func.func @reshaped(%x: tensor<6x8xf32>, %y: tensor<6x8xf32>, %w: tensor<2x3x8xf32>, %v: tensor<8xf32>, %u: tensor<2xf32>) -> (tensor<6x8xf32>, tensor<2x3x8xf32>) {
+  %e = tensor.empty() : tensor<6x8xf32>
+  %exp = linalg.generic {indexing_maps = [#ij, #ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<6x8xf32>, tensor<6x8xf32>) outs(%e : tensor<6x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %c = math.exp %a : f32
+    %r = arith.mulf %c, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<6x8xf32>
+  %wide = tensor.expand_shape %exp [[0, 1], [2]] output_shape [2, 3, 8] : tensor<6x8xf32> into tensor<2x3x8xf32>
+  %f = tensor.empty() : tensor<2x3x8xf32>
+  %sum = linalg.generic {indexing_maps = [#ijk, #ijk, #k, #ijk], iterator_types = ["parallel", "parallel", "parallel"]} ins(%wide, %w, %v : tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<8xf32>) outs(%f : tensor<2x3x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %n: f32, %o: f32):
+    %c = arith.addf %a, %b : f32
+    %r = arith.divf %c, %n : f32
+    linalg.yield %r : f32
+  } -> tensor<2x3x8xf32>
+  %flat = tensor.collapse_shape %sum [[0, 1], [2]] : tensor<2x3x8xf32> into tensor<6x8xf32>
+  %log = linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<6x8xf32>) outs(%e : tensor<6x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.log %a : f32
+    linalg.yield %r : f32
+  } -> tensor<6x8xf32>
+  %apart = tensor.expand_shape %log [[0, 1], [2]] output_shape [2, 3, 8] : tensor<6x8xf32> into tensor<2x3x8xf32>
+  %scaled = linalg.generic {indexing_maps = [#ijk, #first, #ijk], iterator_types = ["parallel", "parallel", "parallel"]} ins(%apart, %u : tensor<2x3x8xf32>, tensor<2xf32>) outs(%f : tensor<2x3x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<2x3x8xf32>
+  return %flat, %scaled : tensor<6x8xf32>, tensor<2x3x8xf32>
 }
