@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
@@ -260,9 +260,10 @@ def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", d
     first = names.index(after) + 1 if after else 0
     number, total = (sum(len(STAGES[stage]) for stage in stages) for stages in (names[:first], names))
     for stage in names[first : names.index(to) + 1]:
+        begin = Begin(module.operation.clone())
         for name, function in STAGES[stage].items():
             tell("pass", name, number, total)
-            run_pass(name, function, module, state)
+            run_pass(name, function, module, state, begin)
             number += 1
             if dump_dir:
                 _dump(dump_dir / f"{number:02}-{stage}-{name}.mlir", module)
@@ -277,9 +278,30 @@ def _dump(file: Path, module: ir.Module) -> None:
         raise NumcError(f"{file}: cannot write the IR: {error.strerror or error}: name an existing folder") from None
 
 
-def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None:
-    """Run one pass on `module`. Raises CompilerBug naming the kept IR and the command that reproduces the failure."""
-    before = module.operation.clone()
+@dataclass(frozen=True)
+class Begin:
+    """The IR before some passes, and those of them that have run since: with them it is known before each of them.
+
+    A copy for every pass would take a tenth of the passes' time.
+    """
+
+    copy: ir.Operation
+    passes: list[Pass] = field(default_factory=list)
+
+    def text(self, state: State) -> str:
+        """The IR after these passes, with its locations."""
+        module = ir.Module.parse(self.copy.get_asm(enable_debug_info=True), self.copy.context)
+        for each in self.passes:
+            each(module, state)
+        return text(module)
+
+
+def run_pass(name: str, function: Pass, module: ir.Module, state: State, begin: Begin | None = None) -> None:
+    """Run one pass on `module`. Raises CompilerBug naming the kept IR and the command that reproduces the failure.
+
+    begin: the IR from which earlier passes have made the module, to which this one is added.
+    """
+    begin = begin or Begin(module.operation.clone())
     try:
         function(module, state)
     except NumcError:
@@ -288,8 +310,9 @@ def run_pass(name: str, function: Pass, module: ir.Module, state: State) -> None
         raise
     except Exception as error:
         reason = " ".join(str(error).strip().splitlines()[:2]) or type(error).__name__
-        how = _reproduced(name, before.get_asm(enable_debug_info=True), state)
+        how = _reproduced(name, begin.text(state), state)
         raise CompilerBug(f"pass '{name}' failed: {reason}; {FAULT}; {how}") from error
+    begin.passes.append(function)
 
 
 def _reproduced(name: str, before: str, state: State) -> str:

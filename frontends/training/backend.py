@@ -24,7 +24,7 @@ from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
-from numc.frontends.training import regions
+from numc.frontends.training import regions, tracing  # noqa: F401  (settings of torch)
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
@@ -209,8 +209,6 @@ def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: A
 # For a numc that runs from its source tree; an installed one has an entry point, which torch finds (entry.py).
 if "numc" not in registry._COMPILER_FNS:
     registry.register_backend(numc, name="numc")
-# Otherwise torch leaves recurrent networks out of its graphs.
-torch._dynamo.config.allow_rnn = True
 
 
 def arithmetic(

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch._dynamo
 from torch import fx
 
-# Otherwise torch leaves recurrent networks out of its graphs. It reads this when it traces, before it calls numc.
-torch._dynamo.config.allow_rnn = True
+from numc.frontends.training import tracing  # noqa: F401  (torch reads these settings when it traces, before it calls numc)
 
 
 def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
+from numc.passes.buffers.flat_nests import flat
 from numc.passes.buffers.loop_code import loops_text
 from numc.passes.buffers.loop_elements import BODY
 from numc.passes.buffers.loop_nest import Nest, form_of, nest_of
@@ -28,7 +29,7 @@ def parallel_loops(module: ir.Operation, isa: InstructionSet) -> None:
         for generic in linalg.operations(module, "linalg.generic"):
             nest = nest_of(generic, facts.get(generic, ROWS, 0))
             if nest is not None:
-                loops.replace(generic, nest)
+                loops.replace(generic, flat(nest, generic))
 
 
 class _Loops:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import numc
 from numc.compiler import cache
 from numc.compiler import compile as compiling
 from numc.compiler.options import Options
+from numc.frontends.imported import Argument, Imported
 
 MODEL = """
 func.func @main(%a: tensor<?x4xf32>, %b: tensor<4x3xf32>, %c: tensor<?x3xf32>) -> tensor<?x3xf32> {
@@ -64,7 +66,7 @@ def test_the_second_compilation_is_the_first_ones_file(place):
     "options",
     [
         *({"fma": "mp"}, {"ops": "bf16"}, {"target": "x86-64-v3"}, {"fast": False}, {"pack_weights": True}),
-        {"calibration": ((0, 1, 2),)},
+        *({"calibration": ((0, 1, 2),)}, {"statistics": True}, {"respect_dtypes": False}),
     ],
 )
 def test_every_option_that_changes_the_program_changes_the_key(place, options):
@@ -88,6 +90,56 @@ def test_the_models_bytes_its_shapes_and_numc_itself_change_the_key(place, monke
     keys.add(cache.entry("model.mlir", Options(), None))
     cache.own_sources.cache_clear()
     assert len(keys) == 4
+
+
+CHANGES = {
+    "mlir": MODEL + "\n",
+    "inputs": (Argument("x", "float32", (3,)),),
+    "outputs": (Argument("y", "float32", (2, -1), ("", "n")),),
+    "weights": {1: ("w", np.full(3, -0.0, np.float32))},
+    "sources": ("other",),
+    "nodes": {"fc": "aten.mm.default"},
+    "roles": {"fc": "wgrad"},
+    "ranges": {"n": (1, 5)},
+    "updates": {0: 1},
+    "stored_inputs": {0: "bf16"},
+    "stored_outputs": {0: "bf16"},
+}
+
+
+def test_every_part_of_a_traced_model_changes_the_key(place):
+    """A new field of Imported needs a place in the key, and here."""
+    assert CHANGES.keys() == {field.name for field in fields(Imported)}
+    usual = Imported(MODEL, (Argument("x", "float32", (2,)),), weights={1: ("w", np.zeros(3, np.float32))})
+    models = [usual, *(replace(usual, **{name: value}) for name, value in CHANGES.items())]
+    models.append(replace(usual, inputs=(Argument("x", "int32", (2,)),)))
+    models.append(replace(usual, weights={1: ("w", np.zeros((3, 1), np.float32))}))
+    models.append(replace(usual, weights={1: ("w", np.zeros(3, np.int32))}))
+    models.append(replace(usual, weights={2: usual.weights[1]}))
+    assert len({cache.entry(model, Options(), None) for model in models}) == len(models)
+    same = Imported(MODEL, (Argument("x", "float32", (2,)),), weights={1: ("w", np.zeros(3, np.float32))})
+    assert cache.entry(same, Options(), None) == cache.entry(usual, Options(), None)
+
+
+def test_every_part_of_a_graph_changes_the_key_of_its_linalg(place):
+    torch = pytest.importorskip("torch")
+    from numc.frontends.training.converted import _described
+
+    def described(target="add.Tensor", shape=(2, 3), dtype=torch.float32, alpha=1, name="sum", swapped=False, twice=0):
+        graph = torch.fx.Graph()
+        a, b = (graph.placeholder(each) for each in "ab")
+        a.meta["val"] = b.meta["val"] = torch.empty(shape, dtype=dtype, device="meta")
+        packet, overload = target.split(".")
+        operation = getattr(getattr(torch.ops.aten, packet), overload)
+        node = graph.call_function(operation, (b, a) if swapped else (a, b), {"alpha": alpha})
+        node.meta["val"] = a.meta["val"]
+        graph.output((node,) * (1 + twice))
+        return _described(graph, {node: name})
+
+    changes = [{"target": "sub.Tensor"}, {"shape": (3, 2)}, {"dtype": torch.bfloat16}, {"name": "other"}]
+    changes += [{"alpha": value} for value in (2, 1.0, True, "%a", -0.0, 0.0)] + [{"swapped": True}, {"twice": 1}]
+    assert len({described(**each) for each in ({}, *changes)}) == 1 + len(changes)
+    assert described() == described()
 
 
 def test_weights_in_a_file_beside_the_model_count(place):

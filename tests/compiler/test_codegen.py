@@ -6,10 +6,12 @@ import io
 
 import numpy as np
 import pytest
+from torch_mlir import ir
 
 import numc
 from numc.compiler import compile as compiling
 from numc.compiler.options import Options
+from numc.frontends.imported import Imported
 from numc.passes.kernels.backend import objects, partition
 from tiers import pairs
 
@@ -100,3 +102,28 @@ def test_what_goes_together(monkeypatch):
     assert b"table" in parts["uses_table",].bytecode
     assert isinstance(objects.compile_part(parts["uses_table",]), bytes)
     assert io.BytesIO(objects.compile_part(parts["numc_entry",])).read(4) == b"\x7fELF"
+
+
+def test_a_large_entry_is_cut_into_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each jumps to the next, and blocks that the entry has anyway, for checks of sizes, are cut, too."""
+    text = """
+    func.func @main(%a: tensor<?x4xf32>, %b: tensor<4x3xf32>, %c: tensor<?x3xf32>) -> tensor<?x3xf32> {
+      %r = linalg.matmul ins(%a, %b : tensor<?x4xf32>, tensor<4x3xf32>) outs(%c : tensor<?x3xf32>) -> tensor<?x3xf32>
+      %s = linalg.exp ins(%r : tensor<?x3xf32>) outs(%c : tensor<?x3xf32>) -> tensor<?x3xf32>
+      return %s : tensor<?x3xf32>
+    }
+    """
+    jumps: list[int] = []
+    cut = partition._cut
+
+    def counted(block: ir.Block) -> None:
+        cut(block)
+        jumps.append(sum(op.operation.name == "llvm.br" for each in block.region.blocks for op in each.operations))
+
+    monkeypatch.setattr(partition, "_LARGE_ENTRY", 0)
+    monkeypatch.setattr(partition, "_LARGE_BLOCK", 3)
+    monkeypatch.setattr(partition, "_cut", counted)
+    a, b, c = (np.linspace(0, 1, m * n, dtype=np.float32).reshape(m, n) for m, n in ((2, 4), (4, 3), (2, 3)))
+    found = numc.compile(Imported(text), cache=False)(a, b, c)
+    assert jumps[-1] > 20
+    np.testing.assert_allclose(found, np.exp(a @ b + c), rtol=1e-6)

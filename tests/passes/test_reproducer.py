@@ -136,16 +136,17 @@ def test_the_command_of_a_failure_fails_alike(
         load_file(EXAMPLES / "digits/mlp.onnx" if options.policy is None else EXAMPLES / "digits/cnn.onnx"), options
     )
     for stage, passes in STAGES.items():
+        begin = pipeline.Begin(module.operation.clone())
         for name, function in passes.items():
             if name in FAILING:
                 monkeypatch.setitem(STAGES[stage], name, Pass("Fails.", _fails))  # type: ignore[index]
                 with pytest.raises(CompilerBug) as caught:
-                    pipeline.run_pass(name, STAGES[stage][name], module, state)
+                    pipeline.run_pass(name, STAGES[stage][name], module, state, begin)
                 message = str(caught.value)
                 reason, command = message.split("; reproduce with: ")
                 assert command.startswith(f"env NUMC_DISABLE=fuse-elementwise numc opt {tmp_path}/numc-failure-")
                 assert main(shlex.split(command)[3:]) == 1
                 assert capsys.readouterr().err.split("; reproduce with")[0].endswith(reason)
                 monkeypatch.setitem(STAGES[stage], name, function)  # type: ignore[index]
-            function(module, state)
+            pipeline.run_pass(name, function, module, state, begin)
     assert not list(Path().iterdir()), "a failure leaves nothing in the caller's working folder"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import re
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
 from numc.frontends.pytorch.rewrites.gradients import convolution_backward  # noqa: E402
-from numc.frontends.training import backend, regions  # noqa: E402
+from numc.frontends.training import backend, regions, tracing  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 aten = torch.ops.aten
@@ -43,6 +44,18 @@ def step(model: nn.Module, case: Case, inputs: Any, backend: Any = None, seed: i
     loss = case.loss((torch.compile(model, backend=backend) if backend else model)(*inputs))
     loss.backward()
     return float(loss)
+
+
+@pytest.mark.parametrize(("variable", "policy"), [("TORCH_LOGS", "info"), ("TORCH_TRACE", "info"), ("OTHER", "silent")])
+def test_torch_formats_no_stacks_for_a_log_that_nobody_reads(
+    variable: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TORCH_LOGS", "TORCH_TRACE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "side_effects")
+    with torch._dynamo.config.patch(side_effect_replay_policy="info"):
+        importlib.reload(tracing)
+        assert torch._dynamo.config.side_effect_replay_policy == policy
 
 
 OTHERS = ("mp", "bf16_1_1", "bf16_2_2{4}", "1/6/9", "highbfp")

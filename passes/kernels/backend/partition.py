@@ -16,8 +16,10 @@ from torch_mlir import ir
 # no machine faster that people have on their desk.
 _OPERATIONS = 1000
 _MOST_PARTS = 16
-# The entry runs once, and LLVM's time grows faster than its size: a large one is not optimised.
+# The entry runs once, and LLVM's time grows faster than its size: a large one is not optimised, and its blocks are cut.
+# Instruction selection and register allocation take half the time for blocks of at most so many operations.
 _LARGE_ENTRY = 3000
+_LARGE_BLOCK = 1000
 _UNOPTIMISED = '["noinline", "optnone"]'
 _REFERENCES = {"llvm.call": "callee", "llvm.mlir.addressof": "global_name"}
 
@@ -131,11 +133,29 @@ def _part(symbols: dict[str, _Symbol], names: Sequence[str], entry: str) -> Part
     if is_large:  # no passes over the IR, and the cheap ones of the code generator
         body = next(op for op in part.body.operations if op.operation.name == "llvm.func" and op.regions[0].blocks)
         body.attributes["passthrough"] = ir.Attribute.parse(_UNOPTIMISED)
+        for block in list(body.regions[0].blocks):
+            _cut(block)
     stream = BytesIO()
     part.operation.write_bytecode(stream)
     places = [symbols[name].op.location for name in names]
     layers = (str(place.name_str) for place in places if isinstance(place, ir.NameLoc))
     return Part(next(layers, names[0]), stream.getvalue(), tuple(exported), tuple(needed), 0 if is_large else 2)
+
+
+def _cut(block: ir.Block) -> None:
+    """Cut a block into several, each of which jumps to the next."""
+    operations = [op.operation for op in block.operations]
+    following = None
+    for first in reversed(range(0, len(operations), _LARGE_BLOCK)):
+        piece = block
+        if first:  # what stays is the first piece
+            piece = block.create_after()
+            for op in operations[first : first + _LARGE_BLOCK]:
+                piece.append(op)
+        if following is not None:
+            with ir.InsertionPoint(piece):
+                ir.Operation.create("llvm.br", successors=[following])
+        following = piece
 
 
 def _closure(symbols: dict[str, _Symbol], names: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
-// Contiguous dimensions are one loop, whose tasks the thread pool shares; equal loops share a function.
+// Contiguous dimensions are one loop, whose tasks the thread pool shares; equal loops share a function, and so do those
+// through all of dense buffers, whatever their shape.
 // CHECK-LABEL: func.func @main
-// CHECK-COUNT-2:  call @loops_0
+// CHECK-COUNT-3:  call @loops_0
 // CHECK:         call @loops_1
 // CHECK:         call @loops_2
 // CHECK:       func.func private @loops_0
@@ -42,13 +43,18 @@
 #window = affine_map<(c, x, y, u, v) -> (u, v)>
 #out = affine_map<(c, x, y, u, v) -> (c, x, y)>
 func.func @main(%a: memref<8x128x256xf32>, %b: memref<8x128x256xf32>, %s: memref<16xf32>, %m: memref<16x8xf32>,
-    %w: memref<3x3xf32>, %p: memref<4x9x9xf32>, %q: memref<4x4x4xf32>, %t: memref<8x16xf32>) {
+    %w: memref<3x3xf32>, %p: memref<4x9x9xf32>, %q: memref<4x4x4xf32>, %t: memref<8x16xf32>, %n: memref<16x8xf32>) {
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : memref<8x128x256xf32>) outs(%b : memref<8x128x256xf32>) {
   ^bb0(%x: f32, %o: f32):
     %y = arith.negf %x : f32
     linalg.yield %y : f32
   }
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%b : memref<8x128x256xf32>) outs(%a : memref<8x128x256xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.negf %x : f32
+    linalg.yield %y : f32
+  }
+  linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%m : memref<16x8xf32>) outs(%n : memref<16x8xf32>) {
   ^bb0(%x: f32, %o: f32):
     %y = arith.negf %x : f32
     linalg.yield %y : f32

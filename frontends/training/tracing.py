@@ -1,0 +1,14 @@
+"""Settings of torch.compile with which torch traces what numc compiles."""
+
+from __future__ import annotations
+
+import os
+
+import torch._dynamo
+
+# Otherwise torch leaves recurrent networks out of its graphs.
+torch._dynamo.config.allow_rnn = True
+# Otherwise torch formats a call stack for every tensor that an optimizer makes, for a log that only these ask for.
+_logs = any(os.environ.get(name) for name in ("TORCH_LOGS", "TORCH_TRACE"))
+if torch._dynamo.config.side_effect_replay_policy == "info" and not _logs:
+    torch._dynamo.config.side_effect_replay_policy = "silent"
