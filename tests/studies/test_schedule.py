@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numc
+from numc.compiler.studies.profile.count import SPAN, Interval, profile_of
 from numc.compiler.studies.schedule.graph import Buffer, Graph, Operation, accumulated, reduced, rests
 from numc.compiler.studies.schedule.matching import matching
 from numc.compiler.studies.schedule.schedule import schedule
@@ -53,6 +56,66 @@ def test_what_fills_the_threads_gains_nothing_side_by_side() -> None:
     assert schedule(Graph(()), threads=2).speedup == 1
 
 
+def spans_of(*rows: tuple[int, ...]) -> np.ndarray:
+    spans = np.zeros(len(rows), SPAN)
+    for n, row in enumerate(rows):
+        spans[n] = row
+    return spans
+
+
+def test_the_graph_of_a_profile() -> None:
+    parts = [{"layer": name, "kind": "contraction", "role": "dgrad", "contraction": None, "bytes": 1, "after": after}
+             for name, after in (("q", []), ("k", []), ("join", [0, 1]))]  # fmt: skip
+    buffers = [{"bytes": 64, "parts": [0, 2], "result": False}, {"bytes": 32, "parts": [2], "result": True}]
+    program = SimpleNamespace(manifest={"parts": parts, "buffers": buffers})
+    # Begin, end, waited, fmas, bytes, part, thread: on two threads; part 1 keeps one thread busy, part 0 both.
+    run = [(0, 200, 0, 0, 0, -2, 2), (0, 10, 0, 0, 0, -1, 0), (10, 110, 0, 0, 0, 0, 0), (10, 110, 0, 0, 0, 0, 1)]
+    run += [(110, 170, 0, 0, 0, 1, 0), (170, 200, 10, 0, 0, 2, 0), (170, 190, 0, 0, 0, 2, 1)]
+    slower = spans_of(*run)
+    slower["end"][2:4] += 50
+    twice = [(program, spans_of(*run))] * 2
+    steps = [Interval(0, 500, [(program, slower)]), Interval(0, 450, twice)]
+    steps.append(Interval(0, 460, [twice[0], (program, slower)]))
+    profile = profile_of(steps, 1, 1, inside=False)
+    found = profile.schedule(threads=4)
+    rows = [(one.kind, round(1e9 * one.serial), round(1e9 * one.parallel), one.after) for one in found.graph.operations]
+    assert rows == [
+        ("outside", 50, 0, ()),
+        ("other", 10, 0, (0,)),
+        ("contraction", 0, 200, (1,)),
+        ("contraction", 60, 0, (1,)),
+        ("contraction", 20, 20, (1, 2, 3)),
+        ("other", 10, 0, (4,)),
+        ("contraction", 0, 200, (5,)),
+        ("contraction", 60, 0, (5,)),
+        ("contraction", 20, 20, (5, 6, 7)),
+    ]
+    assert [buffer.users for buffer in found.graph.buffers] == [(2, 4), (4,), (6, 8), (8,)]
+    # q and k take 65 ns: q has three threads of four for 60 ns, and then all of them.
+    assert (found.sequence, found.seconds) == (pytest.approx(340e-9), pytest.approx(250e-9))
+    assert found.peak == found.sequence_peak == 128
+    assert len(found.streams) == 2
+    assert profile.schedule().threads == 2
+    assert str(found) == (
+        "4 threads: 0.000 ms one after the other (51% idle, 0.0 MiB of buffers), 0.000 ms side by side"
+        " (1.360x, 0.0 MiB of buffers, streams: 2)"
+    )
+
+    buffers[0]["bytes"] = None
+    free = profile.schedule()
+    assert (free.peak, free.sequence_peak, free.live()) == (None, None, [])
+    with pytest.raises(numc.NumcError, match="^memory: sizes of buffers are free: compile with fixed shapes, or leave"):
+        profile.schedule(memory=10)
+    alone = spans_of((0, 200, 0, 0, 0, -2, 1), (0, 200, 0, 0, 0, 0, 0))
+    with pytest.raises(numc.NumcError, match="^schedule: profiled on one thread, .*: give threads=2$"):
+        profile_of([Interval(0, 200, [(program, alone)])], 1, 1, inside=False).schedule()
+    del program.manifest["buffers"]
+    with pytest.raises(
+        numc.NumcError, match="^schedule: the program does not know what its parts use: compile it again"
+    ):
+        profile.schedule()
+
+
 def test_bad_numbers() -> None:
     with pytest.raises(numc.NumcError, match="^threads: got 0, want a whole number from 1 to 4096$"):
         schedule(worked(), threads=0)
@@ -66,7 +129,7 @@ def graphs(draw: st.DrawFn, most: int = 7) -> Graph:
     operations = []
     for n in range(count):
         after = draw(st.sets(st.integers(0, n - 1), max_size=3)) if n else ()
-        serial, parallel = draw(st.integers(0, 4)), draw(st.integers(1, 9))
+        serial, parallel = draw(st.integers(0, 4)), 6 * draw(st.integers(0, 9))  # whole on one to three threads
         operations.append(Operation("", serial, parallel, tuple(sorted(after))))
     users = st.sets(st.integers(0, count - 1), min_size=1, max_size=3).map(lambda chosen: tuple(sorted(chosen)))
     buffers = draw(st.lists(st.builds(Buffer, st.integers(1, 5), users, st.booleans()), max_size=5))

@@ -34,10 +34,11 @@ class Operation:
 class Buffer:
     """Memory that is taken when the first of `users` begins, and free when the last of them has ended.
 
-    result: it is handed over, and stays until the end. users: numbers of operations, in order, at least one.
+    bytes: None if the size is known at run time only. result: it is handed over, and stays until the end. users:
+    numbers of operations, in order, at least one.
     """
 
-    bytes: int
+    bytes: int | None
     users: tuple[int, ...]
     result: bool = False
 
@@ -48,6 +49,11 @@ class Graph:
 
     operations: tuple[Operation, ...]
     buffers: tuple[Buffer, ...] = ()
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether the sizes of all buffers are known."""
+        return all(buffer.bytes is not None for buffer in self.buffers)
 
 
 def reduced(after: Before) -> tuple[tuple[int, ...], ...]:

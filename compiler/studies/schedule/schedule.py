@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from numc.compiler.studies.schedule.graph import Graph, accumulated, reduced, rests
 from numc.compiler.studies.schedule.matching import matching
 from numc.compiler.studies.schedule.simulate import Times, in_sequence, side_by_side
+from numc.compiler.studies.schedule.timeline import draw
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import checked_path
 
 MOST_THREADS = 4096
 
@@ -23,7 +26,7 @@ class Schedule:
     operation, in seconds. streams: numbers of operations, each in one stream; those of a stream run one after the
     other. waits: how many times an operation waits for one of another stream. weight: of the matching. sequence: the
     seconds of all operations one after the other, each on all threads. peak, sequence_peak: the most bytes that buffers
-    take at once, side by side and in sequence.
+    take at once, side by side and in sequence; None if the size of one is known at run time only.
     """
 
     graph: Graph
@@ -35,8 +38,8 @@ class Schedule:
     waits: int
     weight: float
     sequence: float
-    peak: int
-    sequence_peak: int
+    peak: int | None
+    sequence_peak: int | None
 
     @property
     def seconds(self) -> float:
@@ -55,7 +58,10 @@ class Schedule:
         return max(0.0, 1 - work / (self.sequence * self.threads)) if self.sequence else 0.0
 
     def live(self) -> list[tuple[float, int]]:
-        """Return the seconds at which the bytes in use change, and how many bytes are in use from then on."""
+        """Return the seconds at which the bytes in use change, and how many bytes are in use from then on.
+
+        Empty if the size of a buffer is known at run time only.
+        """
         return _live(self.graph, (list(self.begins), list(self.ends)))
 
     def sequence_live(self) -> list[tuple[float, int]]:
@@ -81,6 +87,35 @@ class Schedule:
             for number in order
         ]
 
+    def __str__(self) -> str:
+        limit = "" if self.memory is None else f", at most {self.memory / 2**20:.1f} MiB"
+        return (
+            f"{self.threads} threads{limit}: {1e3 * self.sequence:.3f} ms one after the other"
+            f" ({self.idle:.0%} idle{_buffers(self.sequence_peak)}), {1e3 * self.seconds:.3f} ms side by side"
+            f" ({self.speedup:.3f}x{_buffers(self.peak)}, streams: {len(self.streams)})"
+        )
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Draw the streams over time, and the bytes in use, as a file that ends in .svg or .png.
+
+        Raises NumcError for another name, if the file cannot be written, or if matplotlib is not installed.
+        """
+        of = {number: stream for stream, members in enumerate(self.streams) for number in members}
+        operations = self.graph.operations
+        of_roles = len({one.role for one in operations if one.role}) > 1  # else the kinds say more
+        names = [(one.role if of_roles else "") or one.kind or "operation" for one in operations]
+        bars = [(of[n], self.begins[n], self.ends[n], name) for n, name in enumerate(names)]
+        memory = {"side by side": self.live(), "one after the other": self.sequence_live()}
+        if not self.graph.has_sizes:
+            memory = {}
+        draw(
+            checked_path(path),
+            f"{self.threads} threads, {self.speedup:.2f}x",
+            bars,
+            memory,
+            max(self.seconds, self.sequence),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return the schedule in types that JSON has."""
         names = ("threads", "memory", "seconds", "sequence", "speedup", "idle", "peak", "sequence_peak", "waits")
@@ -96,11 +131,14 @@ def schedule(graph: Graph, threads: int, memory: int | None = None) -> Schedule:
     """Return the schedule of a graph on so many threads, which never takes longer than the sequence.
 
     memory: the bytes that buffers may take at once, None for no limit; where the sequence takes more, nothing runs
-    beside it that would take more still. Raises NumcError for numbers that are not positive.
+    beside it that would take more still. Raises NumcError for numbers that are not positive, and for a limit of buffers
+    whose sizes are free.
     """
     checked_integer(threads, "threads", 1, MOST_THREADS)
     if memory is not None:
         checked_integer(memory, "memory", 1, 1 << 60)
+        if not graph.has_sizes:
+            raise NumcError("memory: sizes of buffers are free: compile with fixed shapes, or leave the limit out")
     times = [operation.seconds(threads) for operation in graph.operations]
     after = reduced([operation.after for operation in graph.operations])
     weights, priority = accumulated(times, after), rests(times, after)
@@ -121,8 +159,8 @@ def schedule(graph: Graph, threads: int, memory: int | None = None) -> Schedule:
         sum(of[one] != of[number] for number, before in enumerate(after) for one in before),
         sum(weights[producer] for producer in pairs),
         max(sequence[1], default=0.0),
-        _peak(_live(graph, found)),
-        _peak(_live(graph, sequence)),
+        _peak(graph, found),
+        _peak(graph, sequence),
     )
 
 
@@ -151,19 +189,25 @@ def _chain(first: int, pairs: dict[int, int]) -> list[int]:
 
 
 def _live(graph: Graph, times: Times) -> list[tuple[float, int]]:
+    if not graph.has_sizes:
+        return []
     begins, ends = times
     changes: dict[float, int] = {}
     for buffer in graph.buffers:
-        begin = min(begins[user] for user in buffer.users)
-        changes[begin] = changes.get(begin, 0) + buffer.bytes
+        size, users = buffer.bytes or 0, buffer.users
+        begin, end = min(begins[user] for user in users), max(ends[user] for user in users)
+        changes[begin] = changes.get(begin, 0) + size
         if not buffer.result:
-            end = max(ends[user] for user in buffer.users)
-            changes[end] = changes.get(end, 0) - buffer.bytes
+            changes[end] = changes.get(end, 0) - size
     found: list[tuple[float, int]] = []
     for time in sorted(changes):
         found.append((time, changes[time] + (found[-1][1] if found else 0)))
     return found
 
 
-def _peak(live: Sequence[tuple[float, int]]) -> int:
-    return max((used for _, used in live), default=0)
+def _peak(graph: Graph, times: Times) -> int | None:
+    return max((used for _, used in _live(graph, times)), default=0) if graph.has_sizes else None
+
+
+def _buffers(peak: int | None) -> str:
+    return "" if peak is None else f", {peak / 2**20:.1f} MiB of buffers"

@@ -92,10 +92,10 @@ class _Room:
         self._of: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         for number, buffer in enumerate(graph.buffers):
             first, last = buffer.users[0], count if buffer.result else buffer.users[-1] + 1
-            self._used[first:last] += buffer.bytes
+            self._used[first:last] += buffer.bytes or 0
             for user in buffer.users:
                 self._of[user].append((number, first))
-        self._bytes = [buffer.bytes for buffer in graph.buffers]
+        self._bytes = [buffer.bytes or 0 for buffer in graph.buffers]
         self._made: set[int] = set()
 
     def admits(self, number: int, head: int) -> bool:
