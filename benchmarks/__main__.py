@@ -60,7 +60,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "training": (training.training, 6),
         "statistics": (training.statistics, 12),
         "first_step": (training.first_steps, 0),
-        "streams": (streams.streams, 8),
+        "streams": (streams.streams, 12),
         "generation": (generation.generation, 10),
         "instructions": (instructions.instructions, 0),
     }

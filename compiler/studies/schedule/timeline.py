@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from numc.compiler.studies.report.colours import colour
 from numc.compiler.studies.report.write import check_installed
@@ -11,6 +12,8 @@ from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import write_whole
 
 SUFFIXES = (".svg", ".png")
+_FEW = 200
+"""So many bars have edges, which would hide narrow ones."""
 Bar = tuple[int, float, float, str]
 """A stream, when an operation begins and ends in seconds, and what it is called in the legend."""
 
@@ -40,18 +43,13 @@ def draw(
         figure = Figure(figsize=(9, 2.8 + 0.25 * min(streams, 24)), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=[max(2, 0.3 * min(streams, 24)), 1.2])
         names = list(dict.fromkeys(name for *_, name in bars))
+        look: Any = {"linewidth": 0.5, "edgecolor": "white"} if len(bars) < _FEW else {"linewidth": 0}
         for n, name in enumerate(names):
-            for stream in range(streams):
+            label: str | None = name
+            for stream in dict.fromkeys(stream for stream, *_, own in bars if own == name):
                 spans = [(1e3 * a, 1e3 * (b - a)) for of, a, b, own in bars if of == stream and own == name]
-                label = name if stream == next(of for of, *_, own in bars if own == name) else None
-                upper.broken_barh(
-                    spans,
-                    (stream - 0.4, 0.8),
-                    color=colour(f"c{n % 8}")[0],
-                    label=label,
-                    linewidth=0.5,
-                    edgecolor="white",
-                )
+                upper.broken_barh(spans, (stream - 0.4, 0.8), color=colour(f"c{n % 8}")[0], label=label, **look)
+                label = None
         upper.set_title(title)
         upper.set_ylabel("stream")
         upper.set_yticks(range(0, streams, max(1, streams // 8)))
