@@ -75,6 +75,8 @@ class _Dependences:
 
     def add(self, op: ir.Operation) -> None:
         """Add the next operation of @main."""
+        if op.name == "arith.constant" or (op.name == "llvm.call" and not op.results):
+            return  # most operations: constants, and the marks of parts
         inside = list(linalg.operations(op)) if op.regions else [op]
         parts = sorted(self._numbers[one] for one in inside if one in self._numbers)
         before: set[int] = set()
