@@ -37,6 +37,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         pieces,
         processes,
         search,
+        streams,
         training,
         widths,
     )
@@ -58,6 +59,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "memory": (processes.memory, 0),
         "training": (training.training, 6),
         "statistics": (training.statistics, 12),
+        "streams": (streams.streams, 12),
         "generation": (generation.generation, 10),
         "instructions": (instructions.instructions, 0),
     }

@@ -152,6 +152,11 @@ STEP_MEMORY: Mapping[str, float | None] = {"fp32": 1, "mp": 0.65, "hfp8": 0.5, "
 #: The bar of a generated token's time against that of eager torch.
 GENERATION: Mapping[str, float] = {"fp32": 1, "bf16_1_1": 2}
 FIRST_STEP_SECONDS = 60
+#: The threads on which operations side by side are simulated.
+STREAM_THREADS = (2, 16, 64)
+#: What TrainBF (2023) reports of its streams on two GPUs: the gain in speed, the memory of a version without a limit
+#: over its own, and how long an A100 idles in bf16 without streams.
+TRAINBF_STREAMS = {"speedup": (1.13, 1.29), "memory": (0.6532, 0.7417), "idle": 0.472}
 SWITCH_SECONDS = 1e-3
 STATISTICS_OPERATORS = ("bf16_1_1", "fp32")
 STATISTICS_SAMPLE, STATISTICS_EVERY = "1/16", 100

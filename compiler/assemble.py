@@ -19,7 +19,7 @@ from numc.compiler.options import Options
 from numc.compiler.support.versions import version_of
 from numc.frontends.imported import Imported
 from numc.passes import facts
-from numc.passes.buffers.mark_parts import parts_of
+from numc.passes.buffers.mark_parts import buffers_of, parts_of
 from numc.passes.explicit.fmas import fmas_of
 from numc.passes.explicit.width_slots import slots_of
 from numc.passes.llvm.packed_entry import ENTRY
@@ -79,6 +79,7 @@ def assemble(
         "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
         "contractions": contractions,
         "parts": [asdict(replace(part, role=_role(imported, part.layer))) for part in parts_of(module.operation)],
+        "buffers": [asdict(buffer) for buffer in buffers_of(module.operation)],
         "fmas": None if fmas is None else [asdict(row) for row in fmas],
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},

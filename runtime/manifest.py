@@ -50,7 +50,8 @@ _LAYER = {
     "ops_line": _NUMBER,
 }
 _FMAS = {"role": str, "fma": str, "contraction": bool, "count": _INDEX}
-_PART = {"layer": str, "kind": str, "contraction": _NUMBER, "bytes": _NUMBER, "role": str}
+_PART = {"layer": str, "kind": str, "contraction": _NUMBER, "bytes": _NUMBER, "role": str, "after": [_INDEX]}
+_BUFFER = {"bytes": _NUMBER, "parts": [_INDEX], "result": bool}
 # A type; a range of whole numbers; a set of texts to choose from; a list of equal things; an object with exactly these
 # keys, or with any key where the key is `str`; (something, None) is that or null.
 SCHEMA = {
@@ -67,6 +68,7 @@ SCHEMA = {
     "versions": {str: str},
     "contractions": [_CONTRACTION],
     "parts": [_PART],
+    "buffers": [_BUFFER],
     "fmas": ([_FMAS], None),
     "converted_weights": {str: str},
     "failures": {str: str},

@@ -41,7 +41,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Widths at run time": ("widths", "WidthByRatio"),
     "Studies": ("compare", "Comparison", "token_windows", "search", "Search", "cost", "diff", "bisect"),
     "Statistics": ("collect_stats", "Statistics", "LayerStatistics", "TensorStatistics", "Histogram"),
-    "Profiles": ("profile", "Profile"),
+    "Profiles": ("profile", "Profile", "Schedule"),
     "Tables": ("formats", "group_formats", "fmas", "presets"),
     "Errors": ("NumcError", "CompilerBug"),
 }

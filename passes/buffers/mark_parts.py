@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from numc.passes import facts, linalg
+from numc.passes.buffers.dependences import BUFFERS, NUMBER, UsedBuffer, dependences
 from numc.passes.buffers.loop_nest import WIDTHS
 from numc.passes.buffers.rows import ROWS, is_chain
 
 PARTS = "numc.parts"
-NUMBER = "numc.number"
-"""On a call of a contraction: its number among the contractions, -1 if it has none."""
 _MARK = "numc_mark"
 _BETWEEN = -1
 # Operations that take no time, after which the next part may begin.
@@ -41,7 +40,7 @@ class Part:
     operation. contraction: its number in the manifest's `contractions`, if it has one; of a chain, which has the name
     of its first contraction, that of its last one. bytes: the size of operands and results,
     each counted once; None if it is known at run time only. role: as in the table of a policy; "" if it is not known,
-    as in passes.
+    as in passes. after: the numbers of the parts that have to end before it begins.
     """
 
     layer: str
@@ -49,6 +48,7 @@ class Part:
     contraction: int | None = None
     bytes: int | None = None
     role: str = ""
+    after: list[int] = field(default_factory=list)
 
 
 def mark_parts(module: ir.Operation) -> None:
@@ -58,9 +58,11 @@ def mark_parts(module: ir.Operation) -> None:
         declared = ir.Module.parse(f"llvm.func @{_MARK}(i64, i64)").body.operations[0].operation.clone()
         ir.InsertionPoint(module.regions[0].blocks[0]).insert(declared)
         marker = _Marker(_defined(module), main)
-        for block in _blocks(main):
-            marker.mark(block)
-        facts.put(module, PARTS, [asdict(part) for part in marker.parts])
+        marker.mark(main)
+        after, used = dependences(main, marker.numbers)
+        parts = (replace(part, after=sorted(before)) for part, before in zip(marker.parts, after, strict=True))
+        facts.put(module, PARTS, [asdict(part) for part in parts])
+        facts.put(module, BUFFERS, [asdict(buffer) for buffer in used])
 
 
 def parts_of(module: ir.Operation) -> list[Part]:
@@ -68,22 +70,15 @@ def parts_of(module: ir.Operation) -> list[Part]:
     return [Part(**row) for row in facts.get(module, PARTS, [])]
 
 
+def buffers_of(module: ir.Operation) -> list[UsedBuffer]:
+    """The buffers that the parts of a module use."""
+    return [UsedBuffer(**row) for row in facts.get(module, BUFFERS, [])]
+
+
 def _defined(module: ir.Operation) -> set[str]:
     """The functions that a module defines, and does not only declare."""
     functions = [op.operation for op in module.regions[0].blocks[0].operations if op.operation.regions]
     return {ir.StringAttr(f.attributes["sym_name"]).value for f in functions if f.regions[0].blocks}
-
-
-def _blocks(op: ir.Operation) -> list[ir.Block]:
-    """The blocks of an operation that runs one after the other: bodies of parts are none of them."""
-    found = []
-    for region in op.regions:
-        for block in region.blocks:
-            found.append(block)
-            for inner in block.operations:
-                if not _is_loops(inner.operation) and not is_chain(inner.operation):
-                    found += _blocks(inner.operation)
-    return found
 
 
 def _is_loops(op: ir.Operation) -> bool:
@@ -98,18 +93,22 @@ class _Marker:
         with ir.InsertionPoint.at_block_begin(main.regions[0].blocks[0]), ir.Location.unknown():
             self._between, self._zero = _number(_BETWEEN), _number(0)
         self.parts: list[Part] = []
+        self.numbers: dict[ir.Operation, int] = {}
 
-    def mark(self, block: ir.Block) -> None:
-        """Mark the parts of one block."""
-        is_open = False
-        for op in [op.operation for op in block.operations]:
-            if self._is_part(op):
-                self._begin(op)
-                is_open = True
-            elif is_open and op.name not in _FREE:
-                with ir.InsertionPoint(op), op.location:
-                    _mark(self._between, self._zero)
-                is_open = False
+    def mark(self, parent: ir.Operation) -> None:
+        """Mark the parts in the regions of an operation, in the order in which they run."""
+        for block in (block for region in parent.regions for block in region.blocks):
+            is_open = False
+            for op in [op.operation for op in block.operations]:
+                if self._is_part(op):
+                    self._begin(op)
+                    is_open = True
+                    continue
+                if is_open and op.name not in _FREE:
+                    with ir.InsertionPoint(op), op.location:
+                        _mark(self._between, self._zero)
+                    is_open = False
+                self.mark(op)
 
     def _is_part(self, op: ir.Operation) -> bool:
         if op.name == "func.call":
@@ -126,6 +125,7 @@ class _Marker:
         sizes = [_static(group) for group in moved]
         known = None if None in sizes else sum(size for size in sizes if size is not None)
         # A contraction without a number is one that no observer sees, of a product that has other kernels, too.
+        self.numbers[op] = len(self.parts)
         self.parts.append(Part(_layer(op), kind, None if number == -1 else number, known))
         with ir.InsertionPoint(op), op.location:
             _mark(_number(len(self.parts) - 1), self._zero if known is not None else _bytes(moved))

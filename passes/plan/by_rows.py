@@ -20,11 +20,12 @@ from numc.compiler.support.switches import disabled
 from numc.passes import facts, linalg
 from numc.passes.buffers.loop_nest import nest_of
 from numc.passes.buffers.rows import ROWS
+from numc.passes.buffers.views import VIEWS, buffers
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.linalg import Linear
 from numc.passes.plan.contraction import places_of
 from numc.passes.plan.emit_kernels import operands_of
-from numc.passes.plan.fusion import VIEWS, buffers, written
+from numc.passes.plan.fusion import written
 from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN
 from numc.passes.plan.region import Region, read_region
 

@@ -14,8 +14,9 @@ from torch_mlir import ir
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
+from numc.passes.buffers.dependences import NUMBER
 from numc.passes.buffers.lower_numc import stream, width
-from numc.passes.buffers.mark_parts import NUMBER
+from numc.passes.buffers.views import VIEWS, root
 from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.kernel import Kernel
@@ -28,7 +29,7 @@ from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, places_of, size_of
 from numc.passes.plan.descriptor import call_text, numbers_of
 from numc.passes.plan.functions import Functions
-from numc.passes.plan.fusion import VIEWS, Elementwise, epilogue_of, prologue_of, root
+from numc.passes.plan.fusion import Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
 from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN, REGISTERS, UNPACKED_ROW
 from numc.passes.plan.region import Region, regions_of

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from numc.passes import linalg
+from numc.passes.buffers.views import VIEWS, buffers
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import Emit
 from numc.passes.plan.vector_body import constant, vector_body
 
-VIEWS = ("memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
 _NO_WRITES = (*VIEWS, "memref.reshape", "memref.dim", "memref.load")
 
 
@@ -67,28 +67,6 @@ class Elementwise:
         is_argument = isinstance(value.owner, ir.Block)
         found = self.arguments[ir.BlockArgument(value).arg_number] if is_argument else constant(value)
         return f"fill with {found}" if isinstance(found, float) else "copy"
-
-
-def root(value: ir.Value) -> ir.Value:
-    """The buffer that `value` is a view of."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
-        value = value.owner.operands[0]
-    return value
-
-
-def buffers(value: ir.Value) -> set[ir.Value]:
-    """All buffers that `value` may be in: what an operation makes of buffers may be any of them, or a new one."""
-    found, waiting = {value}, [value]
-    while waiting:
-        maker = waiting.pop().owner
-        if isinstance(maker, ir.Block):
-            continue
-        results = [end.operands for region in maker.regions for block in region for end in list(block.operations)[-1:]]
-        for given in (*maker.operands, *(v for operands in results for v in operands)):
-            if isinstance(given.type, ir.MemRefType) and given not in found:
-                found.add(given)
-                waiting.append(given)
-    return found
 
 
 def _all_buffers(values: Iterable[ir.Value]) -> set[ir.Value]:

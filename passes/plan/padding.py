@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from numc.passes import linalg
+from numc.passes.buffers.views import buffers
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand, size_of
-from numc.passes.plan.fusion import between, buffers, written
+from numc.passes.plan.fusion import between, written
 
 # A plane stays in the cache of its core; with fewer planes than these, threads want parts of one.
 _MOST_WORDS = 1 << 16

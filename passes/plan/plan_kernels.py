@@ -14,12 +14,13 @@ from torch_mlir import ir
 
 from numc.compiler.support.switches import disabled
 from numc.passes import facts, linalg
+from numc.passes.buffers.views import root
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, described, find
-from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, root, text_of
+from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, text_of
 from numc.passes.plan.padding import Padded, unpadded
 from numc.passes.plan.plan import (
     AT_COMPILE_TIME,

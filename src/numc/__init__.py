@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from numc.compiler.studies.observe.verify_training import verify_training as verify_training
     from numc.compiler.studies.profile.profile import Profile as Profile
     from numc.compiler.studies.profile.record import profile as profile
+    from numc.compiler.studies.schedule.schedule import Schedule as Schedule
     from numc.compiler.support.errors import CompilerBug as CompilerBug
     from numc.compiler.support.errors import NumcError as NumcError
     from numc.frontends.training.backend import arithmetic as arithmetic
@@ -68,6 +69,7 @@ _PUBLIC = {
     "Packed": ("numc.compiler.pack", "Packed"),
     "Profile": ("numc.compiler.studies.profile.profile", "Profile"),
     "Program": ("numc.runtime.program", "Program"),
+    "Schedule": ("numc.compiler.studies.schedule.schedule", "Schedule"),
     "Search": ("numc.compiler.search.found", "Search"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),

@@ -13,7 +13,7 @@ from benchmarks import native
 from benchmarks.__main__ import PAGE
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars, generation, models, slowdowns, statistics, steps, switch, training
+from benchmarks.report import bars, generation, models, slowdowns, statistics, steps, streams, switch, training
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 from numc.compiler.arithmetic.grammar import parse_fma
 
@@ -68,6 +68,22 @@ def test_pivot_leaves_holes_empty() -> None:
         "| x | 1 | 2 |",
         "| y |  | 3 |",
     ]
+
+
+def test_streams_are_beside_what_is_published() -> None:
+    row = {"model": "LSTM", "operations": 9, "seconds_2": 0.01}
+    for n, threads in enumerate((2, 16, 64)):
+        row |= {
+            f"idle_{threads}": 0.1 * n,
+            f"speedup_{threads}": 1 + n,
+            f"memory_{threads}": n,
+            f"limited_{threads}": 2,
+        }
+    table = streams([row])
+    first, published = table.rows
+    assert first == ("LSTM", "9", "10.0 ms", "0%", "1.00", "10%", "2.00", "20%", "3.00", "+200%", "2.00")
+    assert published == ("TrainBF, two GPUs", "", "", "47%", *[""] * 5, "+65%, +74%", "1.13, 1.29")
+    assert len(table.columns) == len(first) == len(published)
 
 
 def test_bars_count_what_is_met() -> None:

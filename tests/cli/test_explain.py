@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 CNN = DIGITS / "cnn.onnx"
+TWO_PRODUCTS = """\
+func.func @main(%x: tensor<64x64xf32>, %a: tensor<64x64xf32>, %b: tensor<64x64xf32>)
+    -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty() : tensor<64x64xf32>
+  %filled = linalg.fill ins(%zero : f32) outs(%room : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %p = linalg.matmul ins(%x, %a : tensor<64x64xf32>, tensor<64x64xf32>)
+      outs(%filled : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %q = linalg.matmul ins(%x, %b : tensor<64x64xf32>, tensor<64x64xf32>)
+      outs(%filled : tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %p, %q : tensor<64x64xf32>, tensor<64x64xf32>
+}
+"""
 POLICY = """\
 default fma = bf16_1_1
 layer "node_conv2d*" fma = mp
@@ -129,3 +143,31 @@ def test_cost_of_a_training_step(numc_run):
     assert first[-1] == f"{446 / 500e6 * 23.63 * 1e6:.4g}"
     assert (rows[-1][0], rows[-1][-7], len(rows)) == ("total", "1", 1 + 5 + 9 + 1)
     assert sum(int(row[-5]) for row in rows[1:-1]) == int(rows[-1][-5])
+
+
+def test_the_schedule_of_a_program(numc_run, tmp_path):
+    model, picture = tmp_path / "two.mlir", tmp_path / "two.svg"
+    model.write_text(TWO_PRODUCTS)
+    found = numc_run("explain", model, "--schedule", picture, "--threads", "16", "--memory", "0.5")
+    assert found.status == 0, found.err
+    columns, *rows = (line.split("\t") for line in found.out.splitlines())
+    assert columns == ["stream", "begin (ms)", "end (ms)", "alone (ms)", "layer", "role", "kind"]
+    assert Counter(row[-1] for row in rows)["contraction"] == 2
+    assert "16 threads, at most 0.5 MiB: " in found.err
+    assert "stream" in picture.read_text()
+    data = json.loads(numc_run("explain", model, "--schedule", "--json").out)
+    products = [row for row in data["operations"] if row["kind"] == "contraction"]
+    assert data["sequence_peak"] == 2 * 64 * 64 * 4
+    assert data["seconds"] <= data["sequence"]
+    assert not {row["operation"] for row in products} & {one for row in products for one in row["after"]}
+
+
+def test_options_of_a_schedule(numc_run):
+    for given, message in (
+        (("--threads", "2"), "--threads is about a schedule: ask for one with --schedule"),
+        (("--memory", "2"), "--memory is about a schedule: ask for one with --schedule"),
+        (("--schedule", "--all"), "--all is about the table of the arithmetic: leave it out, or --schedule"),
+        (("--schedule", "x.pdf"), "schedule 'x.pdf': want a name that ends in .svg or .png"),
+    ):
+        found = numc_run("explain", CNN, *given)
+        assert (found.status, found.err) == (2, f"numc: error: {message}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.studies.profile.keys import NO_PART, WHOLE_RUN, Key, keys_of
+from numc.compiler.studies.profile.measured import graph_of
 from numc.compiler.studies.profile.profile import Profile
 from numc.compiler.studies.profile.roofline import Roofline, roofline
 from numc.compiler.studies.profile.rows import BETWEEN, OUTSIDE, Event, ProfileRow, Step
@@ -21,10 +23,6 @@ from numc.runtime.program import Program
 Spans = npt.NDArray[Any]
 SPAN = np.dtype(Span)
 """The dtype of a span: `numc_span` of numc.h."""
-_WHOLE_RUN, _NO_PART = -2, -1  # numc.h
-
-Key = tuple[str, str, str, str]
-"""Layer, role, kind and operator of a row."""
 
 
 @dataclass
@@ -52,7 +50,10 @@ def profile_of(steps: Sequence[Interval], peak: float | None, bandwidth: float |
     rows = counted[fastest].rows(limits, best)
     told = tuple(Step(1e-9 * one.begin, one.seconds, one.roles()) for one in counted)
     events = tuple(event for n, one in enumerate(counted) for event in one.events(n))
-    return Profile(tuple(sorted(rows, key=lambda row: -row.seconds)), fastest, told, limits, threads, events)
+    rows.sort(key=lambda row: -row.seconds)
+    outside = sum(row.seconds for row in rows if row.kind == OUTSIDE)
+    graph = functools.partial(graph_of, [step.runs for step in steps], fastest, outside)
+    return Profile(tuple(rows), fastest, told, limits, threads, events, graph)
 
 
 @dataclass
@@ -99,16 +100,16 @@ class _Counted:
         keys, table = keys_of(program), program.manifest["parts"]
         time = 0
         for begin, end, waited, fmas, bytes_, part, thread in spans.tolist():
-            if part == _WHOLE_RUN:
+            if part == WHOLE_RUN:
                 time += end - begin
                 self.threads = max(self.threads, thread)
                 continue
-            key = keys[part] if part != _NO_PART else ("", "", BETWEEN, "")
+            key = keys[part] if part != NO_PART else ("", "", BETWEEN, "")
             one = self.sums[key]
             self._spans.append((key, thread, begin, end))
             one.busy[thread] += end - begin - waited
             if thread == 0:
-                known = table[part]["bytes"] if part != _NO_PART else 0
+                known = table[part]["bytes"] if part != NO_PART else 0
                 one.calls += 1
                 one.time += end - begin
                 one.fmas += fmas
@@ -149,26 +150,3 @@ class _Counted:
         """Return what threads did, in order."""
         spans = sorted(self._spans, key=lambda one: (one[2], one[1]))
         return [Event(*key, thread, step, 1e-9 * begin, 1e-9 * (end - begin)) for key, thread, begin, end in spans]
-
-
-def keys_of(program: Program) -> list[Key]:
-    """Return layer, role, kind and operator of every part of a program; parts without a layer are numbered.
-
-    A chain has the names of its first and its last contraction.
-    """
-    manifest = program.manifest
-    layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
-    numbered = {row["id"]: row for row in manifest.get("contractions", ())}
-    found = []
-    for number, part in enumerate(manifest["parts"]):
-        fma, layer, name = "", layers.get(part["layer"], {}), part["layer"] or f"part {number}"
-        if part["kind"] == "chain":
-            last = numbered.get(part["contraction"], {})
-            name += f" to {last.get('name')}"
-            fma = ", ".join(dict.fromkeys(each["fma"] for each in (layer, last) if each.get("fma")))
-        if part["kind"] == "contraction":
-            fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
-            if part["contraction"] in numbered and layer.get("swapped"):
-                fma = str(parse_fma(fma).swapped)
-        found.append((name, part["role"], part["kind"], fma))
-    return found

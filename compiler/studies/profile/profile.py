@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from numc.compiler.studies.profile.page import write_page
 from numc.compiler.studies.profile.rows import ProfileData
 from numc.compiler.studies.profile.trace import write_trace
+from numc.compiler.studies.schedule.graph import Graph
+from numc.compiler.studies.schedule.schedule import Schedule, schedule
 from numc.compiler.support.files import checked_path
 
 
 @dataclass(frozen=True)
 class Profile(ProfileData):
-    """What the parts of programs took of the time of a run, or of a step of a training: see ProfileData."""
+    """What the parts of programs took of the time of a run, or of a step of a training: see ProfileData.
+
+    graph: makes the graph of the parts of the fastest step, with their times.
+    """
+
+    graph: Callable[[], Graph] = field(repr=False, compare=False)
+
+    def schedule(self, *, threads: int | None = None, memory: int | None = None) -> Schedule:
+        """Return how the parts of the fastest step could run side by side, as a simulation has it (docs/streams.md).
+
+        threads: of the machine that is simulated; None for those of the profile. memory: the bytes that buffers may
+        take at once; None for no limit. Raises NumcError for a profile of runs on one thread, and for numbers that are
+        not positive.
+        """
+        return schedule(self.graph(), self.threads if threads is None else threads, memory)
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """Write all steps as JSON that ui.perfetto.dev and chrome://tracing open: a row for each thread.

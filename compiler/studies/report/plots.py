@@ -18,7 +18,7 @@ from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 
 SHAPES = ("o", "o", "s", "^", "D", "v")
-_STYLE: Any = {
+STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#dfe4ea",
@@ -52,17 +52,23 @@ def draw(charts: Iterable[Chart | Exponents], folder: Path) -> list[Path]:
             f"{folder}: cannot be made: {error.strerror or error}: choose another folder for plots"
         ) from None
     written: list[Path] = []
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         for chart in charts:
             figure = _exponents(chart) if isinstance(chart, Exponents) else _chart(chart)
             for kind in ("png", "svg"):
-                data = io.BytesIO()
-                metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-                figure.savefig(data, format=kind, dpi=150, metadata=metadata)
+                data = image(figure, kind)
                 path = folder / f"{chart.name}.{kind}"
-                write_whole(path, lambda file, data=data: file.write(data.getvalue()))  # type: ignore[misc]
+                write_whole(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
                 written.append(path)
     return written
+
+
+def image(figure: Figure, kind: str) -> bytes:
+    """Return a figure as a file of a kind, ``png`` or ``svg``: the same bytes for the same figure."""
+    data = io.BytesIO()
+    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+    figure.savefig(data, format=kind, dpi=150, metadata=metadata)
+    return data.getvalue()
 
 
 def _chart(chart: Chart) -> Figure:

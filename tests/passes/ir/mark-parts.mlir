@@ -1,8 +1,8 @@
 // Every loop and copy of @main begins with a mark, and the one behind it says that the part is over, unless the next
 // one begins at once. Where a size is known at run time only, the mark has the bytes.
-// CHECK:       module attributes {numc.parts = [{bytes = 4096 : i64, contraction, kind = "gather", layer = "look", role = ""}
-// CHECK-SAME:     {bytes, contraction, kind = "copy", layer = "keep", role = ""}
-// CHECK-SAME:     {bytes = 96 : i64, contraction, kind = "transpose", layer = "", role = ""}
+// CHECK:       module attributes {numc.buffers = [{bytes, parts = [1], result = false}], numc.parts = [{after = [], bytes = 4096 : i64, contraction, kind = "gather", layer = "look", role = ""}
+// CHECK-SAME:     {after = [], bytes, contraction, kind = "copy", layer = "keep", role = ""}
+// CHECK-SAME:     {after = [], bytes = 96 : i64, contraction, kind = "transpose", layer = "", role = ""}
 // CHECK-LABEL: func.func @main
 // CHECK-DAG:     %[[BETWEEN:.*]] = arith.constant -1 : i64
 // CHECK-DAG:     %[[STATIC:.*]] = arith.constant 0 : i64
