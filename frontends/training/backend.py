@@ -27,6 +27,7 @@ from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.decompositions import rnn, training_table
+from numc.frontends.training.draws import draw_in_vectors
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
@@ -115,6 +116,7 @@ class Backend:
             self._warn([r for r in refused if r.is_of_tensors])
             if self._clock is not None:
                 self._clock.watch(split, {refusal.op for refusal in refused})
+            draw_in_vectors(split)
             split.graph.set_codegen(torch.fx.graph._BoxedCodeGen())  # so that inputs are freed after their last use
             split.recompile()
             return _boxed(split.forward)
