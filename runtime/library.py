@@ -122,7 +122,7 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 # Those that hold Python's global lock, because they handle objects or the state of torch's generator.
 _object = ctypes.py_object
 _FUNCTIONS_OF_PYTHON: dict[str, tuple[type | None, tuple[type, ...]]] = {
-    "numc_bernoulli": (_int, (_pointer, ctypes.c_double, _pointer, ctypes.c_int64)),
+    "numc_bernoulli": (_int, (_pointer, ctypes.c_double, _int, _pointer, ctypes.c_int64)),
     "numc_bind": (_int, (_pointer, _pointer, _object, _pointer)),
     "numc_wrap": (_int, (_pointer, _pointer, _pointer, _pointer, _pointer, _object)),
 }

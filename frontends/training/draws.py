@@ -12,9 +12,32 @@ from typing import Any
 import torch
 from torch import fx
 
+from numc.runtime.abi import DTYPES
 from numc.runtime.library import library_of_python
 
 aten = torch.ops.aten
+
+
+def narrow_masks(graph: fx.Graph) -> None:
+    """Draw masks as bool, which is converted to their dtype where it is read: the same numbers, of a byte each.
+
+    It is called before the graph is cut into forward and backward pass, which keeps masks for the latter.
+    """
+    for node in graph.find_nodes(op="call_function", target=aten.bernoulli.p):
+        empty, value = node.args[0], node.meta["val"]
+        if empty.target is not aten.empty.memory_format or not value.is_floating_point():
+            continue
+        with graph.inserting_before(node):
+            narrow = graph.create_node("call_function", empty.target, empty.args, {**empty.kwargs, "dtype": torch.bool})
+            drawn = graph.create_node("call_function", node.target, (narrow, *node.args[1:]), node.kwargs)
+            wide = graph.create_node("call_function", aten._to_copy.default, (drawn,), {"dtype": value.dtype})
+        with value.fake_mode:
+            mask = torch.empty_like(value, dtype=torch.bool)
+        for made, of in (narrow, mask), (drawn, mask), (wide, value):
+            made.meta = {**node.meta, "val": of}
+            made.meta.pop("tensor_meta", None)
+        node.replace_all_uses_with(wide)
+        graph.erase_node(node)
 
 
 def draw_in_vectors(graph_module: fx.GraphModule) -> None:
@@ -33,9 +56,9 @@ def in_vectors(operation: Any) -> Any:
 
 def bernoulli(like: torch.Tensor, p: float, *, generator: torch.Generator | None = None) -> torch.Tensor:
     """Return what ``aten.bernoulli.p`` does: a tensor like `like`, with ones drawn with probability `p` and zeros."""
-    simple = like.dtype == torch.float32 and like.device.type == "cpu" and like.is_contiguous() and 0 <= p <= 1
+    simple = like.dtype in _DTYPES and like.device.type == "cpu" and like.is_contiguous() and 0 <= p <= 1
     if simple and generator is None and _draws_the_same():
-        drawn = _drawn(torch.default_generator, torch.empty(like.shape), p)
+        drawn = _drawn(torch.default_generator, torch.empty(like.shape, dtype=like.dtype), p)
         if drawn is not None:
             return drawn
     return aten.bernoulli.p(like, p, generator=generator)
@@ -47,27 +70,29 @@ def _drawn(generator: torch.Generator, out: torch.Tensor, p: float) -> torch.Ten
     if state.numel() != _STATE_BYTES:
         return None
     # Python's lock is held, so that no other thread of Python draws from this state meanwhile.
-    if library_of_python().numc_bernoulli(state.data_ptr(), p, out.data_ptr(), out.numel()) != 0:
+    given = state.data_ptr(), p, _DTYPES[out.dtype], out.data_ptr(), out.numel()
+    if library_of_python().numc_bernoulli(*given) != 0:
         return None
     generator.set_state(state)
     return out
 
 
 _STATE_BYTES = 5056
+_DTYPES = {dtype: DTYPES.index(str(dtype).removeprefix("torch.")) for dtype in (torch.float32, torch.bool)}
 
 
 @functools.cache
 def _draws_the_same() -> bool:
     """Whether torch draws here as the runtime does; on Intel's processors, MKL draws something else."""
     generator = torch.Generator()
-    for seed, size, p in (1, 1, 0.5), (2, 2000, 0.3), (3, 313, 1 - 2**-30):
+    for seed, size, p, dtype in (1, 1, 0.5, torch.bool), (2, 2000, 0.3, torch.float32), (3, 313, 0.9, torch.bool):
         generator.manual_seed(seed)
         torch.empty(seed - 1).uniform_(generator=generator)  # pairs of outputs begin at any place
         before = generator.get_state()
-        theirs = torch.empty(size).bernoulli_(p, generator=generator)
+        theirs = torch.empty(size, dtype=dtype).bernoulli_(p, generator=generator)
         after = generator.get_state()
         generator.set_state(before)
-        mine = _drawn(generator, torch.empty(size), p)
+        mine = _drawn(generator, torch.empty(size, dtype=dtype), p)
         if mine is None or not torch.equal(mine, theirs) or not torch.equal(generator.get_state(), after):
             return False
     return True

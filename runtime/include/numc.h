@@ -248,9 +248,9 @@ NUMC_API int32_t numc_request_amx(void);
 NUMC_API int32_t numc_default_threads(void);
 
 /* Draws `n` elements that are 1 with probability p and else 0, as bernoulli_() of torch does it on processors other than
- * Intel's. `state`: what torch.get_rng_state() returns, which becomes the state after it. Returns NUMC_BAD_INPUT for a
- * state or a probability that is none. */
-NUMC_API int32_t numc_bernoulli(void *state, double p, float *out, int64_t n);
+ * Intel's. `state`: what torch.get_rng_state() returns, which becomes the state after it. `dtype`: of the
+ * elements, NUMC_F32 or NUMC_I1. Returns NUMC_BAD_INPUT for another one, and for a state or a probability that is none. */
+NUMC_API int32_t numc_bernoulli(void *state, double p, int32_t dtype, void *out, int64_t n);
 
 /* The functions below are for generated code and for the compiler. */
 

@@ -28,7 +28,7 @@ def test_masks_are_those_of_torch() -> None:
     for number, size in enumerate([0, 1, 2, 311, 312, 313, 624, 1000, 4097] * 6):
         p = (0.0, 1.0, 0.5, 0.8, 2.0**-40, 1 - 2.0**-53, float(torch.rand(())))[number % 7]
         torch.randn(number % 3)  # the state also has a normal number
-        _compare(torch.empty(size), p)
+        _compare(torch.empty(size, dtype=(torch.float32, torch.bool)[number % 2]), p)
     for other in (torch.empty(6, 8).T, torch.empty(40, dtype=torch.bfloat16), torch.empty(3, 4, 5)[:, ::2]):
         _compare(other, 0.3)
     generator = torch.Generator().manual_seed(5)
@@ -41,11 +41,11 @@ def test_masks_are_those_of_torch() -> None:
 def test_torch_draws_where_it_draws_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with MKL on Intel's processors; and from a state that is none."""
     draw, out = library_of_python().numc_bernoulli, torch.zeros(4)
-    assert draw(torch.zeros(5056, dtype=torch.uint8).data_ptr(), 0.5, out.data_ptr(), 4) < 0
+    assert draw(torch.zeros(5056, dtype=torch.uint8).data_ptr(), 0.5, 0, out.data_ptr(), 4) < 0
     torch_draws = bernoulli(out, 1.0)
 
     class Other:
-        numc_bernoulli = staticmethod(lambda state, p, out, n: draw(state, 1 - p, out, n))
+        numc_bernoulli = staticmethod(lambda state, p, *out: draw(state, 1 - p, *out))
 
     monkeypatch.setattr(draws, "library_of_python", Other)
     draws._draws_the_same.cache_clear()

@@ -46,17 +46,19 @@ INLINE void temper(const uint32_t *words, uint32_t *outputs) {
   }
 }
 
-INLINE void compare(const uint32_t *outputs, int64_t limit, float *out, int64_t n) {
+template <typename T>
+INLINE void compare(const uint32_t *outputs, int64_t limit, T *out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t pair;
     std::memcpy(&pair, outputs + 2 * i, 8);
     const auto turned = static_cast<uint64_t>(pair) << 32 | static_cast<uint64_t>(pair) >> 32;
-    out[i] = static_cast<int64_t>(turned & ((uint64_t{1} << 53) - 1)) < limit ? 1.0f : 0.0f;
+    out[i] = static_cast<int64_t>(turned & ((uint64_t{1} << 53) - 1)) < limit ? T{1} : T{0};
   }
 }
 
 // Draws `n` elements; `next` is the place of the next output among those of `draws.words`. Returns that behind the last.
-INLINE int64_t draw(Draws &draws, int64_t next, int64_t limit, float *out, int64_t n) {
+template <typename T>
+INLINE int64_t draw(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) {
   uint32_t *const outputs = draws.outputs + 1;
   temper(draws.words, outputs);
   while (n > 0) {
@@ -74,38 +76,44 @@ INLINE int64_t draw(Draws &draws, int64_t next, int64_t limit, float *out, int64
   return next;
 }
 
-__attribute__((target("avx512f,avx512vl,avx512dq"))) int64_t draw512(Draws &draws, int64_t next, int64_t limit,
-                                                                    float *out, int64_t n) {
+template <typename T>
+__attribute__((target("avx512f,avx512vl,avx512dq"))) int64_t draw512(Draws &draws, int64_t next, int64_t limit, T *out,
+                                                                    int64_t n) {
   return draw(draws, next, limit, out, n);
 }
 
-__attribute__((target("avx2"))) int64_t draw256(Draws &draws, int64_t next, int64_t limit, float *out, int64_t n) {
+template <typename T>
+__attribute__((target("avx2"))) int64_t draw256(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) {
   return draw(draws, next, limit, out, n);
 }
 
-int64_t draw128(Draws &draws, int64_t next, int64_t limit, float *out, int64_t n) {
-  return draw(draws, next, limit, out, n);
+template <typename T>
+int64_t draw_fast(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) {
+  static const bool has512 = __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  static const bool has256 = __builtin_cpu_supports("avx2");
+  return has512   ? draw512(draws, next, limit, out, n)
+         : has256 ? draw256(draws, next, limit, out, n)
+                  : draw(draws, next, limit, out, n);
 }
 
 }  // namespace
 
-extern "C" int32_t numc_bernoulli(void *state, double p, float *out, int64_t n) {
+extern "C" int32_t numc_bernoulli(void *state, double p, int32_t dtype, void *out, int64_t n) {
   State s;
   std::memcpy(&s, state, sizeof s);
   // The state before the first output is that behind the last output of words that nobody needs.
   const bool fresh = s.left == 1 && s.next == 0;
   const int64_t next = fresh ? kWords : static_cast<int64_t>(s.next);
   const bool valid = fresh || (next >= 0 && next <= kWords && s.left == kWords + 1 - next);
-  if (!(p >= 0 && p <= 1) || n < 0 || s.seeded != 1 || !valid) return NUMC_BAD_INPUT;
+  if (!(p >= 0 && p <= 1) || n < 0 || (dtype != NUMC_F32 && dtype != NUMC_I1) || s.seeded != 1 || !valid)
+    return NUMC_BAD_INPUT;
   if (n == 0) return NUMC_OK;
   Draws draws;
   for (int i = 0; i < kWords; ++i) draws.words[i] = static_cast<uint32_t>(s.words[i]);
   // Below p is the same as below it 2^53 times: the product is exact.
   const auto limit = static_cast<int64_t>(std::ceil(std::ldexp(p, 53)));
-  static const auto run = __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? draw512
-                          : __builtin_cpu_supports("avx2")                                         ? draw256
-                                                                                                   : draw128;
-  const int64_t end = run(draws, next, limit, out, n);
+  const int64_t end = dtype == NUMC_F32 ? draw_fast(draws, next, limit, static_cast<float *>(out), n)
+                                        : draw_fast(draws, next, limit, static_cast<uint8_t *>(out), n);
   s.left = static_cast<int32_t>(kWords + 1 - end);
   s.next = static_cast<uint64_t>(end);
   for (int i = 0; i < kWords; ++i) s.words[i] = draws.words[i];
