@@ -48,7 +48,7 @@ def bound(handle: Any, values: tuple[Any, ...], bytes_: Sequence[tuple[int, str]
             return False
     try:
         return bool(library_of_python().numc_bind(handle, ctypes.byref(exchange), values, inputs) == 0)
-    except RuntimeError:  # a tensor without memory
+    except (RuntimeError, BufferError):  # a tensor without memory
         return False
 
 

@@ -207,9 +207,9 @@ class Program:
         """
         values = self._values(args, named)
         results = self._results(values, any_tensor(values), threads, seed, widths)
-        for result, number in self._updates.items():
-            if results[result] is values[number]:
-                results[result] = values[number].detach()
+        for result in self._updates:
+            if is_tensor(results[result]):
+                results[result] = results[result].detach()
         if len(results) == 1:
             return results[0]  # type: ignore[no-any-return]
         return {spec.name: found for spec, found in zip(self.outputs, results, strict=True)}
