@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 from numc.frontends.training import draws  # noqa: E402
 from numc.runtime.library import library_of_python  # noqa: E402
 
@@ -54,3 +56,19 @@ def test_torch_draws_where_it_draws_something_else(monkeypatch: pytest.MonkeyPat
         assert not draws._draws_the_same()
     finally:
         draws._draws_the_same.cache_clear()
+
+
+def test_masks_are_kept_as_bool() -> None:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        return x * bernoulli(torch.ops.aten.empty.memory_format([6, 8]), 0.8) + bernoulli(x, 0.5)
+
+    x, found = torch.rand(6, 8), []
+    traced = make_fx(dropped, tracing_mode="fake")(x)
+    draws.narrow_masks(traced.graph)
+    traced.recompile()
+    for run in (dropped, traced):
+        torch.manual_seed(1)
+        found.append(run(x))
+    assert torch.equal(*found)
+    drawn = traced.graph.find_nodes(op="call_function", target=bernoulli)
+    assert [node.meta["val"].dtype for node in drawn] == [torch.bool, torch.float32]
