@@ -58,7 +58,7 @@ def bernoulli(like: torch.Tensor, p: float, *, generator: torch.Generator | None
     """Return what ``aten.bernoulli.p`` does: a tensor like `like`, with ones drawn with probability `p` and zeros."""
     simple = like.dtype in _DTYPES and like.device.type == "cpu" and like.is_contiguous() and 0 <= p <= 1
     if simple and generator is None and _draws_the_same():
-        drawn = _drawn(torch.default_generator, torch.empty(like.shape, dtype=like.dtype), p)
+        drawn = _drawn(torch.default_generator, torch.empty_like(like, memory_format=torch.contiguous_format), p)
         if drawn is not None:
             return drawn
     return aten.bernoulli.p(like, p, generator=generator)
@@ -84,15 +84,15 @@ _DTYPES = {dtype: DTYPES.index(str(dtype).removeprefix("torch.")) for dtype in (
 @functools.cache
 def _draws_the_same() -> bool:
     """Whether torch draws here as the runtime does; on Intel's processors, MKL draws something else."""
-    generator = torch.Generator()
+    generator, cpu = torch.Generator(), torch.device("cpu")  # whatever the default device is
     for seed, size, p, dtype in (1, 1, 0.5, torch.bool), (2, 2000, 0.3, torch.float32), (3, 313, 0.9, torch.bool):
         generator.manual_seed(seed)
-        torch.empty(seed - 1).uniform_(generator=generator)  # pairs of outputs begin at any place
+        torch.empty(seed - 1, device=cpu).uniform_(generator=generator)  # pairs of outputs begin at any place
         before = generator.get_state()
-        theirs = torch.empty(size, dtype=dtype).bernoulli_(p, generator=generator)
+        theirs = torch.empty(size, dtype=dtype, device=cpu).bernoulli_(p, generator=generator)
         after = generator.get_state()
         generator.set_state(before)
-        mine = _drawn(generator, torch.empty(size, dtype=dtype), p)
+        mine = _drawn(generator, torch.empty_like(theirs), p)
         if mine is None or not torch.equal(mine, theirs) or not torch.equal(generator.get_state(), after):
             return False
     return True
