@@ -16,6 +16,8 @@ from numc.runtime.tensors import torch_dtype
 
 _Row = ctypes.POINTER(ctypes.c_int32)
 
+_MOST_COPIED = 1 << 30  # bytes; whether there is memory for more is checked elsewhere
+
 #: Which dimension of a result is dimension d of its tensor, by number of the result.
 Orders = Mapping[int, Sequence[int]]
 
@@ -31,25 +33,34 @@ def _torch() -> tuple[Any, Exchange]:
     return frozenset((torch.Tensor, torch.nn.Parameter)), Exchange(address, *functions)
 
 
-def bound(handle: Any, values: tuple[Any, ...], bytes_: Sequence[tuple[int, str]], inputs: Any) -> bool:
-    """Fill in the inputs of a run with `values`, if all of them are dense tensors of the wanted dtypes and shapes.
+def bound(
+    handle: Any, values: tuple[Any, ...], bytes_: Sequence[tuple[int, str]], may_copy: bool, inputs: Any
+) -> tuple[Any, ...] | None:
+    """Fill in the inputs of a run with `values`, if all of them are tensors of the wanted dtypes and shapes.
 
     handle: of the program. bytes_: number and dtype of the inputs whose dtype DLPack cannot tell from others of torch.
-    inputs: an array of Tensor.
+    may_copy: whether tensors that are not dense are copied. inputs: an array of Tensor. Returns None where that is not
+    possible, else what has to be there until the run ends.
     """
     if "torch" not in sys.modules:
-        return False
+        return None
     types, exchange = _torch()
     torch = sys.modules["torch"]
     if not types.issuperset(map(type, values)) or any(map(torch.Tensor.is_neg, values)):
-        return False
+        return None
     for number, name in bytes_:
         if values[number].dtype is not torch_dtype(name):
-            return False
+            return None
     try:
-        return bool(library_of_python().numc_bind(handle, ctypes.byref(exchange), values, inputs) == 0)
+        if library_of_python().numc_bind(handle, ctypes.byref(exchange), values, inputs) == 0:
+            return values
+        scattered = [value.nbytes for value in values if not value.is_contiguous()]
+        if not may_copy or not scattered or sum(scattered) > _MOST_COPIED:
+            return None
+        values = tuple(value.detach().contiguous() for value in values)
+        return values if library_of_python().numc_bind(handle, ctypes.byref(exchange), values, inputs) == 0 else None
     except (RuntimeError, BufferError):  # a tensor without memory
-        return False
+        return None
 
 
 def tensors_of(handle: Any, inputs: Any, outputs: Any, count: int, orders: Any = None) -> list[Any]:

@@ -241,7 +241,8 @@ class Program:
         given, taken = self._given(), self._taken()
         arrays: list[Array] = []
         owned: dict[int, Array] = {}
-        if not as_tensors or not exchange.bound(self._handle, values, self._bytes, given):
+        held = exchange.bound(self._handle, values, self._bytes, not self._updates, given) if as_tensors else None
+        if held is None:
             arrays, owned = self._bind(values)
             for array, (offset, form, dtype) in zip(arrays, self._slots, strict=True):
                 form.pack_into(given, offset, _address(array), dtype, array.ndim, *array.shape)
