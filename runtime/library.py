@@ -8,8 +8,11 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 from numc.compiler.support.errors import NumcError
+
+_Library = TypeVar("_Library", bound=ctypes.CDLL)  # ctypes.PyDLL is one
 
 FILE_NAME = "libnumc_runtime.so"
 MAX_RANK = 16
@@ -75,6 +78,12 @@ class RunOptions(ctypes.Structure):
     )
 
 
+class Exchange(ctypes.Structure):
+    """`numc_exchange` of numc.h."""
+
+    _fields_ = (("dlpack", ctypes.c_void_p), ("item", ctypes.c_void_p), ("set_item", ctypes.c_void_p))
+
+
 _pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_size_t
 _error = ctypes.POINTER(ctypes.c_void_p)  # char **: c_void_p keeps the address, which has to be freed
 # name: (result, arguments)
@@ -109,6 +118,13 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_feature_name": (_text, (_int,)),
     "numc_request_amx": (_int, ()),
     "numc_default_threads": (_int, ()),
+}
+# Those that hold Python's global lock, because they handle objects or the state of torch's generator.
+_object = ctypes.py_object
+_FUNCTIONS_OF_PYTHON: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "numc_bernoulli": (_int, (_pointer, ctypes.c_double, _int, _pointer, ctypes.c_int64)),
+    "numc_bind": (_int, (_pointer, _pointer, _object, _pointer)),
+    "numc_wrap": (_int, (_pointer, _pointer, _pointer, _pointer, _pointer, _object)),
 }
 
 
@@ -156,10 +172,20 @@ def include_folder() -> Path:
 @functools.cache
 def library() -> ctypes.CDLL:
     """Return the shared library with typed functions; it is loaded once. Raises NumcError if that fails."""
+    return _loaded(ctypes.CDLL, _FUNCTIONS)
+
+
+@functools.cache
+def library_of_python() -> ctypes.PyDLL:
+    """Return the same library with the functions that are called with Python's global lock."""
+    return _loaded(ctypes.PyDLL, _FUNCTIONS_OF_PYTHON)
+
+
+def _loaded(kind: type[_Library], functions: dict[str, tuple[type | None, tuple[type, ...]]]) -> _Library:
     path = find_library()
     try:
-        loaded = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _FUNCTIONS.items():
+        loaded = kind(str(path))
+        for name, (result, arguments) in functions.items():
             function = getattr(loaded, name)
             function.restype = result
             function.argtypes = arguments

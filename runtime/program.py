@@ -19,11 +19,22 @@ from numc.compiler.arithmetic.dtypes import BITS_DTYPES
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
+from numc.runtime import exchange
 from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.library import MAX_RANK, ErrorText, Observer, RunOptions, Tensor, library
 from numc.runtime.signature import signer
-from numc.runtime.tensors import any_tensor, array_dtype, as_array, bits_dtype, dense, in_dtype, is_tensor, to_tensor
+from numc.runtime.tensors import (
+    any_tensor,
+    array_dtype,
+    as_array,
+    bits_dtype,
+    dense,
+    in_dtype,
+    is_tensor,
+    to_tensor,
+    torch_dtype,
+)
 from numc.runtime.widths import Options
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
@@ -133,6 +144,8 @@ class Program:
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
         self._outputs = [(_result_form(len(spec.shape)), bits_dtype(spec.dtype).str) for spec in self.outputs]
         self._run, self._settings = library().numc_run_with, dict[int, RunOptions]()
+        self._bytes = [(n, spec.dtype) for n, spec in enumerate(self._inputs) if spec.dtype in ("int8", "uint8")]
+        self._viewed = [(n, spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype.startswith("float8")]
         self._narrow = {n: array_dtype(spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype in BITS_DTYPES}
         self._updates = dict(self._contents.abi.updates)
         self._widths: tuple[Any, Options | None] = None, None
@@ -192,16 +205,49 @@ class Program:
         Raises NumcError for inputs that are missing, unknown, or of another dtype or shape, and under NUMC_CHECK=1
         CompilerBug for code that does what it must not do.
         """
-        arrays, tensors, owned = self._bind(args, named)
+        values = self._values(args, named)
+        results = self._results(values, any_tensor(values), threads, seed, widths)
+        for result in self._updates:
+            if is_tensor(results[result]):
+                results[result] = results[result].detach()
+        if len(results) == 1:
+            return results[0]  # type: ignore[no-any-return]
+        return {spec.name: found for spec, found in zip(self.outputs, results, strict=True)}
+
+    def on_tensors(
+        self, tensors: Sequence[Any], *, seed: int | None = None, widths: Any = None, orders: Any = None
+    ) -> list[Any]:
+        """Run on torch's tensors, in order, and return the results as a list of tensors; for torch.compile.
+
+        A result that was written into an input is the tensor that was given. seed, widths: as for a call. orders: what
+        `exchange.orders_of` returns.
+        """
+        return self._results(tuple(tensors), True, None, seed, widths, orders)
+
+    def _results(
+        self,
+        values: tuple[Any, ...],
+        as_tensors: bool,
+        threads: int | None,
+        seed: int | None,
+        widths: Any,
+        orders: Any = None,
+    ) -> list[Any]:
+        """Run on values in order, and return the results in order: arrays, or tensors."""
         count = 0
         if threads is not None:
             plain = type(threads) is int and 1 <= threads <= _MOST_THREADS
             count = threads if plain else checked_integer(threads, "threads", 1, _MOST_THREADS)
+        given, taken = self._given(), self._taken()
+        arrays: list[Array] = []
+        owned: dict[int, Array] = {}
+        held = exchange.bound(self._handle, values, self._bytes, not self._updates, given) if as_tensors else None
+        if held is None:
+            arrays, owned = self._bind(values)
+            for array, (offset, form, dtype) in zip(arrays, self._slots, strict=True):
+                form.pack_into(given, offset, _address(array), dtype, array.ndim, *array.shape)
         chosen = None if widths is None else self._chosen(widths)
         options = self._told(count, seed, chosen)
-        given, taken = self._given(), self._taken()
-        for array, (offset, form, dtype) in zip(arrays, self._slots, strict=True):
-            form.pack_into(given, offset, _address(array), dtype, array.ndim, *array.shape)
         error = ErrorText()
         if WATCHES:
             with contextlib.ExitStack() as stack:
@@ -214,7 +260,9 @@ class Program:
             raise self._failure(code, error.take())
         if chosen is not None:
             chosen.take()
-        results = [_to_array(taken, place, *each) for place, each in enumerate(self._outputs)]
+        if as_tensors:
+            return self._as_tensors(values, arrays, owned, given, taken, orders)
+        results: list[Any] = [_to_array(taken, place, *each) for place, each in enumerate(self._outputs)]
         for result, number in self._updates.items():
             if taken[result].data != given[number].data:
                 np.copyto(arrays[number], results[result])
@@ -223,11 +271,27 @@ class Program:
             results[result] = owned[number]
         for result, narrow in self._narrow.items():
             results[result] = results[result].view(narrow)
-        if tensors:
-            results = [to_tensor(array, spec.dtype) for array, spec in zip(results, self.outputs, strict=True)]
-        if len(results) == 1:
-            return results[0]
-        return {spec.name: array for spec, array in zip(self.outputs, results, strict=True)}
+        return results
+
+    def _as_tensors(
+        self,
+        values: tuple[Any, ...],
+        arrays: list[Array],
+        owned: Mapping[int, Array],
+        given: Any,
+        taken: Any,
+        orders: Any,
+    ) -> list[Any]:
+        """Return the results of a run as tensors; arrays, owned: from `_bind`, empty if that was not needed."""
+        results = exchange.tensors_of(self._handle, given, taken, len(self._outputs), orders)
+        for result, number in self._updates.items():
+            if owned and owned[number] is not arrays[number]:
+                np.copyto(owned[number], arrays[number])
+            value, dtype = values[number], self._inputs[number].dtype
+            results[result] = value if is_tensor(value) else to_tensor(owned[number], dtype)
+        for result, dtype in self._viewed:
+            results[result] = results[result].view(torch_dtype(dtype))
+        return results
 
     def by_name(
         self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None, widths: Any = None
@@ -297,30 +361,32 @@ class Program:
         known = self.manifest.get("failures", {})
         return NumcError(str(known.get(str(code), text)) if code > 0 else text)
 
-    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[list[Array], bool, dict[int, Array]]:
-        """Return the inputs as arrays, in order, whether any came as a torch tensor, and what updates are written to.
+    def _values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the values of all inputs, in order."""
+        if len(args) == 1 and type(args[0]) is dict and not named and args[0].keys() == self._names:
+            return tuple(args[0][name] for name in self._names)
+        if named or len(args) != len(self._plain) or (args and isinstance(args[0], Mapping)):
+            return tuple(self._in_order(args, named))
+        return args
 
-        The last are arrays of the caller's memory by number of the input, which are not dense where the inputs are
+    def _bind(self, values: tuple[Any, ...]) -> tuple[list[Array], dict[int, Array]]:
+        """Return the inputs as arrays, and what updates are written to.
+
+        The latter are arrays of the caller's memory by number of the input, which are not dense where the inputs are
         copies.
         """
-        values: Sequence[Any] = args
-        if len(args) == 1 and type(args[0]) is dict and not named and args[0].keys() == self._names:
-            values = [args[0][name] for name in self._names]
-        elif named or len(args) != len(self._plain) or (args and isinstance(args[0], Mapping)):
-            values = self._in_order(args, named)
         arrays = [
             _checked(spec, value) if (array := _plain(value, dtype, shape)) is None else array
             for spec, value, (dtype, shape) in zip(self._inputs, values, self._plain, strict=True)
         ]
         if not self._updates:
-            return arrays, any_tensor(values), {}
+            return arrays, {}
         owned = {number: _owned(self.inputs[number], values[number]) for number in self._updates.values()}
-        if owned:
-            for number, array in owned.items():
-                if array.ctypes.data == arrays[number].ctypes.data:
-                    owned[number] = arrays[number]
-            _check_apart(self.inputs, arrays, owned)
-        return arrays, any_tensor(values), owned
+        for number, array in owned.items():
+            if array.ctypes.data == arrays[number].ctypes.data:
+                owned[number] = arrays[number]
+        _check_apart(self.inputs, arrays, owned)
+        return arrays, owned
 
     def _in_order(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Return the values of all inputs. Raises NumcError for missing, unknown or repeated ones."""
@@ -401,7 +467,7 @@ def _address(array: Array) -> int:
 def _plain(value: Any, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Array | None:
     """Return the array that `value` is, or that of a tensor, if it is dense and of this dtype and shape; else None.
 
-    A model has hundreds of parameters: this takes a tenth of the time of `_checked`.
+    This takes a tenth of the time of `_checked`.
     """
     if type(value) is not np.ndarray:
         if not is_tensor(value):

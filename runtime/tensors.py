@@ -136,10 +136,15 @@ def dtype_of(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
+def torch_dtype(name: str) -> Any:
+    """Return torch's dtype of a name, where torch is loaded."""
+    return getattr(sys.modules["torch"], name)
+
+
 def to_tensor(array: npt.NDArray[Any], name: str) -> Any:
     """Return a tensor of an array's memory; name: its dtype. Values that torch has no tensors of are uint8, as bits."""
     torch, array = sys.modules["torch"], np.asarray(array)
     if name not in BITS_DTYPES or hasattr(np, name):
         return torch.from_numpy(array)
     bits = torch.from_numpy(array.view(BITS_DTYPES[name].replace("uint16", "int16")))
-    return bits.view(getattr(torch, name)) if name.startswith(("bfloat", "float8")) else bits
+    return bits.view(torch_dtype(name)) if name.startswith(("bfloat", "float8")) else bits

@@ -27,6 +27,7 @@ from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions, tracing  # noqa: F401  (settings of torch)
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.decompositions import rnn, training_table
+from numc.frontends.training.draws import draw_in_vectors, narrow_masks
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
@@ -75,9 +76,10 @@ class Backend:
         saved = Saved()
         self.saved.append(saved)
 
-        def cut(*args: Any, num_fwd_outputs: int, **given: Any) -> Any:
+        def cut(joint: fx.GraphModule, *args: Any, num_fwd_outputs: int, **given: Any) -> Any:
             saved.user_results = num_fwd_outputs
-            return min_cut_rematerialization_partition(*args, num_fwd_outputs=num_fwd_outputs, **given)
+            narrow_masks(joint.graph)
+            return min_cut_rematerialization_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **given)
 
         compiler = aot_autograd(
             fw_compiler=self._compiler(chosen, forward_roles, saved.forward),
@@ -115,6 +117,7 @@ class Backend:
             self._warn([r for r in refused if r.is_of_tensors])
             if self._clock is not None:
                 self._clock.watch(split, {refusal.op for refusal in refused})
+            draw_in_vectors(split)
             split.graph.set_codegen(torch.fx.graph._BoxedCodeGen())  # so that inputs are freed after their last use
             split.recompile()
             return _boxed(split.forward)

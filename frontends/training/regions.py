@@ -27,8 +27,8 @@ from numc.frontends.training.converted import diagnose, to_linalg
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.roles import by_name
+from numc.runtime.exchange import orders_of
 from numc.runtime.program import Program
-from numc.runtime.tensors import to_tensor
 
 aten = torch.ops.aten
 RUNS_IT = "torch runs it"
@@ -125,6 +125,9 @@ class Region:
     saved: Keeping | None = None
     programs: dict[tuple[Arithmetic, Stored, bool], Program] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._orders = orders_of(self.orders, len(self.imported.outputs))
+
     def program(self, chosen: Arithmetic, stored: Stored = ((), ())) -> Program:
         """Return the program for an arithmetic, which is compiled when it is first needed.
 
@@ -153,25 +156,13 @@ class Region:
             taken, made = self.saved.inputs_of(self, chosen, tensors), self.saved.results_of(self, chosen)
         program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
         seed = next(_seeds[-1]) % 2**64 if _seeds else None
-        found: Any = program(*tensors, seed=seed, widths=widths_of(program))
+        results = program.on_tensors(tensors, seed=seed, widths=widths_of(program), orders=self._orders)
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]
-        results = list(found.values()) if isinstance(found, dict) else [found]
-        if not tensors:  # a program without inputs returns arrays
-            results = [to_tensor(array, spec.dtype) for array, spec in zip(results, program.outputs, strict=True)]
-        for number, order in self.orders.items():
-            # torch makes views of results by the strides that it traced. Results must not be views themselves:
-            # autograd refuses to change a view that was made while it did not record.
-            result = results[number]
-            view = result.permute(order)
-            results[number] = result.new_empty(0).set_(result.untyped_storage(), 0, view.shape, view.stride())
         for number, stored in made.items():
             assert self.saved is not None
             results[number] = self.saved.mark(results[number], stored)
-        for number, updated in self.imported.updates.items():
-            if results[number].data_ptr() == tensors[updated].data_ptr():
-                results[number] = tensors[updated]  # so that torch has nothing to copy
         return results[0] if self.single else tuple(results)
 
 

@@ -201,6 +201,26 @@ NUMC_API int32_t numc_run_with(numc_program *program, const numc_tensor *inputs,
 /* Frees the memory of an output. */
 NUMC_API void numc_tensor_release(numc_tensor *tensor);
 
+/* Tensors of a Python library: the address of its C exchange interface of DLPack, and two functions of Python, which
+ * return an item of a tuple (PyTuple_GetItem) and put a new object into a list (PyList_SetItem). The functions below are
+ * called with Python's global lock, and a Python exception may be set where they fail. */
+typedef struct numc_exchange {
+  const void *dlpack;
+  void *(*item)(void *tuple, intptr_t place);
+  int (*set_item)(void *list, intptr_t place, void *object);
+} numc_exchange;
+
+/* Makes the tensors of a tuple the inputs of a run, without a copy. Returns NUMC_BAD_INPUT if one is not dense, in
+ * memory, and of the dtype and shape of its input, or shares memory with an input that the program updates. */
+NUMC_API int32_t numc_bind(const numc_program *program, const numc_exchange *exchange, void *objects,
+                           numc_tensor *inputs);
+/* Puts the results of a run into a list, as tensors that own their memory, and releases `outputs`. Those that update an
+ * input are copied to it where they are elsewhere, and leave their place in the list as it is. orders: NULL, or for each
+ * result NULL or which of its dimensions is dimension d of the tensor. Types that DLPack or the library may lack (int4,
+ * float8 and such) are uint8 with the bits of the values. */
+NUMC_API int32_t numc_wrap(const numc_program *program, const numc_exchange *exchange, const numc_tensor *inputs,
+                           numc_tensor *outputs, const int32_t *const *orders, void *objects);
+
 /* Sets the observer of all runs that start from now on; NULL removes it. */
 NUMC_API void numc_set_observer(numc_program *program, numc_observer observer, void *user);
 
@@ -226,6 +246,11 @@ NUMC_API uint64_t numc_cpu_features(void);
 NUMC_API const char *numc_feature_name(int32_t bit);
 NUMC_API int32_t numc_request_amx(void);
 NUMC_API int32_t numc_default_threads(void);
+
+/* Draws `n` elements that are 1 with probability p and else 0, as bernoulli_() of torch does it on processors other than
+ * Intel's. `state`: what torch.get_rng_state() returns, which becomes the state after it. `dtype`: of the
+ * elements, NUMC_F32 or NUMC_I1. Returns NUMC_BAD_INPUT for another one, and for a state or a probability that is none. */
+NUMC_API int32_t numc_bernoulli(void *state, double p, int32_t dtype, void *out, int64_t n);
 
 /* The functions below are for generated code and for the compiler. */
 
