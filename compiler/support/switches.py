@@ -19,6 +19,7 @@ SWITCHES = {
     "merge-products": "products of one operand with parts of a weight as one product",
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
+    "share-packing": "operands of several products packed once",
     "skip-zeros": "transposed convolutions without the zeros between inputs",
     "split-batches": "products of batches over the dimensions that the batches come from",
     "stored-codes": "activations of training kept in the bytes of a narrow format",

@@ -19,6 +19,8 @@ from numc.passes.buffers.views import VIEWS, buffers
 
 NUMBER = "numc.number"
 """On a call of a contraction: its number among the contractions, -1 if it has none."""
+PACKS = "numc.packs"
+"""On a call that packs its second operand into its first one."""
 BUFFERS = "numc.buffers"
 
 _FREE = (*VIEWS, "memref.alloc", "memref.dealloc", "memref.dim", "memref.get_global", "func.return")
@@ -143,6 +145,8 @@ def _accesses(op: ir.Operation) -> Iterator[tuple[ir.Value, bool]]:
         for n, value in enumerate(op.operands):
             if isinstance(value.type, ir.MemRefType):
                 yield value, n >= inputs
+    elif PACKS in op.attributes:
+        yield from zip(operands, (True, False), strict=True)
     elif facts.get(op, NUMBER) is not None:
         for value in operands:
             yield value, value == operands[-1]

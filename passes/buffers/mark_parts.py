@@ -16,7 +16,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from numc.passes import facts, linalg
-from numc.passes.buffers.dependences import BUFFERS, NUMBER, UsedBuffer, dependences
+from numc.passes.buffers.dependences import BUFFERS, NUMBER, PACKS, UsedBuffer, dependences
 from numc.passes.buffers.loop_nest import WIDTHS
 from numc.passes.buffers.rows import ROWS, is_chain
 
@@ -35,7 +35,7 @@ Moved = tuple[ir.Value, ...]
 class Part:
     """A part of a program: a row of `parts` in its manifest.
 
-    layer: the name of the operation in the model; "" if it has none. kind: ``contraction``, ``chain``,
+    layer: the name of the operation in the model; "" if it has none. kind: ``contraction``, ``chain``, ``packing``,
     ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``, ``transpose``, ``broadcast``, or the name of another
     operation. contraction: its number in the manifest's `contractions`, if it has one; of a chain, which has the name
     of its first contraction, that of its last one. bytes: the size of operands and results,
@@ -157,6 +157,8 @@ def _bytes(moved: Sequence[Moved]) -> ir.Value:
 
 def _kind(op: ir.Operation) -> str:
     """What a linalg operation on memrefs does, in one word."""
+    if PACKS in op.attributes:
+        return "packing"
     if op.name != "linalg.generic":
         return "call" if op.name == "func.call" else op.name.split(".")[-1]
     block = linalg.body(op)

@@ -94,14 +94,18 @@ class Constant(int):
 
 
 # The flags of a contraction. Descriptor.flags is their sum.
-ROWS_PACKED = Constant(1, "Flag: the operand that supplies the rows was packed at compile time.")
-LANES_PACKED = Constant(2, "Flag: the operand that supplies the lanes was packed at compile time.")
+ROWS_PACKED = Constant(1, "Flag: the operand that supplies the rows is packed already.")
+LANES_PACKED = Constant(2, "Flag: the operand that supplies the lanes is packed already.")
 WHOLE_LANES = Constant(
     4,
     "Flag: a task takes all lanes of a batch, because it first copies them into a padded plane "
     "(passes/plan/padding.py).",
 )
 DRAWS = Constant(8, "Flag: the contraction rounds stochastically, so its tasks need the indices of output elements.")
+PACKS = Constant(
+    16,
+    "Flag: no products, the lanes are packed for the contractions that follow. The operand of the rows is where.",
+)
 
 CHANNELS = Constant(
     -1,
@@ -243,7 +247,7 @@ DESCRIPTOR = Structure(
         Field("width", "int64_t", "Lanes of a vector register."),
         Field("tile_rows", "int64_t", "Rows of a micro-tile of accumulators."),
         Field("tile_lanes", "int64_t", "Lanes of a micro-tile, a multiple of the width."),
-        Field("flags", "int64_t", "ROWS_PACKED, LANES_PACKED, WHOLE_LANES and DRAWS, added up."),
+        Field("flags", "int64_t", "ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS and PACKS, added up."),
         Field("ranges", "int64_t", "See TaskContext.ranges."),
         Field("streams", "int64_t", "How many operands there are: rows, lanes, those of the streams, the output."),
         Field(

@@ -127,8 +127,11 @@ class Kernel(Setting):
     @property
     def takes_rows_in_place(self) -> bool:
         """Whether rows need no packing if their steps of k are adjacent: nothing is converted, no range is wanted."""
-        ready = self.fma.groups is None and self.conversion("rows") == FP32 and not self.is_open("rows")
-        return ready and self.limits is None
+        return not self.converts("rows") and self.limits is None
+
+    def converts(self, side: str) -> bool:
+        """Whether packing an operand may change values."""
+        return self.fma.groups is not None or self.is_open(side) or self.conversion(side) != FP32
 
     @property
     def joins(self) -> bool:

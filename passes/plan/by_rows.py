@@ -26,7 +26,7 @@ from numc.passes.linalg import Linear
 from numc.passes.plan.contraction import places_of
 from numc.passes.plan.emit_kernels import operands_of
 from numc.passes.plan.fusion import written
-from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN
+from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN
 from numc.passes.plan.region import Region, read_region
 
 # What looks at a whole buffer in the order of its elements.
@@ -74,7 +74,7 @@ def _has_loops(op: ir.Operation, rows: int) -> bool:
 
 def _is_of_activations(op: ir.Operation) -> bool:
     """Whether an operation is a planned product of which no operand is a weight: those are read once for each block."""
-    return PLAN in op.attributes and f'"{AT_COMPILE_TIME}"' not in str(op.attributes[PLAN])
+    return PLAN in op.attributes and not any(f'"{how}"' in str(op.attributes[PLAN]) for how in (AT_COMPILE_TIME, ONCE))
 
 
 class _Chain:

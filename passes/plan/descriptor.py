@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, LANES_PACKED, ROWS_PACKED, WHOLE_LANES
+from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, LANES_PACKED, PACKS, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_packed import panels_of
@@ -56,7 +56,7 @@ def call_text(
 ) -> str:
     """The function that runs the tasks ``@<name>`` of one contraction: ``@SELF(operands..., id, *numbers_of(found))``.
 
-    operands: of rows and of lanes, one of which is packed if there is a `packing`; the streams of prologue and
+    operands: of rows and of lanes, one of which is packed already if there is a `packing`; the streams of prologue and
     epilogue; the output. With a plane, the operand of the lanes is what planes are made from: batches are apart as in
     memory, lanes and k as in a plane. convert: the function that converts the packed one, if its widths are open.
     calibrated: the largest magnitudes of rows and lanes, if they are given.
@@ -77,7 +77,7 @@ def call_text(
     for n, (operand, memory) in enumerate(zip(operands, described, strict=True)):
         if memory is None:
             assert packing is not None
-            address = _address(f, f[f"x{n}"], operand)
+            address = _address(f, f[f"x{n}"], operand.value.type)
             if convert is not None:
                 address = _converted(f, address, task.kernel, packing, convert, f[_WIDTHS[n]])
             largest[n] = _packed_largest(f, address, packing)
@@ -104,7 +104,35 @@ def call_text(
         "dims": [len(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k)],
     }
     head: list[Word] = DESCRIPTOR.in_order(fixed)
-    _start(f, name, [*head, *words])
+    _start(f, name, f["id"], [*head, *words])
+    return f.function()
+
+
+def pack_text(name: str, task: Task, found: Found, packing: Packing) -> str:
+    """The function that packs the lanes of contractions like `task` by ``@<name>``: ``@SELF(memory, lanes)``."""
+    batch, lanes = packed_batch(found, found.lanes), found.lanes
+    order, t = [*batch, *found.shape.lanes, *found.shape.k], task.kernel.tile
+    memory = ir.MemRefType.get([packing.words], ir.F32Type.get())
+    f = Function(SELF, {"x0": str(memory), "x1": str(lanes.value.type)})
+    words: list[Word] = [found.sizes[d] for d in order]
+    words += [_address(f, f["x0"], memory), 0, *[0] * len(order)]
+    words += _stream(f, lanes, _describe(f, 1, lanes), order)
+    fixed: dict[str, Word | list[Word]] = {
+        "width": t.width,
+        "tile_rows": t.rows,
+        "tile_lanes": t.lanes,
+        "flags": ROWS_PACKED | PACKS,
+        "ranges": packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]),
+        "streams": 2,
+        "largest": [0, 0],
+        "slots": [-1, -1],
+        "measures": [0, 0],
+        "widths": [0, 0, 0],
+        "random": 0,
+        "dims": [len(batch), 0, len(found.shape.lanes), len(found.shape.k)],
+    }
+    head: list[Word] = DESCRIPTOR.in_order(fixed)
+    _start(f, name, f.number(-1), [*head, *words])
     return f.function()
 
 
@@ -142,11 +170,11 @@ def _stream(f: Function, operand: Operand, memory: _Memory, order: Sequence[int]
     return words
 
 
-def _start(f: Function, name: str, words: Sequence[Word]) -> None:
+def _start(f: Function, name: str, id_: Value, words: Sequence[Word]) -> None:
     """Store the words of the descriptor, and give it to the runtime with the task function."""
     place = _stored(f, words)
     task = f.op(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
-    f.call("numc_contract", task, place, f["id"], dialect="llvm")
+    f.call("numc_contract", task, place, id_, dialect="llvm")
 
 
 def _stored(f: Function, words: Sequence[Word]) -> Value:
@@ -168,9 +196,9 @@ def _element_strides(f: Function, found: Found, extents: Mapping[int, Word]) -> 
     return [strides.get(d, 0) for d in found.shape.order]
 
 
-def _address(f: Function, memref: Value, operand: Operand) -> Value:
+def _address(f: Function, memref: Value, kind: ir.Type) -> Value:
     """The address of a memref's first element, as i64."""
-    index = f.op(f"memref.extract_aligned_pointer_as_index {memref} : {operand.value.type} -> index", "index")
+    index = f.op(f"memref.extract_aligned_pointer_as_index {memref} : {kind} -> index", "index")
     return f.cast("index_cast", index, "i64")
 
 

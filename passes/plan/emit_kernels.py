@@ -14,7 +14,7 @@ from torch_mlir import ir
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
-from numc.passes.buffers.dependences import NUMBER
+from numc.passes.buffers.dependences import NUMBER, PACKS
 from numc.passes.buffers.lower_numc import stream, width
 from numc.passes.buffers.views import VIEWS, root
 from numc.passes.kernels.backend import CodeGenerator, Target
@@ -27,13 +27,13 @@ from numc.passes.kernels.tasks.interface import SELF, Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, places_of, size_of
-from numc.passes.plan.descriptor import call_text, numbers_of
+from numc.passes.plan.descriptor import call_text, numbers_of, pack_text
 from numc.passes.plan.functions import Functions
 from numc.passes.plan.fusion import Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
-from numc.passes.plan.plan import AT_COMPILE_TIME, PLAN, REGISTERS, UNPACKED_ROW
+from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN, REGISTERS, UNPACKED_ROW
 from numc.passes.plan.region import Region, regions_of
-from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, weights_of
+from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
 
 CONTRACTIONS = "numc.contractions"
 
@@ -88,6 +88,9 @@ class _Emitter:
         self._code = code
         self._weights = weights_of(module)
         self._packed = PackedWeights(module)
+        self._read_only = read_only_arguments(module)
+        self._once: dict[tuple[object, ...], ir.Value] = {}
+        self._last: dict[ir.Value, ir.Operation] = {}
         self._functions = Functions(module)
         self._kernels: dict[str, Kernel] = {}
         self._tasks: dict[tuple[Task, str, str], str] = {}
@@ -102,9 +105,13 @@ class _Emitter:
         if packing is not None:
             n = 0 if packing.layout.side == "rows" else 1
             operands[n] = Operand(self._packed.argument(packing), operands[n].places, operands[n].conversion)
-        task = _task(region, packing, operands)
         layer, location = region.contraction.layer, region.op.location
         self._define_kernel(region.kernel, location)
+        once = self._packing_once(region)
+        packing = packing or once
+        task = _task(region, packing, operands)
+        if once is not None:
+            operands[1] = Operand(self._packed_once(region, task, once), operands[1].places, operands[1].conversion)
         name = self._functions.define(self._task_function(task, region), layer, "task", location)
         convert = None
         if packing is not None and packing.is_open:
@@ -112,7 +119,9 @@ class _Emitter:
             convert = self._functions.define(text, layer, "convert", location)
         text = call_text(name, task, region.found, operands, packing, convert, region.calibrated)
         callee = self._functions.define(text, layer, "contraction", location)
-        self._call(callee, region, operands)
+        call = self._call(callee, region, operands)
+        if once is not None:
+            self._last[operands[1].value] = call
         self._rows.append(_row(region, task))
         region.op.erase()
 
@@ -133,6 +142,35 @@ class _Emitter:
             return found
         return None
 
+    def _packing_once(self, region: Region) -> Packing | None:
+        """How the lanes are packed that the plan packs once for several contractions, if it does."""
+        if region.plan.packing.lanes != ONCE:
+            return None
+        number = self._read_only.get(root(region.found.lanes.value))
+        found = None if number is None else packing_of(number, region.found, region.kernel, "lanes")
+        if found is None:
+            reason = "no argument that is only read" if number is None else "of free sizes"
+            raise NumcError(f"{region.where}{PLAN}.packing.lanes = {ONCE!r}: the operand of the lanes is {reason}")
+        return found
+
+    def _packed_once(self, region: Region, task: Task, packing: Packing) -> ir.Value:
+        """The memory where the lanes of a region are packed: before it, if that has not been done for another."""
+        key = packing, str(region.found.fma), region.op.block
+        if key not in self._once:
+            layer, location = region.contraction.layer, region.op.location
+            name = self._functions.define(self._code.pack_function(task), layer, "pack", location)
+            text = pack_text(name, task, region.found, packing)
+            callee = self._functions.define(text, layer, "packed", location)
+            with ir.InsertionPoint(region.op), location:
+                kind = ir.MemRefType.get([packing.words], ir.F32Type.get())
+                alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)
+                attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]), "alignment": alignment}
+                memory = ir.Operation.create("memref.alloc", results=[kind], attributes=attributes).results[0]
+                to = {"callee": ir.FlatSymbolRefAttr.get(callee), PACKS: ir.UnitAttr.get()}
+                ir.Operation.create("func.call", operands=[memory, region.found.lanes.value], attributes=to)
+            self._once[key] = memory
+        return self._once[key]
+
     def _task_function(self, task: Task, region: Region) -> str:
         """The text of a task function, which is made once for equal tasks: that takes time."""
         edges = ["" if edge is None else edge.form for edge in (region.first, region.last)]
@@ -148,7 +186,7 @@ class _Emitter:
         self._kernels[kernel.name] = kernel
         self._functions.add_shared(self._code.kernel_functions(kernel), location)
 
-    def _call(self, callee: str, region: Region, operands: list[Operand]) -> None:
+    def _call(self, callee: str, region: Region, operands: list[Operand]) -> ir.Operation:
         found, place = region.found, region.op
         told = [
             (stream if name == "stream" else width)(self.module, place, number)
@@ -158,7 +196,7 @@ class _Emitter:
             i64 = ir.IntegerType.get_signless(64)
             number = {"value": ir.IntegerAttr.get(i64, region.contraction.id)}
             id_ = ir.Operation.create("arith.constant", results=[i64], attributes=number).results[0]
-            ir.Operation.create(
+            return ir.Operation.create(
                 "func.call",
                 operands=[*(o.value for o in operands), id_, *told],
                 attributes={"callee": ir.FlatSymbolRefAttr.get(callee), NUMBER: number["value"]},
@@ -166,6 +204,9 @@ class _Emitter:
 
     def finish(self) -> None:
         """Add the functions to the module, and what was learnt about its contractions."""
+        for memory, last in self._last.items():
+            with ir.InsertionPoint(last), last.location:
+                ir.Operation.create("memref.dealloc", operands=[memory]).move_after(last)
         self._packed.finish()
         _empty_unused(self.module, self._weights)
         self._functions.finish([_EXTERNALS, *self._code.shared_functions()] if self._kernels else [])

@@ -22,11 +22,12 @@ CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibrat
 PANELS, REGISTERS, UNPACKED_ROW = "panels", "registers", "unpacked row"
 #: How an operand is packed: by the task that needs it, when the program is built, or not at all (whole panels of rows
 #: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding.
+#: Once: before the first of several contractions that read the same lanes; these find them packed.
 #: Transposed: rows that are adjacent themselves, or lanes whose steps of k are, are read in this direction.
 AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE = "at compile time", "in place", "padded plane"
-TRANSPOSED = "transposed panels"
+TRANSPOSED, ONCE = "transposed panels", "once"
 ROWS = PANELS, TRANSPOSED, AT_COMPILE_TIME, IN_PLACE
-LANES = PANELS, TRANSPOSED, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE
+LANES = PANELS, TRANSPOSED, ONCE, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE
 #: What a task computes.
 BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
@@ -87,7 +88,7 @@ class Plan:
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
         used = replace(isa, dot_pairs=pairs, dot_quads=quads)
         in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
-        transposes, counts = self.packing.lanes == TRANSPOSED, self.counts > 0
+        transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
         return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, counts, in_place, transposes, turns)
 
 
@@ -133,8 +134,10 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
         if value not in allowed:
             return [f"{name} = {value!r}{did_you_mean(value, allowed)}: want one of {', '.join(map(repr, allowed))}"]
     found = []
-    if rows == lanes == AT_COMPILE_TIME:
-        found.append("packing: rows and lanes are both packed at compile time: one operand can be")
+    if rows == AT_COMPILE_TIME and lanes in (AT_COMPILE_TIME, ONCE):
+        found.append(f"packing: rows = {rows!r} and lanes = {lanes!r}: one operand can be packed before")
+    if lanes == ONCE and kernel.converts("lanes"):
+        found.append(f"packing.lanes = 'once': wants an operator that does not convert them: not '{kernel.fma}'")
     if rows == IN_PLACE and not kernel.takes_rows_in_place:
         found.append(
             f"packing.rows = 'in place': wants an operator that neither converts them nor has a cheap sequence: "

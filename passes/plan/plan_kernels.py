@@ -8,6 +8,7 @@ how. Its body is ordinary linalg: the IR means the same as before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -19,7 +20,7 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
-from numc.passes.plan.contraction import Found, described, find
+from numc.passes.plan.contraction import Found, described, find, size_of
 from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, text_of
 from numc.passes.plan.padding import Padded, unpadded
 from numc.passes.plan.plan import (
@@ -28,6 +29,7 @@ from numc.passes.plan.plan import (
     CALIBRATION,
     CONTRACTION,
     IN_PLACE,
+    ONCE,
     PADDED_PLANE,
     PANELS,
     PLAN,
@@ -48,8 +50,12 @@ from numc.passes.plan.tiling import (
     reads_along_k,
     tile_for,
 )
-from numc.passes.plan.weights import packing_of, weights_of
+from numc.passes.plan.weights import packing_of, read_only_arguments, weights_of
 from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
+
+# Lanes are packed once for at least so many contractions, of at most so many rows each: with more rows, packing takes
+# little of the time, and the packed operand takes memory. What is converted is not: observers see it before that.
+_SEVERAL, _FEW_ROWS = 4, 128
 
 
 def plan_kernels(
@@ -69,7 +75,9 @@ def plan_kernels(
         planner = _Planner(module, isa, fast, statistics)
         found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
         # Paddings first: they change what the operations before them write.
-        for prepared in [planner.prepared(each) for each in found]:
+        every = [planner.prepared(each) for each in found]
+        planner.share(every)
+        for prepared in every:
             planner.plan(prepared)
 
 
@@ -96,6 +104,8 @@ class _Planner:
         self._isa, self._fast, self._statistics = isa, fast, statistics
         self._calibration = {number: largest for number, *largest in facts.get(module, CALIBRATION, [])}
         self._weights = {} if disabled("pack-weights") else weights_of(module)
+        self._read_only = read_only_arguments(module)
+        self._shared: set[ir.Operation] = set()
         self._count = 0
 
     def prepared(self, found: Found) -> _Prepared:
@@ -105,6 +115,24 @@ class _Planner:
         kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
         in_place = few_steps(kernel, found) and not disabled("stage-padding")
         return _Prepared(found, kernel, why, unpadded(found) if in_place else None)
+
+    def share(self, every: Sequence[_Prepared]) -> None:
+        """Find the contractions whose lanes are packed once: several of few rows that read the same argument alike."""
+        if disabled("share-packing"):
+            return
+        readers: dict[tuple[object, ...], list[ir.Operation]] = {}
+        for each in every:
+            found, kernel = each.found, each.kernel
+            rows = size_of(found, [*found.shape.batch, *found.shape.rows])
+            if each.padding is not None or kernel.converts("lanes") or rows is None or rows > _FEW_ROWS:
+                continue
+            if few_steps(kernel, found) or self._packed_side(found, kernel):
+                continue
+            number = self._read_only.get(root(found.lanes.value))
+            packing = None if number is None else packing_of(number, found, kernel, "lanes")
+            if packing is not None:
+                readers.setdefault((packing, str(found.fma), found.generic.block), []).append(found.generic)
+        self._shared = {generic for group in readers.values() if len(group) >= _SEVERAL for generic in group}
 
     def plan(self, prepared: _Prepared) -> None:
         """Decide the rest, and move the contraction with what its kernel computes into a region."""
@@ -134,7 +162,10 @@ class _Planner:
         elif kernel.joins and is_short(kernel.tile.width, prologue_of(first), epilogue_of(last)):
             way = REGISTERS
             why.append("a step is one FMA: tiles stay in registers")
-        if packed != "lanes" and lanes == PANELS and reads_along_k(found.lanes, found):
+        if found.generic in self._shared:
+            lanes = ONCE
+            why.append("several contractions read the same lanes")
+        elif packed != "lanes" and lanes == PANELS and reads_along_k(found.lanes, found):
             lanes = TRANSPOSED
             why.append("the steps of k of a lane are adjacent")
         rows = AT_COMPILE_TIME if packed == "rows" else PANELS

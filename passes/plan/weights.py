@@ -19,6 +19,7 @@ from numc.compiler.arithmetic.grammar import parse_operand_conversion
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
 from numc.passes import facts, linalg
+from numc.passes.buffers.views import VIEWS
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import Layout, layout
 from numc.passes.kernels.packing.pack_arrays import packed, packed_groups
@@ -149,6 +150,25 @@ def weights_of(module: ir.Operation) -> dict[ir.Value, int]:
     numbers = facts.of_arguments(module, WEIGHT)
     arguments = linalg.main(module).regions[0].blocks[0].arguments if numbers else []
     return {arguments[n]: n for n in numbers}
+
+
+def read_only_arguments(module: ir.Operation) -> dict[ir.Value, int]:
+    """The memrefs among the arguments of @main that nothing writes, with their numbers, while it is linalg still."""
+    arguments = linalg.main(module).regions[0].blocks[0].arguments
+    memrefs = ((n, value) for n, value in enumerate(arguments) if isinstance(value.type, ir.MemRefType))
+    return {value: n for n, value in memrefs if _is_only_read(value)}
+
+
+def _is_only_read(buffer: ir.Value) -> bool:
+    """Whether all that uses a buffer are views of it, and operations that read it."""
+    for use in buffer.uses:
+        op = use.owner.operation
+        reads = op.name == "linalg.generic" and use.operand_number < linalg.input_count(op)
+        if op.name in VIEWS and not _is_only_read(op.results[0]):
+            return False
+        if op.name not in (*VIEWS, "memref.dim") and not reads:
+            return False
+    return True
 
 
 def packings_of(module: ir.Operation) -> dict[int, Packing]:

@@ -78,6 +78,25 @@ func.func @main(%a: R, %b: S) -> C {
   } -> C loc("product")
   return %r : C
 }"""
+# Four products with one matrix, one after the other, as in a recurrent network; and with its transpose.
+_STEP = """
+  %{1} = linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>,
+      affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%{0}, %w : A, W) outs(%start : A) {{
+  ^bb0(%x: f32, %u: f32, %o: f32):
+    %p = arith.mulf %x, %u : f32
+    %s = arith.addf %p, %o : f32
+    linalg.yield %s : f32
+  }} -> A loc("step")"""
+REPEATED = f"""
+func.func @main(%a: A, %w: W) -> A {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : A
+  %start = linalg.fill ins(%zero : f32) outs(%empty : A) -> A
+  {"".join(_STEP.format(*pair) for pair in ("ab", "bc", "cd", "de"))}
+  return %e : A
+}}"""
+REPEATED_TRANSPOSED = REPEATED.replace("(k, j)", "(j, k)")
 # A depthwise convolution of padded images.
 DEPTHWISE = """
 func.func @main(%x: X, %k: F, %c: Y) -> Y {
@@ -97,6 +116,7 @@ TYPES = {
     "E": f"tensor<{K}x{M}xf32>",
     "R": f"tensor<7x{M}x49xf32>",
     "S": f"tensor<7x{N}x49xf32>",
+    "W": f"tensor<{K}x{K}xf32>",
     "X": "tensor<2x17x14x14xf32>",
     "P": "tensor<2x17x16x16xf32>",
     "F": "tensor<17x3x3xf32>",
@@ -107,6 +127,8 @@ SHAPES = {
     TRANSPOSED: ((M, K), (N, K)),
     TURNED: ((K, M), (K, N)),
     RUNS: ((7, M, 49), (7, N, 49)),
+    REPEATED: ((M, K), (K, K)),
+    REPEATED_TRANSPOSED: ((M, K), (K, K)),
     DEPTHWISE: ((2, 17, 14, 14), (17, 3, 3), (2, 17, 14, 14)),
 }
 
@@ -115,7 +137,7 @@ SHAPES = {
 def imported(source: str) -> Imported:
     if source == CNN:
         return load_file(CNN)
-    return Imported(mlir=re.sub(r"\b[ABCDERSXPFY]\b", lambda m: TYPES[m[0]], source))
+    return Imported(mlir=re.sub(r"\b[ABCDERSWXPFY]\b", lambda m: TYPES[m[0]], source))
 
 
 def built(source: str, options: Options, edit: Edit | None = None) -> Contents:
@@ -287,6 +309,30 @@ def test_lanes_are_transposed_run_after_run(fma: str, target: str) -> None:
     assert np.array_equal(result(usual_contents(RUNS, options), RUNS), expected)
 
 
+@pytest.mark.parametrize(
+    ("source", "fma", "target"),
+    [
+        (REPEATED_TRANSPOSED, "fp32", "x86-64-v3"),
+        pytest.param(REPEATED, "fp32", "x86-64-v4", marks=pytest.mark.all),
+        pytest.param(REPEATED_TRANSPOSED, "fma(a=fp32,acc=bf16)", "x86-64-v4", marks=pytest.mark.all),
+        pytest.param(REPEATED, "fma(a=fp32,acc=fp16)", "portable", marks=pytest.mark.all),
+    ],
+)
+def test_lanes_of_several_products_are_packed_once(source: str, fma: str, target: str) -> None:
+    def apart(text: str) -> str:
+        return text.replace('lanes = "once"', 'lanes = "panels"')
+
+    options = Options(fma, target=target)
+    usual = usual_contents(source, options)
+    kinds = [part["kind"] for part in Program(usual).manifest["parts"]]
+    assert (kinds.count("packing"), kinds.count("contraction")) == (1, 4)
+    check(source, options, apart, changed(rows=3, vectors=3, k_block=64, partial=[], narrow=False))
+    x, w = feeds(source).values()
+    for _ in range(4):
+        x = np.asarray(matmul(x, w if source == REPEATED else w.T, fma=fma))
+    assert np.array_equal(result(usual, source).view(np.uint32), x.view(np.uint32))
+
+
 @pytest.mark.all
 @pytest.mark.parametrize("fma", one_in(2, ["highbfp", "bf16_1_1"]))
 def test_weights_are_packed_when_the_program_is_built_or_runs(fma: str) -> None:
@@ -378,12 +424,12 @@ REFUSED = {
         lambda text: re.sub(
             r"packing = {[^}]*}", 'packing = {lanes = "at compile time", rows = "at compile time"}', text
         ),
-        "packing: rows and lanes are both packed at compile time: one operand can be",
+        "packing: rows = 'at compile time' and lanes = 'at compile time': one operand can be packed before",
     ),
     "unknown packing": (
         lambda text: text.replace('lanes = "panels"', 'lanes = "nowhere"'),
-        "packing.lanes = 'nowhere': want one of 'panels', 'transposed panels', 'at compile time', 'in place', "
-        "'padded plane'",
+        "packing.lanes = 'nowhere': want one of 'panels', 'transposed panels', 'once', 'at compile time', "
+        "'in place', 'padded plane'",
     ),
     "dot": (
         changed(dot=4),
@@ -471,6 +517,12 @@ def test_an_impossible_plan_is_refused(name: str) -> None:
         ),
         ("fp32", "x86-64-v2", changed(guarded=True), "guarded = true: the target has no FMA: cheap sequences need one"),
         ("fp32", "x86-64-v3", changed(vectors=5), "tile.rows = 4, tile.vectors = 5: want rows x vectors from 1 to 16"),
+        (
+            "highbfp",
+            "x86-64-v4",
+            changed(lanes="once"),
+            "packing.lanes = 'once': wants an operator that does not convert them: not 'fma(a=bfp(16,3,4),acc=fp32)'",
+        ),
         ("int8", "x86-64-v4", changed(counts=1), "counts = 1: operator 'fma(a=int8,acc=fp32)' can count 0"),
     ],
 )
@@ -509,6 +561,19 @@ def test_a_weight_that_is_not_the_packed_side() -> None:
 
     with pytest.raises(NumcError, match="packing.lanes = 'at compile time': the operand of the lanes is no weight"):
         built(CNN, Options("bf16_1_1"), edit)
+
+
+def test_what_is_packed_once_is_an_argument_of_known_sizes() -> None:
+    def edit(text: str) -> str:
+        return re.sub(r"packing = {[^}]*}", 'packing = {lanes = "once", rows = "panels"}', text)
+
+    size = "  %z = arith.constant 0 : index\n  %n = tensor.dim %b, %z : D\n  %zero"
+    free = TRANSPOSED.replace("  %zero", size, 1).replace("tensor.empty()", "tensor.empty(%n)")
+    free = free.replace("D", f"tensor<?x{K}xf32>").replace("C", f"tensor<{M}x?xf32>")
+    for source, text in (CNN, "no argument that is only read"), (free, "of free sizes"):
+        with pytest.raises(NumcError) as error:
+            built(source, Options("fp32"), edit)
+        assert f"numc.plan.packing.lanes = 'once': the operand of the lanes is {text}" in str(error.value)
 
 
 def test_products_that_differ_in_a_sign_or_an_order_have_their_own_code() -> None:

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CodeGenerator:
-    """From planned contractions to machine code, in four functions.
+    """From planned contractions to machine code, in five functions.
 
     kernel_functions(kernel): the functions that all contractions with one kernel share, as MLIR text, as those of the
-    next two. task_function(task): the function that computes a part of one contraction with them. shared_functions():
+    next three. task_function(task): the function that computes a part of one contraction with them.
+    pack_function(task): the one that packs a part of the lanes of such contractions. shared_functions():
     what all kernels of a module share. object_code(module, target, entry): the object code of a module in the llvm
     dialect, of which the function `entry` is visible, as the runtime loads it.
     """
 
     kernel_functions: Callable[[Kernel], list[str]]
     task_function: Callable[[Task], str]
+    pack_function: Callable[[Task], str]
     shared_functions: Callable[[], list[str]]
     object_code: Callable[[ir.Module, Target, str], bytes]
 

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.backend.objects import compiled
 from numc.passes.kernels.backend.vectors import kernel_functions, shared_functions
+from numc.passes.kernels.tasks.pack_once import pack_once_text
 from numc.passes.kernels.tasks.task import task_text
 
 
@@ -43,4 +44,4 @@ def _for_target(function: ir.Operation, attributes: ir.DictAttr) -> None:
             function.attributes[named.name] = named.attr
 
 
-GENERATOR = CodeGenerator(kernel_functions, task_text, shared_functions, object_code)
+GENERATOR = CodeGenerator(kernel_functions, task_text, pack_once_text, shared_functions, object_code)

@@ -37,7 +37,7 @@ OUTPUT = Stream(along=True)
 class Task:
     """What tells one task function from another.
 
-    packed: the side that was packed at compile time: ``rows``, ``lanes`` or nothing. unpacked_steps: the number of
+    packed: the side that is packed already: ``rows``, ``lanes`` or nothing. unpacked_steps: the number of
     steps of k if the lanes are read where they are (unpacked_row.py), else 0. in_registers: whole tiles stay in
     registers from their initial values to the epilogue (register_tile.py). plane: the padded plane that lanes are read
     from, if one is made (plane.py). prologue: the initial accumulators from the lanes of its streams; epilogue: the

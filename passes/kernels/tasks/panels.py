@@ -1,4 +1,4 @@
-"""Packed panels of rows and of lanes: made by a task for a block of k, or found where they were packed at compile time.
+"""Packed panels of rows and of lanes: made by a task for a block of k, or found where they are packed already.
 
 How they are laid out is layout.py's.
 """
@@ -193,7 +193,7 @@ def largest(f: Function, task: Task, side: str, batch: Value, place: Value) -> V
 
 
 def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
-    """The size of a panel of the operand packed at compile time, over all of k: `Layout.panel_words`."""
+    """The size of a panel of the operand that is packed already, over all of k: `Layout.panel_words`."""
     to = layout(task.kernel, task.packed)
     if to.side == "rows":
         return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_words)
@@ -211,10 +211,20 @@ def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
 def packed_panel(
     f: Function, task: Task, data: Value, start: Value, panel: Value, k0: Value, kb: Value
 ) -> tuple[Value, Sequence[Value]]:
-    """Where panel number `panel` of the operand packed at compile time is, from `k0` on, and its limits.
+    """Where panel number `panel` of the operand that is packed already is, from `k0` on, and its limits.
 
     start: where its batch begins, in f32 numbers; kb: the number of the block of k.
     """
+    found, place = packed_places(f, task, data, start, panel, k0, kb)
+    if place is None:
+        return found, (f.int(0), f.int(0))
+    return found, (f.fetch(place, 0, "i32"), f.fetch(place, 1, "i32"))
+
+
+def packed_places(
+    f: Function, task: Task, data: Value, start: Value, panel: Value, k0: Value, kb: Value
+) -> tuple[Value, Value | None]:
+    """Where that panel is, and where its limits are, if the micro-kernels have any."""
     to = layout(task.kernel, task.packed)
     depth, ranges = context(f, "depth", "ranges")
     words = packed_panel_words(f, task, depth)
@@ -223,8 +233,7 @@ def packed_panel(
     offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", before, to.step_words), start))
     found = f.at(data, offset)
     if task.kernel.limits is None:
-        return found, (f.int(0), f.int(0))
+        return found, None
     blocks = f.i64("ceildivui", depth, to.k_block)
     index = f.i64("addi", f.i64("muli", f.i64("addi", f.i64("divui", start, words), panel), blocks), kb)
-    place = f.i64("addi", f.i64("addi", index, index), ranges)
-    return found, (f.fetch(data, place, "i32"), f.fetch(data, f.i64("addi", place, 1), "i32"))
+    return found, f.at(data, f.i64("addi", f.i64("addi", index, index), ranges), "i32")

@@ -166,7 +166,7 @@ void run_tasks(void (*task)(void *, int64_t, int64_t), const Descriptor &d, Task
   Run *const run = parallel_depth == 0 ? current_run : nullptr;
   const int threads = run == nullptr ? 0 : run->threads;
   const int64_t fmas = c.batches * c.rows * c.lanes * c.depth;
-  if (run != nullptr && run->profile != nullptr) run->profile->multiplied(fmas);
+  if (run != nullptr && run->profile != nullptr && !(d.flags & kPacks)) run->profile->multiplied(fmas);
   if (run != nullptr && fmas < kSmall) run->threads = 1;
   int64_t tasks = 0;
   if (c.rows > 0 && c.lanes > 0) {

@@ -7,14 +7,16 @@
 
 namespace numc {
 
-// Flag: the operand that supplies the rows was packed at compile time.
+// Flag: the operand that supplies the rows is packed already.
 constexpr int64_t kRowsPacked = 1;
-// Flag: the operand that supplies the lanes was packed at compile time.
+// Flag: the operand that supplies the lanes is packed already.
 constexpr int64_t kLanesPacked = 2;
 // Flag: a task takes all lanes of a batch, because it first copies them into a padded plane (passes/plan/padding.py).
 constexpr int64_t kWholeLanes = 4;
 // Flag: the contraction rounds stochastically, so its tasks need the indices of output elements.
 constexpr int64_t kDraws = 8;
+// Flag: no products, the lanes are packed for the contractions that follow. The operand of the rows is where.
+constexpr int64_t kPacks = 16;
 // In Descriptor.largest instead of a magnitude: the operand is scaled by channel, and the runtime finds the largest
 // magnitude of every row or lane.
 constexpr int64_t kChannels = -1;
@@ -149,7 +151,7 @@ struct Descriptor {
   int64_t tile_rows;
   // Lanes of a micro-tile, a multiple of the width.
   int64_t tile_lanes;
-  // kRowsPacked, kLanesPacked, kWholeLanes and kDraws, added up.
+  // kRowsPacked, kLanesPacked, kWholeLanes, kDraws and kPacks, added up.
   int64_t flags;
   // See TaskContext.ranges.
   int64_t ranges;
