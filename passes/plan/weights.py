@@ -153,10 +153,13 @@ def weights_of(module: ir.Operation) -> dict[ir.Value, int]:
 
 
 def read_only_arguments(module: ir.Operation) -> dict[ir.Value, int]:
-    """The memrefs among the arguments of @main that nothing writes, with their numbers, while it is linalg still."""
-    arguments = linalg.main(module).regions[0].blocks[0].arguments
-    memrefs = ((n, value) for n, value in enumerate(arguments) if isinstance(value.type, ir.MemRefType))
-    return {value: n for n, value in memrefs if _is_only_read(value)}
+    """The arguments of functions that nothing writes, with their numbers, while all operations are those of linalg."""
+    found = {}
+    for function in linalg.operations(module, "func.func"):
+        for n, value in enumerate(argument for block in list(function.regions[0])[:1] for argument in block.arguments):
+            if isinstance(value.type, ir.MemRefType) and _is_only_read(value):
+                found[value] = n
+    return found
 
 
 def _is_only_read(buffer: ir.Value) -> bool:
