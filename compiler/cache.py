@@ -17,10 +17,11 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,10 @@ from numc.compiler.support.switches import switched_off
 from numc.compiler.support.versions import own_folder, version_of
 from numc.frontends.imported import Imported
 from numc.runtime.container import VERSION, Contents, read_open_program, write_program
+from numc.runtime.library import default_threads
+
+_T = TypeVar("_T")
+_U = TypeVar("_U")
 
 _DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -40,6 +45,8 @@ ROOFLINE = "roofline.json"
 _NAME = re.compile(rf"[0-9a-f]{{64}}\.(numc|json|text)|{re.escape(ROOFLINE)}")
 _DIGEST = 32
 """The bytes of the hash before a text."""
+_PIECE = 16 << 20
+"""The bytes of a file that one CPU hashes at a time."""
 _ABANDONED = 3600.0  # seconds after which the writer of a temporary file is assumed to have died
 
 
@@ -133,7 +140,11 @@ def entry(
         named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges, source.updates)]
         named += [sorted(formats.items()) for formats in (source.stored_inputs, source.stored_outputs)]
         what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
-        what += [f"{n} {name} {w.dtype} {w.shape} {_array_hash(w)}" for n, (name, w) in source.weights.items()]
+        digests = _on_all_cpus(_array_hash, [weight for _, weight in source.weights.values()])
+        what += [
+            f"{n} {name} {w.dtype} {w.shape} {digest}"
+            for (n, (name, w)), digest in zip(source.weights.items(), digests, strict=True)
+        ]
     else:
         what = [os.fspath(source)]
         try:
@@ -237,14 +248,23 @@ def _file_hash(path: Path) -> str:
 
 
 def _hash(file: IO[bytes]) -> str:
-    hashed = hashlib.sha256()
-    while block := file.read(1 << 20):
-        hashed.update(block)
-    return hashed.hexdigest()
+    """Return the hash of the hashes of a file's pieces, which all CPUs compute."""
+    number = file.fileno()
+    pieces = range(0, os.fstat(number).st_size, _PIECE)
+    digests = _on_all_cpus(lambda start: hashlib.sha256(os.pread(number, _PIECE, start)).digest(), pieces)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _array_hash(array: npt.NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
+
+
+def _on_all_cpus(function: Callable[[_T], _U], items: Collection[_T]) -> list[_U]:
+    """Map a function that works without Python's lock."""
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(default_threads()) as pool:
+        return list(pool.map(function, items))
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -42,6 +42,7 @@ from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
+from numc.passes.tensors.hoist_products import hoist_products
 from numc.passes.tensors.index_tables import index_tables
 from numc.passes.tensors.join_reductions import join_reductions
 from numc.passes.tensors.merge_products import merge_products
@@ -189,6 +190,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "merge-products": ours(
             merge_products, switch="merge-products"
         ),  # after fusion: transposed slices are read in place
+        "hoist-products": ours(hoist_products, switch="hoist-products"),  # after merging: fewer and larger ones
         # After fusion: what became an index map needs no constant.
         "fold-constants": ours(fold_constants, switch="fold-constants"),
         "read-only-arguments": ours(read_only_arguments),

@@ -12,6 +12,9 @@ from numc.compiler.support.errors import NumcError
 
 Linear = tuple[dict[int, int], int]
 
+_PURE = frozenset(
+    ("linalg.generic", "tensor.collapse_shape", "tensor.empty", "tensor.expand_shape", "tensor.extract_slice")
+)
 _ZERO = "0.000000e+00 : f32"
 
 
@@ -376,6 +379,16 @@ def uses(value: ir.Value) -> int:
 def is_unused(value: ir.Value) -> bool:
     """Whether nothing uses a value."""
     return next(iter(value.uses), None) is None
+
+
+def erase_unused(value: ir.Value) -> None:
+    """Erase what makes a tensor that nothing uses, and what that alone has used."""
+    op = maker(value)
+    if op is not None and op.name in _PURE and all(map(is_unused, op.results)):
+        operands = list(op.operands)
+        op.erase()
+        for operand in operands:
+            erase_unused(operand)
 
 
 def is_f32(value: ir.Value) -> bool:

@@ -16,6 +16,7 @@ SWITCHES = {
     "fuse-elementwise": "elementwise chains as one loop",
     "fuse-first": "initial accumulators computed inside the kernel",
     "fuse-last": "elementwise operations computed inside the kernel",
+    "hoist-products": "products with the inputs of all steps of a loop before the loop",
     "merge-products": "products of one operand with parts of a weight as one product",
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",

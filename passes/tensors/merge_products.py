@@ -167,17 +167,7 @@ def _merge(run: list[_Slice]) -> None:
         operands = list(each.generic.operands)
         each.generic.erase()
         for operand in operands:
-            _erase_unused(operand)
-
-
-def _erase_unused(value: ir.Value) -> None:
-    if isinstance(value.owner, ir.Block) or not linalg.is_unused(value):
-        return
-    if value.owner.name in ("linalg.generic", "tensor.extract_slice", "tensor.empty"):
-        operands = list(value.owner.operands)
-        value.owner.operation.erase()
-        for operand in operands:
-            _erase_unused(operand)
+            linalg.erase_unused(operand)
 
 
 def _position(op: ir.Operation) -> int:

@@ -172,6 +172,20 @@ def test_a_damaged_entry_is_a_miss_and_is_replaced(place, damage):
     assert compiled()[1]
 
 
+def test_every_piece_of_a_file_is_in_its_hash(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "_PIECE", 4)
+    data, file = bytes(range(11)), tmp_path / "weights"
+    variants = [data, data[:-1], data + b"\0", data[4:8] + data[:4] + data[8:]]
+    variants += [data[:n] + b"\xff" + data[n + 1 :] for n in range(11)]
+    hashes = []
+    for variant in variants:
+        file.write_bytes(variant)
+        hashes.append(cache._file_hash(file))
+    assert len(set(hashes)) == len(variants)
+    file.write_bytes(data)
+    assert cache._file_hash(file) == hashes[0]
+
+
 def test_the_least_recently_used_goes_first(place, monkeypatch):
     for number, fma in enumerate(("fp32", "bf16_1_1")):
         compiled(fma)

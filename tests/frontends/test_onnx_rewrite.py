@@ -218,6 +218,16 @@ def test_lengths_of_sequences(tmp_path: Path, operator: str) -> None:
         numc.compile(short)
 
 
+def test_free_sizes_of_recurrent_layers(tmp_path: Path) -> None:
+    feeds = {"x": np.zeros((5, 2, 3), np.float32)}
+    constants = {"w": np.zeros((2, 4, 3), np.float32), "r": np.zeros((2, 4, 4), np.float32)}
+    node = helper.make_node("RNN", ["x", "w", "r"], ["y"], name="cells", hidden_size=4, direction="bidirectional")
+    file = model_of(tmp_path, [node], feeds, constants=constants, free=True)
+    with pytest.raises(numc.NumcError, match=r"'cells' \(RNN.*free sizes, which only LSTM may have: give shapes="):
+        numc.compile(file)
+    assert numc.compile(file, shapes={"x": (5, 2, 3)})(feeds).shape == (5, 2, 2, 4)
+
+
 def test_rewritten_nodes_take_free_sizes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     shapes = {"x": (2, 3, 5, 4), "g": (2, 3, 3, 2), "t": (6, 2, 3), "m": (2, 3, 4), "v": (4,), "s": (2, 8, 1)}

@@ -18,6 +18,9 @@ def recurrent(node: Node) -> None:
     names = [name.decode() for name in node.attribute("activations", [])]
     if others := sorted(set(names) - _ACTIVATIONS):
         raise RefusedError(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")
+    shape = node.known_shape(node.input(0))
+    if node.proto.op_type != "LSTM" and shape is not None and None in shape[:2]:
+        raise RefusedError("it has free sizes, which only LSTM may have: give shapes={...} or --shape for the inputs")
     lengths = node.input(4)
     if lengths:
         _check_full(node, lengths)
