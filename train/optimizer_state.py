@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +23,8 @@ KEY = "numc"
 _MOST_BITS = 16
 _STEP, _PARAMETER = 1 << 32, 1 << 8
 """How far the seeds of two steps, and of two parameters, lie apart."""
+_LINE = 16
+"""The float32 numbers of a cache line."""
 _with_formats: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 
 
@@ -89,9 +93,9 @@ class OptimizerState:
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _before_step(self, *_: Any) -> None:
         self._narrow()  # what others have put into the state
-        for state, name, held in self._in_codes(self._optimizer.state.values()):
-            held.wide.data = _values(held.codes, held.to)
-            held.codes.data = torch.empty(0, dtype=held.codes.dtype)
+        found = list(self._in_codes(self._optimizer.state.values()))
+        for (state, name, held), room in zip(found, _rooms([held.codes for _, _, held in found]), strict=True):
+            held.wide.data = room.copy_(_values(held.codes, held.to))
             state[name] = held.wide
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -104,7 +108,7 @@ class OptimizerState:
         """Put values in place of codes, in what state_dict returns."""
         saved["state"] = {parameter: dict(state) for parameter, state in saved["state"].items()}
         for state, name, held in self._in_codes(saved["state"].values()):
-            state[name] = _values(held.codes, held.to)
+            state[name] = torch.empty_like(held.codes, dtype=torch.float32).copy_(_values(held.codes, held.to))
 
     def _before_load(self, _: Any, given: dict[str, Any]) -> None:
         mine, theirs = self._optimizer.state[KEY], given.get("state", {}).get(KEY)
@@ -140,10 +144,11 @@ class OptimizerState:
             for place, (name, value) in enumerate(found.items()):
                 if (to := self._formats.get(name, self._formats.get(""))) is not None:
                     codes = _codes(value, to, (first + _PARAMETER * number + place) % 2**64)
-                    new = _Held(value if made_in_step else torch.empty(0), codes, to)
+                    wide = value if made_in_step else torch.empty(0)
+                    new = _Held(wide, torch.empty_like(value, dtype=codes.dtype), to)
                     held = self._held.setdefault((parameter, name), new)
-                    held.codes.data, held.wide.data = codes, torch.empty(0)
-                    state[name] = held.codes
+                    state[name] = held.codes.copy_(codes)
+                    held.wide.data = torch.empty(0)
 
     def _check_names(self) -> None:
         """Raise NumcError for formats that the state of the optimizer has no tensors for."""
@@ -202,20 +207,28 @@ def _is_wide(value: Any, parameter: Tensor) -> bool:
 
 
 def _codes(value: Tensor, to: Conversion, seed: int) -> Tensor:
-    """Return the codes of a float32 tensor, as uint8 or uint16 in its order of dimensions."""
+    """Return the codes of a float32 tensor, as uint8 or uint16."""
     (codes,) = narrowing(to).on_tensors([value.detach().reshape(-1)], seed=seed)
-    kind = torch.uint8 if codes.itemsize == 1 else torch.uint16
-    return _like(value, codes.view(kind))
+    return codes.view(torch.uint8 if codes.itemsize == 1 else torch.uint16).view(value.shape)
 
 
 def _values(codes: Tensor, to: Conversion) -> Tensor:
     """Return the values of codes, as float32."""
-    kind = torch.int8 if codes.itemsize == 1 else torch.int16
-    (values,) = widening(to.format).on_tensors([codes.reshape(-1).view(kind)])
-    return _like(codes, values)
+    numbers = codes.reshape(-1).view(torch.int8 if codes.itemsize == 1 else torch.int16)
+    (values,) = widening(to.format).on_tensors([numbers])
+    return values.view(codes.shape)
 
 
-def _like(like: Tensor, flat: Tensor) -> Tensor:
-    """Return numbers, which are in the order of rows, as a tensor with the sizes and strides of another."""
-    found = flat.view(like.shape)
-    return found if like.is_contiguous() else torch.empty_like(like, dtype=flat.dtype).copy_(found)
+def _rooms(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return float32 tensors with the sizes and strides of others, in one piece of memory.
+
+    Pieces of their own would leave gaps that nothing else fits into. Each has a storage of its own: torch would trace
+    tensors of one storage as views of one tensor.
+    """
+    starts = [0, *itertools.accumulate(-(-tensor.numel() // _LINE) * _LINE for tensor in tensors)]
+    memory = np.empty(starts[-1], np.float32)
+    flat = (
+        torch.frombuffer(memory, dtype=torch.float32, count=tensor.numel(), offset=memory.itemsize * start)
+        for start, tensor in zip(starts, tensors, strict=False)
+    )
+    return [room.as_strided(tensor.shape, tensor.stride()) for room, tensor in zip(flat, tensors, strict=True)]
