@@ -144,11 +144,11 @@ class OptimizerState:
             for place, (name, value) in enumerate(found.items()):
                 if (to := self._formats.get(name, self._formats.get(""))) is not None:
                     codes = _codes(value, to, (first + _PARAMETER * number + place) % 2**64)
-                    wide = value if made_in_step else torch.empty(0)
+                    wide = value if made_in_step else value.new_empty(0)
                     new = _Held(wide, torch.empty_like(value, dtype=codes.dtype), to)
                     held = self._held.setdefault((parameter, name), new)
                     state[name] = held.codes.copy_(codes)
-                    held.wide.data = torch.empty(0)
+                    held.wide.data = value.new_empty(0)
 
     def _check_names(self) -> None:
         """Raise NumcError for formats that the state of the optimizer has no tensors for."""

@@ -203,6 +203,20 @@ def test_the_order_of_dimensions_stays() -> None:
     assert np.array_equal(values, numc.round(first.numpy(), "bf16:sr4", seed=9 + 2**32))
 
 
+def test_the_default_dtype_of_torch_does_not_matter() -> None:
+    training, same = Training(), Training()
+    for each in training, same:
+        OptimizerState(each.optimizer, "bf16")
+    torch.set_default_dtype(torch.float64)
+    try:
+        training.run(2)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    same.run(2)
+    moments = [each.optimizer.state[each.model[0].weight]["exp_avg"] for each in (training, same)]
+    assert torch.equal(*moments)
+
+
 def test_what_is_prepared_is_not_compiled_again_and_draws_the_same() -> None:
     def run(prepared: bool) -> tuple[list[bytes], bool]:
         training = Training(compiled=True)
