@@ -135,8 +135,8 @@ def _run_matmul(program: Program, *arrays: F32Array, **told: Any) -> F32Array:
     return np.asarray(result)
 
 
-def _compile(text: str, **options: Any) -> Program:
-    """A program without weights, from the cache if it is there."""
+def compiled_text(text: str, **options: Any) -> Program:
+    """Return the program of an MLIR text without weights, from the cache if it is there."""
     source, chosen = Imported(mlir=text, sources=("<numc>",)), Options(**options)
 
     def made() -> Contents:
@@ -157,7 +157,7 @@ def _elementwise(operation: str, inputs: int) -> Program:
     names = ", ".join(f"%x{n}" for n in range(inputs))
     block = ", ".join(f"%a{n}: f32" for n in range(inputs))
     last = 0 if inputs == 1 else 3
-    return _compile(f"""
+    return compiled_text(f"""
 func.func @main({arguments}) -> {kind} {{
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x0, %c0 : {kind}
@@ -184,7 +184,7 @@ def _matmul(fma: str, rows: int | None, start: bool, target: str, fast: bool, st
   %e = tensor.empty({"" if rows else "%m, "}%n) : {left}
   %zero = arith.constant 0.0 : f32
   %c = linalg.fill ins(%zero : f32) outs(%e : {left}) -> {left}"""
-    return _compile(
+    return compiled_text(
         f"""
 func.func @main(%a: {left}, %b: {kind}{f", %c: {left}" if start else ""}) -> {left} {{{"" if start else zeros}
   %r = linalg.matmul ins(%a, %b : {left}, {kind}) outs(%c : {left}) -> {left}
@@ -200,7 +200,7 @@ func.func @main(%a: {left}, %b: {kind}{f", %c: {left}" if start else ""}) -> {le
 @cache
 def _batch_dot(fma: str, statistics: bool) -> Program:
     kind = "tensor<?x?xf32>"
-    return _compile(
+    return compiled_text(
         f"""
 func.func @main(%a: {kind}, %b: {kind}, %c: tensor<?xf32>) -> tensor<?xf32> {{
   %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numc.train.observe.epoch_statistics import EpochStatistics as EpochStatistics
     from numc.train.observe.epoch_statistics import StepStatistics as StepStatistics
     from numc.train.observe.epoch_statistics import read_statistics as read_statistics
+    from numc.train.optimizer_state import OptimizerState as OptimizerState
     from numc.train.recipe import Recipe as Recipe
     from numc.train.runs.folder import RunFolder as RunFolder
     from numc.train.runs.report import TrainingReport as TrainingReport
@@ -47,6 +48,7 @@ _PUBLIC = {
     "DynamicPrecision": "numc.train.dynamic_precision",
     "EpochStatistics": "numc.train.observe.epoch_statistics",
     "Fast": "numc.train.fast",
+    "OptimizerState": "numc.train.optimizer_state",
     "Peak": "numc.train.observe.denormal_monitor",
     "RangeLossScale": "numc.train.trainbf.loss_scale",
     "RangeWeight": "numc.train.trainbf.weights",
