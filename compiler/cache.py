@@ -156,7 +156,7 @@ def entry(
     # Lines too: the table of layers in a program names the line of each rule.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
     how = [options.fast, options.pack_weights, options.statistics, options.calibration]
-    how += [options.respect_dtypes, sorted(switched_off())]
+    how += [options.respect_dtypes, options.streams, sorted(switched_off())]
     chosen = [arithmetic, target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
     return Entry(place / f"{hashed.hexdigest()}.numc")

@@ -42,6 +42,7 @@ def compile(
     calibrate: Data | None = None,
     statistics: bool = False,
     respect_dtypes: bool = True,
+    streams: int | None = None,
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
 ) -> Program:
@@ -58,7 +59,8 @@ def compile(
     statistics: kernels can count their additions (numc.collect_stats), which takes a little time even when they do not.
     calibrate: inputs by name, on which the scales of intN are found once and for all, not in every execution.
     respect_dtypes: what tensors of bfloat16, float16 and float8 store is rounded to these; False computes on them as on
-    float32, and rounds results only (docs/arithmetic.md).
+    float32, and rounds results only (docs/arithmetic.md). streams: the most MiB that buffers may take at once where
+    parts run side by side, 0 for one after the other; None: 64, or as many as they then take (docs/streams.md).
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
     if not isinstance(source, (str, os.PathLike, Imported)):
@@ -68,7 +70,8 @@ def compile(
     if calibrate is not None:
         checked(calibrate, "calibrate", Mapping, "arrays by name of the input")
     chosen = None if policy is None else load_policy(policy)
-    options = Options(fma, ops, target, fast, chosen, pack_weights, statistics, respect_dtypes=respect_dtypes)
+    given: Any = {"respect_dtypes": respect_dtypes, "streams": streams}
+    options = Options(fma, ops, target, fast, chosen, pack_weights, statistics, **given)
     if calibrate is not None:
         options = calibrated(source, options, shapes, calibrate, cache=cache)
     return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])

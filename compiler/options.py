@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.compiler.arithmetic.policy.policy import Policy, plain
-from numc.compiler.support.arguments import checked
+from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.errors import NumcError
 from numc.compiler.targets import resolve
 from numc.passes.kernels.backend import Target
@@ -22,6 +22,8 @@ class Options:
     statistics: kernels that can count their additions, for statistics of swamping; no bit of a result depends on it.
     calibration: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
     respect_dtypes: what tensors of narrow dtypes store is rounded to these; False computes on them as on float32.
+    streams: the most MiB that buffers may take at once where parts that do not depend on each other run side by side;
+    0 runs all parts one after the other, None is 64 or as many as buffers then take (docs/streams.md).
     Raises NumcError for values of other types.
     """
 
@@ -34,12 +36,15 @@ class Options:
     statistics: bool = False
     calibration: tuple[tuple[int, int, int], ...] = ()
     respect_dtypes: bool = True
+    streams: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("fma", "ops", "target"):
             checked(getattr(self, name), name, str, "a text")
         for name in ("fast", "pack_weights", "statistics", "respect_dtypes"):
             checked(getattr(self, name), name, bool, "True or False")
+        if self.streams is not None:
+            checked_integer(self.streams, "streams", 0, 1 << 30)
 
     def resolved(self) -> tuple[Policy, Target]:
         """Parse the texts. Raises NumcError for unknown names."""

@@ -39,6 +39,7 @@ from numc.passes.llvm.without_fma import without_fma
 from numc.passes.plan.by_rows import by_rows
 from numc.passes.plan.emit_kernels import emit_kernels
 from numc.passes.plan.plan_kernels import plan_kernels
+from numc.passes.streams.side_by_side import side_by_side
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
@@ -64,12 +65,13 @@ class State:
     fast: bool = True
     statistics: bool = False
     respect_dtypes: bool = True
+    streams: int | None = None
 
     @staticmethod
     def of(options: Options) -> State:
         """What `options` ask for on this machine. Raises NumcError for unknown names."""
         policy, target = options.resolved()
-        return State(policy, target, options.fast, options.statistics, options.respect_dtypes)
+        return State(policy, target, options.fast, options.statistics, options.respect_dtypes, options.streams)
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             "Replace math functions by code that gives the same bits on every machine.", _math
         ),  # in scalars or in lanes, whichever the loops decided
         "outline": ours(outline),  # after inlining: bodies are complete, so that equal ones become equal functions
+        "side-by-side": ours(side_by_side, "streams", switch="side-by-side"),  # once every part is a call
     },
     # The dialect of LLVM.
     "llvm": {
@@ -339,6 +342,8 @@ def _asked(state: State, folder: Path) -> list[str]:
         options = ["--policy", f"{folder}/policy"]
     options += ["--target", state.target.name]
     options += ["--no-respect-dtypes"] * (not state.respect_dtypes)
+    if state.streams is not None:
+        options += ["--streams", str(state.streams)]
     return options + ["--statistics"] * state.statistics + ["--no-fast"] * (not state.fast)
 
 

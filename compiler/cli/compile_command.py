@@ -43,6 +43,7 @@ Examples:
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
 @click.option("--pack-weights", is_flag=True, help="Store weights in the bytes of their format: a smaller file.")
 @click.option("--statistics", is_flag=True, help="Kernels that can count swamping: `numc run --stats swamping`.")
+@click.option("--streams", type=int, metavar="MIB", help="Memory for parts side by side; 0: one after the other.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing in the cache (`numc cache info`).")
 @click.option("--sign", "key", metavar="KEY.pem", help="Sign the program with an ed25519 private key (numc[sign]).")
 @click.option("--json", "want_json", is_flag=True, help="Print the summary as JSON.")
@@ -55,6 +56,7 @@ def compile_command(
     dump_dir: str | None,
     pack_weights: bool,
     statistics: bool,
+    streams: int | None,
     no_cache: bool,
     key: str | None,
     want_json: bool,
@@ -75,7 +77,7 @@ def compile_command(
         check_writable(Path(out))
         if emit is None and Path(out).exists() and not Path(out).is_file():
             raise NumcError(f"{out}: not a regular file: a program takes the place of the file it is written to")
-    options = replace(arithmetic.options(), pack_weights=pack_weights, statistics=statistics)
+    options = replace(arithmetic.options(), pack_weights=pack_weights, statistics=statistics, streams=streams)
     dump = _folder(dump_dir) if dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:

@@ -37,6 +37,7 @@ Examples:
 @click.option("--passes", metavar="A,B,...", help="Run exactly these: `numc list passes`, or any upstream pass text.")
 @arithmetic_options
 @click.option("--statistics", is_flag=True, help="Kernels that can count swamping, as for `numc compile`.")
+@click.option("--streams", type=int, metavar="MIB", help="Memory for parts side by side, as for `numc compile`.")
 @click.option("--no-fast", is_flag=True, help="Leave the cheap rounding sequences under guards out; the bits stay.")
 @click.option("-o", "--output", "out", metavar="OUT", default="-", help="File to write; default: stdout.")
 def opt_command(
@@ -46,6 +47,7 @@ def opt_command(
     passes: str | None,
     arithmetic: Arithmetic,
     statistics: bool,
+    streams: int | None,
     no_fast: bool,
     out: str,
 ) -> None:
@@ -67,7 +69,7 @@ def opt_command(
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")
-    options = replace(arithmetic.options(), statistics=statistics, fast=not no_fast)
+    options = replace(arithmetic.options(), statistics=statistics, streams=streams, fast=not no_fast)
     text = mlir.load(file).mlir
     steps = split_passes(passes) if passes is not None else None
     output.write_text(out, lowered(text, file, options, after=after or "", to=last, steps=steps))

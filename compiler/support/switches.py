@@ -21,6 +21,7 @@ SWITCHES = {
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
     "share-packing": "operands of several products packed once",
+    "side-by-side": "parts that do not depend on each other at the same time",
     "skip-zeros": "transposed convolutions without the zeros between inputs",
     "split-batches": "products of batches over the dimensions that the batches come from",
     "stored-codes": "activations of training kept in the bytes of a narrow format",

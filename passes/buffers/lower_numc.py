@@ -38,7 +38,7 @@ from numc.passes.kernels.values.random_bits import (
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.kernels.values.widths import run_time
 
-_STREAM, _WIDTH = "numc_stream", "numc_width_of"
+STREAM, _WIDTH = "numc_stream", "numc_width_of"
 
 
 def lower_numc(module: ir.Operation) -> None:
@@ -103,7 +103,7 @@ def _reject_reduction(op: ir.Operation, fma: Fma) -> None:
 
 def stream(module: ir.Operation, before: ir.Operation, number: int) -> ir.Value:
     """Ask the runtime, before an operation, for the stream of operation `number` (i64)."""
-    return _asked(module, before, _STREAM, number)
+    return _asked(module, before, STREAM, number)
 
 
 def width(module: ir.Operation, before: ir.Operation, slot: int) -> ir.Value:

@@ -21,7 +21,7 @@ from numc.passes.buffers.loop_nest import WIDTHS
 from numc.passes.buffers.rows import ROWS, is_chain
 
 PARTS = "numc.parts"
-_MARK = "numc_mark"
+MARK = "numc_mark"
 _BETWEEN = -1
 # Operations that take no time, after which the next part may begin.
 _FREE = ("arith.constant", "memref.subview", "memref.cast", "memref.get_global", "memref.collapse_shape",
@@ -55,7 +55,7 @@ def mark_parts(module: ir.Operation) -> None:
     """Mark where every part of @main begins and ends, for profiles, and list the parts."""
     with module.context, ir.Location.unknown():
         main = linalg.main(module)
-        declared = ir.Module.parse(f"llvm.func @{_MARK}(i64, i64)").body.operations[0].operation.clone()
+        declared = ir.Module.parse(f"llvm.func @{MARK}(i64, i64)").body.operations[0].operation.clone()
         ir.InsertionPoint(module.regions[0].blocks[0]).insert(declared)
         marker = _Marker(_defined(module), main)
         marker.mark(main)
@@ -143,7 +143,7 @@ def _number(number: int) -> ir.Value:
 
 def _mark(part: ir.Value, bytes_: ir.Value) -> None:
     """Call the runtime, as later passes would write it: there may be hundreds of marks, and each pass takes time."""
-    callee = {"callee": ir.FlatSymbolRefAttr.get(_MARK), "op_bundle_sizes": ir.DenseI32ArrayAttr.get([])}
+    callee = {"callee": ir.FlatSymbolRefAttr.get(MARK), "op_bundle_sizes": ir.DenseI32ArrayAttr.get([])}
     sizes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 0])}
     ir.Operation.create("llvm.call", operands=[part, bytes_], attributes={**callee, **sizes})
 

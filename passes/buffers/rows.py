@@ -13,7 +13,7 @@ from numc.passes import linalg
 ROWS = "numc.rows"
 """On the region of a chain: the numbers of its contractions. On a linalg.generic in it: how many of its first
 dimensions are rows."""
-_BEGIN, _END = "numc_rows_begin", "numc_rows_end"
+BEGIN, END = "numc_rows_begin", "numc_rows_end"
 
 
 def is_chain(op: ir.Operation) -> bool:
@@ -28,12 +28,12 @@ def call_rows(module: ir.Operation) -> None:
         return
     with module.context, ir.Location.unknown():
         first = ir.InsertionPoint(module.regions[0].blocks[0])
-        for name in (_BEGIN, _END):
+        for name in (BEGIN, END):
             first.insert(ir.Module.parse(f"llvm.func @{name}()").body.operations[0].operation.clone())
         for chain in chains:
             with ir.InsertionPoint(chain), chain.location:
-                _call(_BEGIN)
-                end = _call(_END)
+                _call(BEGIN)
+                end = _call(END)
             *steps, _ = [op.operation for op in chain.regions[0].blocks[0].operations]
             for op in steps:
                 op.move_before(end)

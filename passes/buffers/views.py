@@ -7,6 +7,13 @@ from torch_mlir import ir
 VIEWS = ("memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast")
 
 
+def descriptor_type(kind: ir.Type) -> str:
+    """The type that the descriptor of a memref has in the LLVM dialect."""
+    rank = ir.MemRefType(kind).rank
+    arrays = f", array<{rank} x i64>, array<{rank} x i64>" if rank else ""
+    return f"!llvm.struct<(ptr, ptr, i64{arrays})>"
+
+
 def root(value: ir.Value) -> ir.Value:
     """The buffer that `value` is a view of."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
+from numc.passes.buffers.views import descriptor_type
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import PTR
 
@@ -42,18 +43,11 @@ def packed_entry(module: ir.Operation) -> None:
         main.erase()
 
 
-def _struct(kind: ir.Type) -> str:
-    """The type of a memref's descriptor."""
-    rank = ir.MemRefType(kind).rank
-    arrays = f", array<{rank} x i64>, array<{rank} x i64>" if rank else ""
-    return f"!llvm.struct<(ptr, ptr, i64{arrays})>"
-
-
 def _text(inputs: list[ir.Type], results: list[ir.Type]) -> str:
     """The entry with a call where the body of main goes."""
     f = Function(ENTRY, {"args": PTR}, attributes="")
     for n, kind in enumerate(inputs):
-        address, struct = f.fetch(f["args"], n + bool(results), PTR), _struct(kind)
+        address, struct = f.fetch(f["args"], n + bool(results), PTR), descriptor_type(kind)
         descriptor = f.op(f"llvm.load {address} : {PTR} -> {struct}", struct)
         f.op(f"builtin.unrealized_conversion_cast {descriptor} : {struct} to {kind}", str(kind))
     types = [str(kind) for kind in results]
@@ -61,9 +55,9 @@ def _text(inputs: list[ir.Type], results: list[ir.Type]) -> str:
     if results:
         made = f.several(call, *types)
         places = f.fetch(f["args"], 0, PTR)
-        whole = f"!llvm.struct<({', '.join(_struct(kind).removeprefix('!llvm.') for kind in results)})>"
+        whole = f"!llvm.struct<({', '.join(descriptor_type(kind).removeprefix('!llvm.') for kind in results)})>"
         for n, (kind, value) in enumerate(zip(results, made, strict=True)):
-            struct = _struct(kind)
+            struct = descriptor_type(kind)
             descriptor = f.op(f"builtin.unrealized_conversion_cast {value} : {kind} to {struct}", struct)
             place = f.op(f"llvm.getelementptr {places}[0, {n}] : ({PTR}) -> {PTR}, {whole}", PTR)
             f.line(f"llvm.store {descriptor}, {place} : {struct}, {PTR}")

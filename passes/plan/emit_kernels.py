@@ -36,6 +36,8 @@ from numc.passes.plan.region import Region, regions_of
 from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
 
 CONTRACTIONS = "numc.contractions"
+FMAS = "numc.fmas"
+"""On a call of a contraction: its multiply-adds, if its sizes are known."""
 
 
 @dataclass(frozen=True)
@@ -196,11 +198,15 @@ class _Emitter:
             i64 = ir.IntegerType.get_signless(64)
             number = {"value": ir.IntegerAttr.get(i64, region.contraction.id)}
             id_ = ir.Operation.create("arith.constant", results=[i64], attributes=number).results[0]
-            return ir.Operation.create(
+            call = ir.Operation.create(
                 "func.call",
                 operands=[*(o.value for o in operands), id_, *told],
                 attributes={"callee": ir.FlatSymbolRefAttr.get(callee), NUMBER: number["value"]},
             )
+            fmas = size_of(found, found.shape.order)
+            if fmas is not None:
+                facts.put(call, FMAS, fmas)
+            return call
 
     def finish(self) -> None:
         """Add the functions to the module, and what was learnt about its contractions."""

@@ -258,6 +258,10 @@ NUMC_API int32_t numc_bernoulli(void *state, double p, int32_t dtype, void *out,
  * called before and after if `id` is not negative. */
 NUMC_API void numc_parallel(void (*task)(void *context, int64_t begin, int64_t end), void *context, int64_t n,
                             int64_t id);
+/* Calls functions[i](context) for all i from 0 to n - 1, the first ones first, side by side on the threads of the run.
+ * They must not depend on each other. Loops inside of them use the threads that have nothing else to do. An observed, a
+ * profiled or a checked run calls them one after the other. */
+NUMC_API void numc_side_by_side(void (*const *functions)(void *context), void *context, int64_t n);
 /* Computes one contraction: makes what its tasks read from its description (structure Descriptor of
  * passes/kernels/abi.py), and runs the tasks by numc_parallel. */
 NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t end), const int64_t *description,

@@ -148,18 +148,16 @@ void run_at_once(Plan &p) {
   char *const memory = alloc_block(p);
   for (const Rows::Step &step : p.rows->steps) {
     int64_t *const context = in_block(p, step, 0, memory);
-    const int threads = current_run->threads;
-    int64_t tasks = 0;
+    int64_t tasks = 0, threads = parallel_threads();
     if (step.tile_rows == 0) {
       tasks = ceil_div(step.iterations, context[step.words - 1]);
     } else {
       const TaskContext &c = *reinterpret_cast<TaskContext *>(context);
       if (c.rows > 0 && c.lanes > 0)
         tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
-      if (fmas_of(c) < kSmall) current_run->threads = 1;
+      if (fmas_of(c) < kSmall) threads = 1;
     }
-    numc_parallel(step.task, context, tasks, -1);
-    current_run->threads = threads;
+    parallel(step.task, context, tasks, -1, threads);
   }
   numc_free(memory);
 }
@@ -220,7 +218,8 @@ bool has_rows(const Plan &p) {
 }  // namespace
 
 Rows *open_rows() {
-  return current_run != nullptr && parallel_depth == 0 && current_run->rows.open ? &current_run->rows : nullptr;
+  if (current_escape == nullptr || parallel_depth > 0) return nullptr;
+  return current_escape->rows.open ? &current_escape->rows : nullptr;
 }
 
 bool is_in_rows(const void *address) {
@@ -270,11 +269,12 @@ void numc_rows_begin(void) {
   Run *const run = current_run;
   // An observer looks at whole operands and results: for it every step runs at once.
   if (run == nullptr || parallel_depth > 0 || run->observer != nullptr) return;
-  run->rows.buffers.clear();
-  run->rows.steps.clear();
-  run->rows.kept.clear();
-  run->rows.next = kNowhere;
-  run->rows.open = true;
+  Rows &rows = current_escape->rows;
+  rows.buffers.clear();
+  rows.steps.clear();
+  rows.kept.clear();
+  rows.next = kNowhere;
+  rows.open = true;
 }
 
 void numc_rows_loops(void (*task)(void *, int64_t, int64_t), const int64_t *context, int64_t words, int64_t pointers,
@@ -306,14 +306,11 @@ void numc_rows_end(void) {
   }
   if (current_run->profile != nullptr) current_run->profile->multiplied(fmas);
   Plan p{rows, first->batches, first->rows, 0, 0, 0};
-  const int threads = current_run->threads;
-  if (fmas < kSmall) current_run->threads = 1;
-  if (has_rows(p) && choose_blocks(p, parallel_threads())) {
+  const int64_t threads = fmas < kSmall ? 1 : parallel_threads();
+  if (has_rows(p) && choose_blocks(p, threads)) {
     choose_tasks(p);
-    numc_parallel(run_blocks, &p, blocks_of(p), -1);
-    current_run->threads = threads;
+    parallel(run_blocks, &p, blocks_of(p), -1, threads);
   } else {
-    current_run->threads = threads;
     run_at_once(p);
   }
   for (const Rows::Step &step : rows->steps) numc_free(step.context);

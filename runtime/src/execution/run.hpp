@@ -48,7 +48,6 @@ struct Run {
   std::vector<ConvertedWeights::Copy> used;  // by this run
   numc_profile *profile = nullptr;  // where the run records what it does, or null
   Layout layout = Layout::kEndsAtGuard;               // of the buffers of a checked run (check.hpp)
-  Rows rows;                                          // the chain that it computes by rows, if one is open
   std::unordered_map<int64_t, uint32_t> occurrences;  // how often each operation has asked for its stream
 };
 
@@ -59,6 +58,7 @@ struct Escape {
   int32_t code = 0;
   Escape *outer = nullptr;
   Block *small = nullptr;  // what was allocated since, on this thread (alloc.hpp)
+  Rows rows;               // the chain that it computes by rows, if one is open
 };
 
 extern thread_local Run *current_run;
@@ -80,6 +80,9 @@ uint64_t resolve_memory();
 
 // How many threads numc_parallel would use for many tasks if it were called now on this thread.
 int64_t parallel_threads();
+
+// numc_parallel on at most so many threads.
+void parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n, int64_t id, int64_t threads);
 
 constexpr uint32_t kDefaultMxcsr = 0x1f80;
 

@@ -164,17 +164,15 @@ void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, boo
 // Runs the tasks on the threads of the current run, or on this thread alone if they are too little work to share.
 void run_tasks(void (*task)(void *, int64_t, int64_t), const Descriptor &d, TaskContext &c, int64_t id) {
   Run *const run = parallel_depth == 0 ? current_run : nullptr;
-  const int threads = run == nullptr ? 0 : run->threads;
   const int64_t fmas = c.batches * c.rows * c.lanes * c.depth;
   if (run != nullptr && run->profile != nullptr && !(d.flags & kPacks)) run->profile->multiplied(fmas);
-  if (run != nullptr && fmas < kSmall) run->threads = 1;
+  const int64_t threads = fmas < kSmall ? 1 : parallel_threads();
   int64_t tasks = 0;
   if (c.rows > 0 && c.lanes > 0) {
-    choose_blocks(d, c, parallel_threads());
+    choose_blocks(d, c, threads);
     tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
   }
-  numc_parallel(task, &c, tasks, id);
-  if (run != nullptr) run->threads = threads;
+  parallel(task, &c, tasks, id, threads);
 }
 
 // Lets the run choose the widths of operands that it was told to (numc_choice).

@@ -93,6 +93,7 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_fail", address(numc_fail)},
       {"abort", address(stop)},
       {"numc_parallel", address(numc_parallel)},
+      {"numc_side_by_side", address(numc_side_by_side)},
       {"numc_contract", address(numc_contract)},
       {"numc_count", address(numc_count)},
       {"numc_rows_begin", address(numc_rows_begin)},

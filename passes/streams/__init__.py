@@ -1,0 +1,1 @@
+"""Parts of @main that do not depend on each other, side by side."""
