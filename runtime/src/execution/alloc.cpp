@@ -21,8 +21,7 @@ namespace numc {
 
 struct Block {
   uint32_t magic;
-  uint32_t bin;      // of small blocks; kLargeBin
-  uint32_t owners;   // of a large block: each of them frees it
+  uint32_t bin;       // or kLargeBin
   uint64_t capacity;  // bytes of the buffer behind the header
   Run *run;           // the run that owns the block while it is in use; large blocks only
   Block **list;       // the list of small blocks that it is in while it is in use, if any
@@ -55,7 +54,7 @@ void *data_of(Block *block) { return reinterpret_cast<char *>(block) + kHeader; 
 Block *block_of(void *pointer) { return reinterpret_cast<Block *>(static_cast<char *>(pointer) - kHeader); }
 
 Block *live(void *memory, uint32_t bin, uint64_t capacity) {
-  return new (memory) Block{kLive, bin, 1, capacity, nullptr, nullptr, nullptr, nullptr};
+  return new (memory) Block{kLive, bin, capacity, nullptr, nullptr, nullptr, nullptr};
 }
 
 Block *small_from_system(uint64_t capacity, uint32_t bin) {
@@ -221,22 +220,8 @@ void free_run(Run &run) {
   std::lock_guard<std::mutex> lock(cache.mutex);
   while (Block *const block = run.blocks) {
     disown(block);
-    if (--block->owners == 0) cache.give(block);
+    cache.give(block);
   }
-}
-
-bool share(void *allocated) {
-  auto &cache = large_cache();
-  std::lock_guard<std::mutex> lock(cache.mutex);
-  Block *const block = block_of(allocated);
-  if (!cache.pieces.has(block) || block->owners > 1 || block->run != nullptr) return false;
-  ++block->owners;
-  return true;
-}
-
-void adopt(Run &run, void *allocated) {
-  std::lock_guard<std::mutex> lock(large_cache().mutex);
-  own(&run, block_of(allocated));
 }
 
 }  // namespace numc
@@ -294,9 +279,8 @@ void numc_free(void *pointer) {
   }
   auto &cache = large_cache();
   std::lock_guard<std::mutex> lock(cache.mutex);
-  // One of two owners is a run that has adopted the block: the other one does not free what that run still reads.
-  if (block->owners == 1 || block->run == current_run) disown(block);
-  if (--block->owners == 0) cache.give(block);
+  disown(block);
+  cache.give(block);
 }
 
 void numc_trim(void) {

@@ -80,11 +80,6 @@ void Pieces::give(char *piece) {
   add_free(piece, size);
 }
 
-bool Pieces::has(const void *place) const {
-  const auto found = pieces_.find(static_cast<char *>(const_cast<void *>(place)));
-  return found != pieces_.end() && !found->second.free;
-}
-
 void Pieces::shrink(uint64_t limit) {
   auto next = by_size_.end();
   while (free_ > limit && next != by_size_.begin()) {

@@ -18,8 +18,6 @@ class Pieces {
   // Takes memory from the system, so that `take(size)` finds a piece. Returns false if there is not enough.
   bool grow(size_t size);
   void give(char *piece);
-  // Whether a piece in use begins here.
-  bool has(const void *place) const;
   // Gives the largest free pieces back to the system, until at most `limit` bytes are free.
   void shrink(uint64_t limit);
   // The bytes of free pieces.
