@@ -90,7 +90,7 @@ struct LargeCache {
   uint64_t used = 0, most = 0;  // in use, and the most that was ever in use
 
   // The caller of every function below holds the mutex.
-  Block *take(uint64_t capacity) {
+  Block *take(uint64_t capacity) try {
     char *memory = pieces.take(kHeader + capacity);
     if (memory == nullptr) {
       pieces.shrink(room(capacity));
@@ -103,6 +103,8 @@ struct LargeCache {
     used += capacity;
     if (used > most) most = used;
     return live(memory, kLargeBin, capacity);
+  } catch (const std::bad_alloc &) {
+    return nullptr;
   }
 
   void give(Block *block) {

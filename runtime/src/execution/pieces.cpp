@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
+#include <utility>
 
 namespace numc {
 namespace {
@@ -25,21 +27,26 @@ char *map(char *hint, size_t size) {
 char *Pieces::take(size_t size) {
   const auto found = by_size_.lower_bound({size, nullptr});
   if (found == by_size_.end()) return nullptr;
-  const auto [whole, begin] = *found;
-  const size_t rest = whole - size;
-  const Place place = pieces_.find(begin);
-  drop_free(place);
-  if (rest > 0) add_free(begin, rest);  // the lower end, below which memory is added
-  pieces_.insert_or_assign(begin + rest, Piece{size, false});
-  return begin + rest;
+  const Place place = pieces_.find(found->second);
+  const size_t rest = found->first - size;
+  if (rest == 0) {
+    leave(place);
+    return place->first;
+  }
+  add(place->first + rest, size);  // the lower end stays free, below which memory is added
+  leave(place);
+  place->second.size = rest;
+  enter(place);
+  return place->first + rest;
 }
 
 bool Pieces::grow(size_t size) {
   char *memory = nullptr;
   if (!pieces_.empty()) {
     // Below the lowest piece, which then need not be mapped again if it is free.
-    const auto &[lowest, piece] = *pieces_.begin();
-    const size_t missing = rounded(piece.free && piece.size < size ? size - piece.size : size);
+    char *const lowest = pieces_.begin()->first;
+    const size_t there = is_free(pieces_.begin()) ? pieces_.begin()->second.size : 0;
+    const size_t missing = rounded(there < size ? size - there : size);
     memory = map(lowest - missing, missing);
     if (memory == lowest - missing)
       size = missing;
@@ -55,29 +62,35 @@ bool Pieces::grow(size_t size) {
     munmap(memory + size, static_cast<size_t>(wide + kHugePage - memory));
   }
   if (size >= kUseHuge || total_ >= 4 * kUseHuge) madvise(memory, size, MADV_HUGEPAGE);
+  try {
+    add(memory, size);
+  } catch (const std::bad_alloc &) {
+    munmap(memory, size);
+    return false;
+  }
   total_ += size;
-  pieces_.emplace(memory, Piece{size, false});
   give(memory);
   return true;
 }
 
 void Pieces::give(char *piece) {
-  const Place place = pieces_.find(piece), after = std::next(place);
-  size_t size = place->second.size;
-  if (after != pieces_.end() && after->second.free && piece + size == after->first) {
-    size += after->second.size;
-    drop_free(after);
-  }
+  Place place = pieces_.find(piece);
   if (place != pieces_.begin()) {
     const Place before = std::prev(place);
-    if (before->second.free && before->first + before->second.size == piece) {
-      size += before->second.size;
+    if (is_free(before) && before->first + before->second.size == piece) {
+      leave(before);
+      before->second.size += place->second.size;
       pieces_.erase(place);
-      piece = before->first;
-      drop_free(before);
+      place = before;
     }
   }
-  add_free(piece, size);
+  const Place after = std::next(place);
+  if (after != pieces_.end() && is_free(after) && place->first + place->second.size == after->first) {
+    place->second.size += after->second.size;
+    leave(after);
+    pieces_.erase(after);
+  }
+  enter(place);
 }
 
 void Pieces::shrink(uint64_t limit) {
@@ -90,25 +103,40 @@ void Pieces::shrink(uint64_t limit) {
     const size_t whole = end > up(begin) ? static_cast<size_t>(end - up(begin)) : 0;
     const size_t given = std::min(whole, rounded(free_ - limit));
     if (given == 0) continue;
+    const Place place = pieces_.find(begin);
+    if (begin + size > end) {
+      try {
+        enter(add(end, static_cast<size_t>(begin + size - end)));
+      } catch (const std::bad_alloc &) {
+        return;
+      }
+    }
+    leave(place);
     munmap(end - given, given);
     total_ -= given;
-    drop_free(pieces_.find(begin));
-    if (end - given > begin) add_free(begin, static_cast<size_t>(end - given - begin));
-    if (begin + size > end) add_free(end, static_cast<size_t>(begin + size - end));
+    place->second.size = static_cast<size_t>(end - given - begin);
+    if (place->second.size > 0)
+      enter(place);
+    else
+      pieces_.erase(place);
     next = by_size_.lower_bound({size, begin});
   }
 }
 
-void Pieces::add_free(char *begin, size_t size) {
-  pieces_.insert_or_assign(begin, Piece{size, true});
-  by_size_.insert({size, begin});
-  free_ += size;
+Pieces::Place Pieces::add(char *begin, size_t size) {
+  BySize single{{size, begin}};
+  return pieces_.emplace(begin, Piece{size, single.extract(single.begin())}).first;
 }
 
-void Pieces::drop_free(Place place) {
-  by_size_.erase({place->second.size, place->first});
+void Pieces::leave(Place place) {
+  place->second.node = by_size_.extract({place->second.size, place->first});
   free_ -= place->second.size;
-  pieces_.erase(place);
+}
+
+void Pieces::enter(Place place) {
+  place->second.node.value() = {place->second.size, place->first};
+  by_size_.insert(std::move(place->second.node));
+  free_ += place->second.size;
 }
 
 }  // namespace numc

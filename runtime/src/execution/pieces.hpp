@@ -10,10 +10,11 @@
 
 namespace numc {
 
-// Sizes are multiples of 64 bytes. It is not safe for threads.
+// Sizes are multiples of 64 bytes. It is not safe for threads. Giving a piece back needs no memory: every piece in use
+// has the node that it will have among those that are free.
 class Pieces {
  public:
-  // The smallest free piece that is large enough, cut to `size`; null if there is none.
+  // The smallest free piece that is large enough, cut to `size`; null if there is none. Throws std::bad_alloc.
   char *take(size_t size);
   // Takes memory from the system, so that `take(size)` finds a piece. Returns false if there is not enough.
   bool grow(size_t size);
@@ -24,17 +25,22 @@ class Pieces {
   uint64_t free() const { return free_; }
 
  private:
+  using BySize = std::set<std::pair<size_t, char *>>;
   struct Piece {
     size_t size;
-    bool free;
+    BySize::node_type node;  // empty while the piece is free
   };
   using Place = std::map<char *, Piece>::iterator;
 
-  void add_free(char *begin, size_t size);
-  void drop_free(Place place);
+  static bool is_free(Place place) { return place->second.node.empty(); }
+  // A new piece in use. Throws std::bad_alloc.
+  Place add(char *begin, size_t size);
+  // Between these two, the size of a piece may change.
+  void leave(Place place);
+  void enter(Place place);
 
   std::map<char *, Piece> pieces_;  // by address
-  std::set<std::pair<size_t, char *>> by_size_;  // those that are free
+  BySize by_size_;  // those that are free
   uint64_t free_ = 0, total_ = 0;
 };
 

@@ -66,7 +66,7 @@ Kind kind_of(int32_t dtype) {
 
 bool has_kind(int32_t dtype) { return dtype == NUMC_U8 || kind_of(dtype).code != 1 || kind_of(dtype).bits != 8; }
 
-size_t bytes_of(const numc_tensor &tensor) {
+size_t memory_of(const numc_tensor &tensor) {
   size_t bytes = numc::item_size(tensor.dtype);
   for (int32_t d = 0; d < tensor.rank; ++d) bytes *= static_cast<size_t>(tensor.dims[d]);
   return bytes;
@@ -109,7 +109,7 @@ bool apart(const numc_program &program, const numc_tensor *inputs) {
   if (!any) return true;
   for (size_t i = 0; i < updated.size(); ++i) {
     const auto begin = reinterpret_cast<uintptr_t>(inputs[i].data);
-    if (const size_t bytes = bytes_of(inputs[i])) extents.push_back({begin, begin + bytes, updated[i]});
+    if (const size_t bytes = memory_of(inputs[i])) extents.push_back({begin, begin + bytes, updated[i]});
   }
   std::sort(extents.begin(), extents.end(), [](const Extent &a, const Extent &b) { return a.begin < b.begin; });
   uintptr_t furthest = 0, furthest_updated = 0;
@@ -178,7 +178,7 @@ int32_t numc_wrap(const numc_program *program, const numc_exchange *exchange, co
     numc_tensor &output = outputs[i];
     if (const int64_t updated = program->abi.updated[i]; updated >= 0) {
       const numc_tensor &input = inputs[updated];
-      if (output.data != input.data) std::memcpy(input.data, output.data, bytes_of(output));
+      if (output.data != input.data) std::memcpy(input.data, output.data, memory_of(output));
       numc_tensor_release(&output);
       continue;
     }
