@@ -17,6 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
+from torch._dynamo import guards  # noqa: E402
 from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
@@ -47,15 +48,17 @@ def step(model: nn.Module, case: Case, inputs: Any, backend: Any = None, seed: i
 
 
 @pytest.mark.parametrize(("variable", "policy"), [("TORCH_LOGS", "info"), ("TORCH_TRACE", "info"), ("OTHER", "silent")])
-def test_torch_formats_no_stacks_for_a_log_that_nobody_reads(
+def test_torch_formats_no_stacks_and_measures_no_guards_for_a_log_that_nobody_reads(
     variable: str, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(guards, "profile_guard_manager", theirs := lambda *_: 1.0)
     for name in ("TORCH_LOGS", "TORCH_TRACE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "side_effects")
     with torch._dynamo.config.patch(side_effect_replay_policy="info"):
         importlib.reload(tracing)
         assert torch._dynamo.config.side_effect_replay_policy == policy
+    assert (guards.profile_guard_manager is theirs) == (policy == "info")
 
 
 OTHERS = ("mp", "bf16_1_1", "bf16_2_2{4}", "1/6/9", "highbfp")

@@ -1,12 +1,11 @@
-// The allocator of generated code. A network allocates the same sizes in every run, so freed blocks are kept, and runs
-// after the first one take no page faults. Small blocks are kept by each thread and need no lock. Large blocks are
+// The allocator of generated code. A network allocates the same sizes in every run, so freed memory is kept, and runs
+// after the first one take few page faults. Small blocks are kept by each thread and need no lock. Large blocks are
 // shared by all threads, because a result is often freed on another thread than the one that allocated it. How many
-// bytes of them are kept is bounded: before more memory is taken from the system, the blocks kept longest are given
-// back, until the kept and the used bytes together exceed the most that was ever in use by no more than an eighth.
+// bytes of them are kept is bounded: before more memory is taken from the system, what is kept is given back, until it
+// and the bytes in use together exceed the most that was ever in use by no more than an eighth.
 #include "execution/alloc.hpp"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,37 +14,35 @@
 
 #include "numc.h"
 #include "execution/check.hpp"
+#include "execution/pieces.hpp"
 #include "execution/run.hpp"
 
 namespace numc {
 
 struct Block {
   uint32_t magic;
-  uint32_t bin;
+  uint32_t bin;       // or kLargeBin
   uint64_t capacity;  // bytes of the buffer behind the header
   Run *run;           // the run that owns the block while it is in use; large blocks only
   Block **list;       // the list of small blocks that it is in while it is in use, if any
   Block *previous, *next;  // of that list or of the run's large blocks while in use, of those in the bin while kept
-  Block *older, *newer;    // of the large blocks that are kept, by age
 };
 
 namespace {
 
 constexpr uint32_t kLive = 0x4e554d43, kFreed = 0x64656164;
-constexpr size_t kHeader = 64, kHugePage = size_t{2} << 20;
-constexpr uint32_t kSmallBins = 65, kBins = 400;  // bin 64 holds 64 KiB
-constexpr uint64_t kKeepSmall = uint64_t{4} << 20, kKeepLarge = uint64_t{1} << 30, kKeepAlways = uint64_t{64} << 20;
-constexpr uint32_t kLooseBins = 8;  // a kept block is used again for a buffer down to half its size
+constexpr size_t kHeader = 64;
+constexpr uint32_t kSmallBins = 65, kLargeBin = kSmallBins;  // bin 64 holds 64 KiB
+constexpr uint64_t kKeepSmall = uint64_t{4} << 20, kKeepLarge = uint64_t{1} << 30, kKeepAlways = uint64_t{8} << 20;
 static_assert(sizeof(Block) <= kHeader, "the header precedes a 64-byte aligned buffer");
 
 // The bin and the capacity for a size. Capacities are the multiples of 64 up to 1024, then eight sizes for each power
-// of two.
+// of two, and any multiple of 64 for large blocks.
 uint32_t bin_of(size_t size, uint64_t *capacity) {
   const uint64_t units = size == 0 ? 1 : (uint64_t{size} + 63) / 64;
-  if (units <= 16) {
-    *capacity = units * 64;
-    return static_cast<uint32_t>(units);
-  }
+  *capacity = units * 64;
+  if (units <= 16) return static_cast<uint32_t>(units);
+  if (units > 1024) return kLargeBin;
   const unsigned exponent = 63u - static_cast<unsigned>(__builtin_clzll(units - 1));
   const unsigned shift = exponent - 3;
   const uint64_t steps = ((units - 1) >> shift) + 1;
@@ -56,12 +53,13 @@ uint32_t bin_of(size_t size, uint64_t *capacity) {
 void *data_of(Block *block) { return reinterpret_cast<char *>(block) + kHeader; }
 Block *block_of(void *pointer) { return reinterpret_cast<Block *>(static_cast<char *>(pointer) - kHeader); }
 
-Block *from_system(uint64_t capacity, uint32_t bin) {
+Block *live(void *memory, uint32_t bin, uint64_t capacity) {
+  return new (memory) Block{kLive, bin, capacity, nullptr, nullptr, nullptr, nullptr};
+}
+
+Block *small_from_system(uint64_t capacity, uint32_t bin) {
   void *memory = nullptr;
-  const bool huge = capacity >= 2 * kHugePage;
-  if (posix_memalign(&memory, huge ? kHugePage : 64, kHeader + capacity) != 0) return nullptr;
-  if (huge) madvise(memory, kHeader + capacity, MADV_HUGEPAGE);
-  return new (memory) Block{kLive, bin, capacity, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  return posix_memalign(&memory, 64, kHeader + capacity) == 0 ? live(memory, bin, capacity) : nullptr;
 }
 
 struct SmallCache {
@@ -88,47 +86,32 @@ thread_local SmallCache small_cache;
 
 struct LargeCache {
   std::mutex mutex;
-  Block *bins[kBins] = {};
-  Block *oldest = nullptr, *newest = nullptr;
-  uint64_t bytes = 0, used = 0, most = 0;  // kept, in use, and the most that was ever in use
+  Pieces pieces;
+  uint64_t used = 0, most = 0;  // in use, and the most that was ever in use
 
   // The caller of every function below holds the mutex.
-  void unlink(Block *block) {
-    if (block->previous != nullptr) block->previous->next = block->next;
-    if (block->next != nullptr) block->next->previous = block->previous;
-    if (bins[block->bin] == block) bins[block->bin] = block->next;
-    if (block->older != nullptr) block->older->newer = block->newer;
-    if (block->newer != nullptr) block->newer->older = block->older;
-    if (oldest == block) oldest = block->newer;
-    if (newest == block) newest = block->older;
-    block->previous = block->next = block->older = block->newer = nullptr;
-    bytes -= block->capacity;
-  }
-
-  void keep(Block *block) {
-    block->previous = nullptr;
-    block->next = bins[block->bin];
-    if (block->next != nullptr) block->next->previous = block;
-    bins[block->bin] = block;
-    block->newer = nullptr;
-    block->older = newest;
-    (newest != nullptr ? newest->newer : oldest) = block;
-    newest = block;
-    bytes += block->capacity;
-  }
-
-  Block *take(uint32_t bin) {
-    for (uint32_t at = bin; at < kBins && at <= bin + kLooseBins; ++at)
-      if (Block *block = bins[at]) {
-        unlink(block);
-        return block;
+  Block *take(uint64_t capacity) try {
+    char *memory = pieces.take(kHeader + capacity);
+    if (memory == nullptr) {
+      pieces.shrink(room(capacity));
+      if (!pieces.grow(kHeader + capacity)) {
+        pieces.shrink(0);
+        if (!pieces.grow(kHeader + capacity)) return nullptr;
       }
+      memory = pieces.take(kHeader + capacity);
+    }
+    used += capacity;
+    if (used > most) most = used;
+    return live(memory, kLargeBin, capacity);
+  } catch (const std::bad_alloc &) {
     return nullptr;
   }
 
-  void use(uint64_t capacity) {
-    used += capacity;
-    if (used > most) most = used;
+  void give(Block *block) {
+    block->magic = kFreed;
+    used -= block->capacity;
+    pieces.give(reinterpret_cast<char *>(block));
+    pieces.shrink(kKeepLarge);
   }
 
   // How many bytes may be kept while `capacity` more are taken from the system.
@@ -136,19 +119,6 @@ struct LargeCache {
     const uint64_t needed = used + capacity, peak = needed > most ? needed : most;
     const uint64_t left = peak + peak / 8 - needed;
     return left > kKeepAlways ? left : kKeepAlways;
-  }
-
-  // Removes the oldest blocks until at most `limit` bytes are kept. Returns them linked by `next`: the caller gives
-  // them back to the system without holding the mutex.
-  Block *evict(uint64_t limit) {
-    Block *list = nullptr;
-    while (bytes > limit && oldest != nullptr) {
-      Block *block = oldest;
-      unlink(block);
-      block->next = list;
-      list = block;
-    }
-    return list;
   }
 };
 
@@ -159,14 +129,6 @@ LargeCache &large_cache() {
     return made;
   }();
   return *cache;
-}
-
-void give_back(Block *list) {
-  while (list != nullptr) {
-    Block *next = list->next;
-    std::free(list);
-    list = next;
-  }
 }
 
 // The caller holds the mutex.
@@ -257,19 +219,11 @@ void free_run(Run &run) {
   if (checking()) return checked_free_run(run);
   free_small(run.small);
   auto &cache = large_cache();
-  Block *evicted = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(cache.mutex);
-    while (run.blocks != nullptr) {
-      Block *block = run.blocks;
-      disown(block);
-      block->magic = kFreed;
-      cache.used -= block->capacity;
-      cache.keep(block);
-    }
-    evicted = cache.evict(kKeepLarge);
+  std::lock_guard<std::mutex> lock(cache.mutex);
+  while (Block *const block = run.blocks) {
+    disown(block);
+    cache.give(block);
   }
-  give_back(evicted);
 }
 
 }  // namespace numc
@@ -290,33 +244,17 @@ void *numc_alloc(size_t size) {
       small_cache.bytes -= block->capacity;
       block->magic = kLive;
       block->next = nullptr;
-    } else if ((block = from_system(capacity, bin)) == nullptr) {
+    } else if ((block = small_from_system(capacity, bin)) == nullptr) {
       return nullptr;
     }
     if (current_escape != nullptr) enlist(&current_escape->small, block);
     return data_of(block);
   }
   auto &cache = large_cache();
-  Block *evicted = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(cache.mutex);
-    if (current_run != nullptr && cache.used + capacity > current_run->memory) return nullptr;
-    if (Block *block = cache.take(bin)) {
-      block->magic = kLive;
-      cache.use(block->capacity);
-      own(current_run, block);
-      return data_of(block);
-    }
-    evicted = cache.evict(cache.room(capacity));
-  }
-  give_back(evicted);
-  Block *block = from_system(capacity, bin);
-  if (block == nullptr) {
-    numc_trim();
-    if ((block = from_system(capacity, bin)) == nullptr) return nullptr;
-  }
   std::lock_guard<std::mutex> lock(cache.mutex);
-  cache.use(capacity);
+  if (current_run != nullptr && cache.used + capacity > current_run->memory) return nullptr;
+  Block *const block = cache.take(capacity);
+  if (block == nullptr) return nullptr;
   own(current_run, block);
   return data_of(block);
 }
@@ -329,8 +267,8 @@ void numc_free(void *pointer) {
   }
   Block *block = block_of(pointer);
   if (block->magic != kLive) bad_free();
-  block->magic = kFreed;
   if (block->bin < kSmallBins) {
+    block->magic = kFreed;
     delist(block);
     if (small_cache.closed || small_cache.bytes + block->capacity > kKeepSmall) {
       std::free(block);
@@ -342,25 +280,15 @@ void numc_free(void *pointer) {
     return;
   }
   auto &cache = large_cache();
-  Block *evicted = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(cache.mutex);
-    disown(block);
-    cache.used -= block->capacity;
-    cache.keep(block);
-    evicted = cache.evict(kKeepLarge);
-  }
-  give_back(evicted);
+  std::lock_guard<std::mutex> lock(cache.mutex);
+  disown(block);
+  cache.give(block);
 }
 
 void numc_trim(void) {
   small_cache.clear();
   auto &cache = large_cache();
-  Block *evicted = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(cache.mutex);
-    evicted = cache.evict(0);
-  }
-  give_back(evicted);
+  std::lock_guard<std::mutex> lock(cache.mutex);
+  cache.pieces.shrink(0);
 }
 }
