@@ -57,7 +57,7 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
             if packing.conversion:
                 value = round_array(value, packing.conversion)
             packed[position] = f"{name} (packed)", pool.submit(packing, value)
-            if not packing.is_open:
+            if not packing.is_open and not packing.layout.code:
                 stored[position] = packing.format, packing.shape, packing.layout
     weights |= {position: (name, array.result()) for position, (name, array) in packed.items()}
     for position in empty_weights_of(module):

@@ -18,6 +18,7 @@ _LAYOUT = {
     "dot": range(0, 5, 2),
     "group": range(4097),
     "channel": bool,
+    "code": str,
 }
 _PLANE = {"sizes": [_INDEX], "inner": [_INDEX], "low": [_INDEX], "strides": [int], "lanes": [[int]], "taps": [int]}
 _CONTRACTION = {

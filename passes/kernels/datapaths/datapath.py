@@ -71,7 +71,7 @@ class Setting:
     their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
     statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
     the operand is. transposes: lanes are packed by a function of its own where their steps of k are adjacent.
-    turns: so are rows that are adjacent themselves.
+    turns: so are rows that are adjacent themselves. codes: the side whose panels are codes of its format, if one is.
     """
 
     fma: Fma
@@ -85,6 +85,7 @@ class Setting:
     rows_in_place: bool = False
     transposes: bool = False
     turns: bool = False
+    codes: str = ""
 
     @property
     def instructions(self) -> InstructionSet:

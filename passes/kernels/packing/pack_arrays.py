@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.numpy_groups import Operand
 from numc.compiler.arithmetic.numpy_rounding import F32Array
+from numc.passes.kernels.packing.code_arrays import coded
 from numc.passes.kernels.packing.layout import Layout
 
 
@@ -28,6 +29,8 @@ def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F
     panels = _panels(_parts(whole, to.parts), to)
     if to.dot and to.side == "lanes":
         panels = _with_room(panels, values.shape[2], to)
+    if to.code:
+        panels = coded(panels, to)
     return _joined(panels, ranges, to, np.full(1, largest, np.float32))
 
 
@@ -183,7 +186,7 @@ def _joined(
     blocks, _, batch, _ = limits.shape
     limits = limits.reshape(blocks, 2, batch, -1, to.extent)
     both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1).transpose(1, 2, 0, 3)
-    rest = np.concatenate([both.reshape(-1).view(np.float32), last])
+    rest = np.concatenate([both.reshape(-1).view(np.float32), np.zeros(to.room, np.float32), last])
     whole = np.empty(panels.size + rest.size, np.float32)
     whole[: panels.size].reshape(panels.shape)[...] = panels
     whole[panels.size :] = rest

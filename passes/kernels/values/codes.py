@@ -28,6 +28,11 @@ def emit_widened(code: Code, x: Value, fmt: Format) -> Value:
     return code.cast("bitcast", code.binary("ori", bits, sign), "f32")
 
 
+def is_prefix(fmt: Format) -> bool:
+    """Whether codes of a format are the first bits of the float32: it has as many exponent bits."""
+    return not _distance(fmt)[1]
+
+
 def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
     """Append the code, an i32, of a float32 that a format has; every NaN has the code of Format.encode."""
     shift, rebias = _distance(fmt)
