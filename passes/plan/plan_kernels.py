@@ -28,8 +28,9 @@ from numc.passes.plan.plan import (
     AT_COMPILE_TIME,
     BLOCKS,
     CALIBRATION,
+    CODES,
     CONTRACTION,
-    IN_CODES,
+    EXPANDED_CODES,
     IN_PLACE,
     ONCE,
     PADDED_PLANE,
@@ -205,7 +206,11 @@ class _Planner:
         weight = self._weights[root((found.rows if side == "rows" else found.lanes).value)]
         sizes = [packing_of(weight, found, each, side) for each in (kernel, replace(kernel, codes=side))]
         whole, short = (0 if each is None else each.words for each in sizes)
-        return IN_CODES if short < whole else AT_COMPILE_TIME
+        if short >= whole:
+            return AT_COMPILE_TIME
+        rows = size_of(found, found.shape.rows)
+        once = side == "lanes" and rows is not None and rows <= kernel.tile.rows  # every code is read once
+        return CODES if once else EXPANDED_CODES
 
     def _packed_side(self, found: Found, kernel: Kernel) -> str:
         """The operand that is packed when the program is built: ``rows`` or ``lanes`` that are a weight, or nothing."""

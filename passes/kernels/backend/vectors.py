@@ -18,7 +18,7 @@ def kernel_functions(kernel: Kernel) -> list[str]:
         texts.append(pack_transposed_text(kernel))
     if kernel.turns:
         texts.append(pack_turned_text(kernel))
-    if kernel.codes:
+    if kernel.expands:
         texts.append(expand_text(kernel))
     if kernel.groups is not None:
         texts += [quantize_text(kernel, side) for side in ("rows", "lanes")]

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.values.codes import code_bits
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Layout:
     @property
     def bits(self) -> int:
         """The size of an element in bits."""
-        return self.code_format.bits // self.code_format.parts if self.code else 32
+        return code_bits(self.code_format) if self.code else 32
 
     @property
     def period(self) -> int:

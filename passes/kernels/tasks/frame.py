@@ -132,7 +132,7 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
     each = 2 if task.unpacked_steps or task.in_registers else kernel.tile_words // (t.rows * t.lanes)
     sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), each)}
     # Codes are expanded by whole periods, the last of which reaches out.
-    more = {side: expanded_room(kernel) if kernel.codes == side else 0 for side in ("rows", "lanes")}
+    more = {side: expanded_room(kernel) if kernel.expands and kernel.codes == side else 0 for side in ("rows", "lanes")}
     if task.ready != "rows":
         rows = f.i64("addi", f.i64("muli", row_panels, row_words), more["rows"])
         sizes |= {"rows": rows, "limits": f.i64("muli", row_panels, 2)}

@@ -57,8 +57,8 @@ class Task:
 
     @property
     def ready(self) -> str:
-        """The side whose packed panels micro-kernels read where they are; those in codes are expanded."""
-        return "" if self.kernel.codes else self.packed
+        """The side whose packed panels micro-kernels read where they are; other ones are expanded."""
+        return "" if self.kernel.expands else self.packed
 
     @property
     def keeps_lanes(self) -> bool:

@@ -28,9 +28,44 @@ def emit_widened(code: Code, x: Value, fmt: Format) -> Value:
     return code.cast("bitcast", code.binary("ori", bits, sign), "f32")
 
 
-def is_prefix(fmt: Format) -> bool:
-    """Whether codes of a format are the first bits of the float32: it has as many exponent bits."""
-    return not _distance(fmt)[1]
+def code_bits(fmt: Format) -> int:
+    """How many bits the code of a number of a format has, of one of its parts."""
+    return fmt.bits // fmt.parts
+
+
+def emit_unpacked(code: Code, low: Value, high: Value | None, first: int | Value, fmt: Format) -> Value:
+    """Append the float32 numbers whose codes begin at bit `first` (a constant or an i32) of the words `low`.
+
+    high: the words that follow; None if no code goes on there.
+    """
+    bits = code_bits(fmt)
+    if not _distance(fmt)[1]:  # as many exponent bits as a float32 has: a code is its first bits
+        if high is None:
+            place = 32 - bits - first if isinstance(first, int) else code.binary("subi", code.int(32 - bits), first)
+            return code.cast("bitcast", _cut(code, _shifted(code, "shli", low, place), bits, place), "f32")
+        return code.cast("bitcast", code.binary("shli", _joined(code, low, high, first), code.int(32 - bits)), "f32")
+    x = _shifted(code, "shrui", low, first) if high is None else _joined(code, low, high, first)
+    if first != 32 - bits:
+        x = code.binary("andi", x, code.int((1 << bits) - 1))
+    return emit_widened(code, x, fmt)
+
+
+def _shifted(code: Code, name: str, x: Value, by: int | Value) -> Value:
+    if isinstance(by, int):
+        return code.binary(name, x, code.int(by)) if by else x
+    return code.binary(name, x, by)
+
+
+def _cut(code: Code, x: Value, bits: int, shifted: int | Value) -> Value:
+    """The first `bits` bits of a word that was shifted up: there is nothing else if that was as far as it goes."""
+    return x if shifted == 32 - bits else code.binary("andi", x, code.int((1 << bits) - 1 << 32 - bits))
+
+
+def _joined(code: Code, low: Value, high: Value, first: int | Value) -> Value:
+    """The bits from bit `first` on, which go on in the next word; in two steps, because no shift is by 32 bits."""
+    rest = 31 - first if isinstance(first, int) else code.binary("subi", code.int(31), first)
+    above = code.binary("shli", _shifted(code, "shli", high, rest), code.int(1))
+    return code.binary("ori", _shifted(code, "shrui", low, first), above)
 
 
 def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
