@@ -16,6 +16,8 @@ from numc.compiler.pack import element_bytes, pack
 from numc.compiler.support.errors import NumcError
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import unpacked
+from numc.passes.plan.weights import Packing
+from numc.runtime.abi import Weight
 from numc.runtime.storage import Encoding, Panels, Storage
 
 Bytes = npt.NDArray[np.uint8]
@@ -57,6 +59,29 @@ def narrow(
     storage = Storage(encoding, (batches, size, depth), stored.size, memory.size, panels)
     same = np.array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))
     return (storage, stored) if same else None
+
+
+def held(weight: Weight, packing: Packing | None, wanted: bool) -> str:
+    """Say in what a weight is held in memory, and, if fewer bytes are `wanted`, why not in those of its format."""
+    in_file = "" if weight.storage is None else ", fewer bits in the file"
+    if packing is None:
+        return weight.dtype + in_file
+    if packing.layout.code:
+        return f"codes of {packing.layout.code}"
+    if packing.layout.dot:
+        return f"words of integers{in_file}"
+    if not wanted:
+        return "float32"
+    fmt = packing.format
+    if packing.groups:
+        why = f"{fmt.name} has groups"
+    elif packing.is_open:
+        why = "a run chooses its widths"
+    elif isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts:
+        why = f"{fmt.name} has as many bits"
+    else:
+        why = "codes would take no less"
+    return f"float32{in_file}: {why}"
 
 
 def _sum(parts: F32Array) -> F32Array:

@@ -72,6 +72,7 @@ SCHEMA = {
     "buffers": [_BUFFER],
     "fmas": ([_FMAS], None),
     "converted_weights": {str: str},
+    "weights": [{"name": str, "values": _INDEX, "bytes": _INDEX, "held": str}],
     "failures": {str: str},
 }
 _NAMES = {

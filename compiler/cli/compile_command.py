@@ -132,8 +132,9 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     abi, manifest = contents.abi, contents.manifest
     weight_bytes = sum(w.nbytes for w in abi.weights)
     stored_bytes = sum(int(w.nbytes) for w in contents.weights)
-    packed = [w.storage for w in abi.weights if w.storage is not None]
-    values, bits = sum(s.values for s in packed), 8 * sum(s.stored_bytes for s in packed)
+    packed = [(w.storage.values, w.storage.stored_bytes) for w in abi.weights if w.storage is not None]
+    packed += [(w["values"], w["bytes"]) for w in manifest["weights"] if w["held"].startswith("codes")]
+    values, bits = sum(n for n, _ in packed), 8 * sum(size for _, size in packed)
     contractions = len(manifest["contractions"])
     used = ", ".join(dict.fromkeys(c["fma"] for c in manifest["contractions"])) or manifest["fma"]
     formats = ", ".join(dict.fromkeys([row["ops"] for row in manifest["layers"]])) or manifest["ops"]
@@ -153,6 +154,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
                 "stored_weight_bytes": stored_bytes,
                 "packed_values": values,
                 "bits_per_packed_value": round(bits / values, 4) if values else None,
+                "weights": manifest["weights"],
                 "program_bytes": Path(out).stat().st_size,
                 "cached": cached,
                 "seconds": round(seconds, 3),
