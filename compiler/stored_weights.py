@@ -20,6 +20,7 @@ from numc.passes.plan.weights import Packing
 from numc.runtime.abi import Weight
 from numc.runtime.storage import Encoding, Panels, Storage
 
+_WORTH = 0.75
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -31,7 +32,7 @@ def narrow(
     memory: the weight as the program's code reads it, its values in the format already, or integers where those are
     summed.
     shape: that of the values, (batches, rows or lanes, k) where there is a layout; groups run along the last axis.
-    A weight stays float32 where the bytes are not fewer, where the runtime does not read them, and where expanding them
+    A weight stays as it is where the bytes are hardly fewer, because what is expanded is not mapped any more, where the runtime does not read them, and where expanding them
     would change a bit: a NaN with a payload, a format without NaN.
     """
     if not math.prod(shape) or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
@@ -54,7 +55,7 @@ def narrow(
         tail = memory[batches * layout.batch_words(size, depth) :]
         panels = Panels(layout.side, layout.width, layout.count, layout.k_block, layout.dot, tail.size)
         stored = np.concatenate([stored, tail.view(np.uint8)])
-    if stored.size >= memory.nbytes:
+    if stored.size > _WORTH * memory.nbytes:
         return None
     storage = Storage(encoding, (batches, size, depth), stored.size, memory.size, panels)
     same = np.array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))
@@ -69,7 +70,7 @@ def held(weight: Weight, packing: Packing | None, wanted: bool) -> str:
     if packing.layout.code:
         return f"codes of {packing.layout.code}"
     if packing.layout.dot:
-        return f"words of integers{in_file}"
+        return ("words of integers" if packing.layout.dense else "words of integers in the room of float32") + in_file
     if not wanted:
         return "float32"
     fmt = packing.format

@@ -19,6 +19,7 @@ _LAYOUT = {
     "group": range(4097),
     "channel": bool,
     "code": str,
+    "dense": bool,
 }
 _PLANE = {"sizes": [_INDEX], "inner": [_INDEX], "low": [_INDEX], "strides": [int], "lanes": [[int]], "taps": [int]}
 _CONTRACTION = {

@@ -103,7 +103,9 @@ class Plan:
         in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
         transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
         some = t.partial, used, t.narrow, counts, in_place, transposes, turns, *self.packing.codes
-        return Kernel(fma, tile, swap, self.guarded, *some)
+        kernel = Kernel(fma, tile, swap, self.guarded, *some)
+        dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
+        return replace(kernel, dense=dense)
 
 
 def takes_narrow(fma: Fma) -> bool:

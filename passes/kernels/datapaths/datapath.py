@@ -73,7 +73,8 @@ class Setting:
     statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
     the operand is. transposes: lanes are packed by a function of its own where their steps of k are adjacent.
     turns: so are rows that are adjacent themselves. codes: the side whose panels are codes of its format, if one is;
-    expands: tasks make numbers of them, so that micro-kernels do not read codes.
+    expands: tasks make numbers of them, so that micro-kernels do not read codes. dense: lanes are packed words of
+    integers without room between them.
     """
 
     fma: Fma
@@ -89,6 +90,7 @@ class Setting:
     turns: bool = False
     codes: str = ""
     expands: bool = False
+    dense: bool = False
 
     @property
     def instructions(self) -> InstructionSet:

@@ -24,7 +24,6 @@ import numpy.typing as npt
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.kernels.values.codes import code_bits
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class Layout:
     dot: 0, or how many integers there are in one 32-bit word in place of an f32 number, for the instructions that
     multiply and add all of them: two of 16 bits or four of 8. They are successive steps of k, the earliest one in the
     lowest bits. A row's vector has its words at its beginning; those of lanes are the first vectors of a block. One
-    of four is unsigned for the instruction, that of a row: 128 is added to it. What this adds to the sum of a group,
+    of four is unsigned for the instruction, that of a row: 128 is added to it. dense: the words of a block of lanes take
+    no more room than they need; in place of float32 numbers they are the first ones of as many vectors. What this adds to the sum of a group,
     128 times the sum of its lanes, is behind the block's vectors of lanes and their units, as i32, with the other sign.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
@@ -51,18 +51,17 @@ class Layout:
     group: int = 0
     channel: bool = False
     code: str = ""
+    dense: bool = False
 
     @property
     def code_format(self) -> Format:
-        """The format of the codes."""
-        fmt = parse_conversion(self.code).format
-        assert isinstance(fmt, Format)
-        return fmt
+        """The format of the codes, of one part."""
+        return replace(parse_conversion(self.code).format, parts=1)
 
     @property
     def bits(self) -> int:
         """The size of an element in bits."""
-        return code_bits(self.code_format) if self.code else 32
+        return self.code_format.bits if self.code else 32
 
     @property
     def period(self) -> int:
@@ -101,7 +100,11 @@ class Layout:
         """The size of a block of k of lanes, in steps; `depth` is below `k_block` in the last one."""
         groups = -(-depth // (self.group or self.k_block))
         behind = 0 if not self.dot else groups * ((self.group > 0) + (self.dot == 4))
-        return -(-depth // self.unit) * self.unit + behind
+        return self.word_steps(depth) + behind
+
+    def word_steps(self, depth: int) -> int:
+        """The same without what is behind the words or numbers."""
+        return -(-depth // self.dot) if self.dense else -(-depth // self.unit) * self.unit
 
     def batch_words(self, size: int, depth: int) -> int:
         """The size of the panels of one batch of `size` rows or lanes."""
@@ -153,9 +156,11 @@ def layout(kernel: Kernel, side: str) -> Layout:
 
 
 def stored_layout(kernel: Kernel, side: str) -> Layout:
-    """The layout of an operand that is packed when the program is built: as micro-kernels read it, or in codes."""
+    """The layout of an operand that is packed when the program is built: dense words, or perhaps codes."""
     to = layout(kernel, side)
-    return replace(to, code=str(kernel.conversion(side).format.name)) if kernel.codes == side else to
+    if kernel.codes == side:
+        return replace(to, code=kernel.conversion(side).format.name)
+    return replace(to, dense=kernel.dense and side == "lanes")
 
 
 def has_codes(kernel: Kernel, side: str) -> bool:

@@ -143,7 +143,7 @@ def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
             sums = np.add.reduceat(inside.astype(np.int32), range(0, count, size_of_group), axis=2, dtype=np.int32)
             behind.append((sums * np.int32(-128)).view(np.float32))
         if behind:
-            block[:, :, padded:] = by_step(np.concatenate(behind, axis=2))
+            block[:, :, to.word_steps(count) :] = by_step(np.concatenate(behind, axis=2))
         blocks.append(block)
     return np.concatenate(blocks, axis=2) if blocks else np.zeros((batch, panels, 0, to.count, to.width), np.float32)
 
@@ -168,7 +168,7 @@ def integer_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
             words = np.ascontiguousarray(lanes[:, block : block + -(-count // to.dot)]).view(kind)
             found.append(words[:, :count])
             if to.group:
-                first = block + -(-count // to.unit) * to.unit
+                first = block + to.word_steps(count)
                 units.append(lanes[:, first : first + -(-count // to.group)])
             block += to.block_steps(count)
         integers = np.concatenate(found, axis=1)

@@ -217,8 +217,8 @@ def _block_vectors(f: Function, to: Layout, depth: Value) -> Value:
     """How many vectors one block of k of a panel is, if it is the last one: `Layout.block_vectors`."""
     if to.side == "rows":
         return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_vectors)
-    steps = f.rounded_up(depth, to.unit)
-    behind = to.block_steps(to.k_block) - to.k_block
+    steps = f.i64("ceildivui", depth, to.dot) if to.dense else f.rounded_up(depth, to.unit)
+    behind = to.block_steps(to.k_block) - to.word_steps(to.k_block)
     if behind:  # of as many groups as there are
         size = to.group or to.k_block
         each = behind // (to.k_block // size)
