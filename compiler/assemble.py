@@ -29,7 +29,6 @@ from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight, WidthRange
 from numc.runtime.container import Contents, pack_ir
 
 
-
 @dataclass(frozen=True)
 class HeldWeight:
     """A weight of a program: its description, the array that the file holds, and a row about it for the manifest.

@@ -20,7 +20,7 @@ from numc.passes.plan.weights import Packing
 from numc.runtime.abi import Weight
 from numc.runtime.storage import Encoding, Panels, Storage
 
-_WORTH = 0.75
+_WORTH = 0.75  # of dense words: what is expanded takes memory of the process, what is not is mapped from the file
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -32,8 +32,8 @@ def narrow(
     memory: the weight as the program's code reads it, its values in the format already, or integers where those are
     summed.
     shape: that of the values, (batches, rows or lanes, k) where there is a layout; groups run along the last axis.
-    A weight stays as it is where the bytes are hardly fewer, because what is expanded is not mapped any more, where the runtime does not read them, and where expanding them
-    would change a bit: a NaN with a payload, a format without NaN.
+    A weight stays as it is where the bytes are not fewer, or hardly fewer than dense words, where the runtime does not
+    read them, and where expanding them would change a bit: a NaN with a payload, a format without NaN.
     """
     if not math.prod(shape) or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
         return None
@@ -55,7 +55,7 @@ def narrow(
         tail = memory[batches * layout.batch_words(size, depth) :]
         panels = Panels(layout.side, layout.width, layout.count, layout.k_block, layout.dot, tail.size)
         stored = np.concatenate([stored, tail.view(np.uint8)])
-    if stored.size > _WORTH * memory.nbytes:
+    if stored.size >= (_WORTH if layout is not None and layout.dense else 1) * memory.nbytes:
         return None
     storage = Storage(encoding, (batches, size, depth), stored.size, memory.size, panels)
     same = np.array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))

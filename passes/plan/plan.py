@@ -154,7 +154,9 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
         found.append(f"packing: rows = {rows!r} and lanes = {lanes!r}: one operand can be packed before")
     if kernel.codes and not has_codes(kernel, kernel.codes):
         wanted = "single values of fixed widths and fewer than 32 bits"
-        found.append(f"packing.{kernel.codes} = {getattr(plan.packing, kernel.codes)!r}: wants {wanted}: not '{kernel.fma}'")
+        found.append(
+            f"packing.{kernel.codes} = {getattr(plan.packing, kernel.codes)!r}: wants {wanted}: not '{kernel.fma}'"
+        )
     if lanes == ONCE and kernel.converts("lanes"):
         found.append(f"packing.lanes = 'once': wants an operator that does not convert them: not '{kernel.fma}'")
     if rows == IN_PLACE and not kernel.takes_rows_in_place:

@@ -71,8 +71,9 @@ def plan_kernels(
     """Decide everything about the code of every contraction, and write it into the IR.
 
     isa: the instructions of the target. fast: cheap rounding sequences may be used. statistics: kernels count their
-    additions. pack_weights: weights are held in codes where that takes less memory. The module's `numc.calibration` lists contractions by their numbers with the largest magnitudes of rows
-    and lanes, where these are not found anew in every execution.
+    additions. pack_weights: weights are held in codes where that takes less memory. The module's `numc.calibration`
+    lists contractions by their numbers with the largest magnitudes of rows and lanes, where these are not found anew in
+    every execution.
     """
     with module.context, ir.Location.unknown():
         fast = fast and isa.fma and not disabled("fast")

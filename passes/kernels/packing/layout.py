@@ -33,12 +33,12 @@ class Layout:
     dot: 0, or how many integers there are in one 32-bit word in place of an f32 number, for the instructions that
     multiply and add all of them: two of 16 bits or four of 8. They are successive steps of k, the earliest one in the
     lowest bits. A row's vector has its words at its beginning; those of lanes are the first vectors of a block. One
-    of four is unsigned for the instruction, that of a row: 128 is added to it. dense: the words of a block of lanes take
-    no more room than they need; in place of float32 numbers they are the first ones of as many vectors. What this adds to the sum of a group,
+    of four is unsigned for the instruction, that of a row: 128 is added to it. What this adds to the sum of a group,
     128 times the sum of its lanes, is behind the block's vectors of lanes and their units, as i32, with the other sign.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
+    dense: the words of a block of lanes take the room that they need, and not that of as many float32 numbers.
     code: the format whose codes the panels hold; empty if they hold float32 numbers or words of integers.
     """
 
@@ -164,7 +164,7 @@ def stored_layout(kernel: Kernel, side: str) -> Layout:
 
 
 def has_codes(kernel: Kernel, side: str) -> bool:
-    """Whether panels of an operand can be codes: of single values, in a format that has fewer bits than a word and a NaN."""
+    """Whether panels of an operand can be codes: single values in a format of fewer than 32 bits that has a NaN."""
     if kernel.fma.groups is not None or kernel.is_open(side):
         return False
     fmt = kernel.conversion(side).format

@@ -193,12 +193,12 @@ def largest(f: Function, task: Task, side: str, batch: Value, place: Value) -> V
     return f.at(f.op(f"llvm.inttoptr {word} : i64 to {PTR}", PTR), place, "i32")
 
 
-def expand(
-    f: Function, kernel: Kernel, packed: tuple[Value, Sequence[Value]], kc: Value, to: Value
-) -> Sequence[Value]:
+def expand(f: Function, kernel: Kernel, packed: tuple[Value, Sequence[Value]], kc: Value, to: Value) -> Sequence[Value]:
     """Expand the codes of `kc` steps of a packed panel; returns its limits. packed: where it is, and these."""
     codes, limits = packed
-    periods = f.i64("ceildivui", _block_vectors(f, layout(kernel, kernel.codes), kc), stored_layout(kernel, kernel.codes).period)
+    periods = f.i64(
+        "ceildivui", _block_vectors(f, layout(kernel, kernel.codes), kc), stored_layout(kernel, kernel.codes).period
+    )
     f.call(expand_name(kernel), codes, to, periods)
     return limits
 

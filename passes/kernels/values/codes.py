@@ -20,7 +20,9 @@ def _widened(code: Code, top: Value, fmt: Format, *, clean: bool) -> Value:
     _, rebias = _distance(fmt)
     unused, sign = 32 - code_bits(fmt), 1 << 31
     if not rebias:  # a code is the first bits of the float32
-        return code.cast("bitcast", top if clean else code.binary("andi", top, code.int((1 << 32) - (1 << unused))), "f32")
+        return code.cast(
+            "bitcast", top if clean else code.binary("andi", top, code.int((1 << 32) - (1 << unused))), "f32"
+        )
     below = _FP32.exponent_bits - fmt.exponent_bits  # how far the first bit of the exponent has to go
     bits = code.binary("shrui", code.binary("shli", top, code.int(1)), code.int(1 + below))
     if not clean:
