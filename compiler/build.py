@@ -69,9 +69,9 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
     for position, (name, value) in sorted(weights.items()):
         short = narrow(value, *stored[position]) if options.pack_weights and position in stored else None
         described = Weight(name, value.dtype.name, value.shape, None if short is None else short[0])
-        packing = packings.get(position)
-        values = value.size if packing is None else math.prod(packing.shape)
-        how = "packed only" if position in empty else held(described, packing, options.pack_weights)
+        of_weight = packings.get(position)
+        values = value.size if of_weight is None else math.prod(of_weight.shape)
+        how = "packed only" if position in empty else held(described, of_weight, options.pack_weights)
         result.append(HeldWeight(described, value if short is None else short[1], values, how))
     return result
 

@@ -41,7 +41,9 @@ Examples:
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
-@click.option("--pack-weights", is_flag=True, help="Hold weights in the bits of their format: less memory and a smaller file.")
+@click.option(
+    "--pack-weights", is_flag=True, help="Hold weights in the bits of their format: a smaller file, less memory."
+)
 @click.option("--statistics", is_flag=True, help="Kernels that can count swamping: `numc run --stats swamping`.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing in the cache (`numc cache info`).")
 @click.option("--sign", "key", metavar="KEY.pem", help="Sign the program with an ed25519 private key (numc[sign]).")

@@ -93,9 +93,8 @@ def _encoded(values: F32Array, fmt: Format) -> _Words:
     """The codes of values of a format, or of its parts; a NaN has one code."""
     if fmt.exponent_bits != FORMATS["fp32"].exponent_bits:
         return encode(values, fmt).astype(np.uint32)
-    bits = np.ascontiguousarray(values).view(np.uint32) >> np.uint32(
-        FORMATS["fp32"].significand_bits - fmt.significand_bits
-    )
+    unused = np.uint32(FORMATS["fp32"].significand_bits - fmt.significand_bits)
+    bits: _Words = np.ascontiguousarray(values).view(np.uint32) >> unused
     nan = np.isnan(values)
     if nan.any():
         bits[nan] = fmt.encode(float("nan"))
