@@ -51,7 +51,8 @@ def test_pack_weights_tells_the_size_before_and_after(numc_run):
     assert 10 <= told["bits_per_packed_value"] < 10.5  # and what guards know of each panel
     assert told["program_bytes"] == Path("m.numc").stat().st_size
     assert (
-        f"{told['weight_bytes']} bytes of weights, stored in {told['stored_weight_bytes']} (10.4 bits per packed value), "
+        f"{told['weight_bytes']} bytes of weights, stored in {told['stored_weight_bytes']} "
+        "(10.4 bits per packed value), "
         in numc_run(*command).out
     )
     told = json.loads(numc_run("compile", DIGITS / "mlp.onnx", "--pack-weights", "-o", "m.numc", "--json").out)
