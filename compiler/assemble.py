@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch_mlir import ir
@@ -27,7 +28,26 @@ from numc.passes.plan.emit_kernels import contractions_of
 from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight, WidthRange
 from numc.runtime.container import Contents, pack_ir
 
-Weights = list[tuple[Weight, np.ndarray]]
+
+@dataclass(frozen=True)
+class HeldWeight:
+    """A weight of a program: its description, the array that the file holds, and a row about it for the manifest.
+
+    values: how many numbers it has. held: in what, in memory, and why not in fewer bytes.
+    """
+
+    described: Weight
+    stored: np.ndarray
+    values: int
+    held: str
+
+    def row(self) -> dict[str, Any]:
+        """What the manifest says of it; the bytes are those in memory."""
+        name, size = self.described.name, self.described.nbytes
+        return {"name": name, "values": self.values, "bytes": size, "held": self.held}
+
+
+Weights = list[HeldWeight]
 
 
 def assemble(
@@ -56,7 +76,7 @@ def assemble(
     pipeline.run(module, state, after="vector", dump_dir=dump)
     abi = Abi(
         ENTRY,
-        (*inputs, *(described for described, _ in weights)),
+        (*inputs, *(weight.described for weight in weights)),
         outputs,
         frozenset(state.target.features),
         state.target.name,
@@ -82,11 +102,12 @@ def assemble(
         "buffers": [asdict(buffer) for buffer in buffers_of(module.operation)],
         "fmas": None if fmas is None else [asdict(row) for row in fmas],
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
+        "weights": [weight.row() for weight in weights],
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
     }
     code = state.target.backend.generator().object_code(module, state.target, ENTRY)
     manifest["code"] = hashlib.sha256(code).hexdigest()
-    return Contents(abi, code, tuple(w for _, w in weights), manifest, pack_ir(numc_ir))
+    return Contents(abi, code, tuple(w.stored for w in weights), manifest, pack_ir(numc_ir))
 
 
 def _role(imported: Imported, layer: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +16,10 @@ from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arrays import round as round_array
-from numc.compiler.assemble import Weights, assemble
+from numc.compiler.assemble import HeldWeight, Weights, assemble
 from numc.compiler.lower import signature_of
 from numc.compiler.options import Options
-from numc.compiler.stored_weights import narrow
+from numc.compiler.stored_weights import held, narrow
 from numc.compiler.support.progress import tell
 from numc.frontends.imported import Imported
 from numc.frontends.parse import parse_module
@@ -57,17 +58,21 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
             if packing.conversion:
                 value = round_array(value, packing.conversion)
             packed[position] = f"{name} (packed)", pool.submit(packing, value)
-            if not packing.is_open:
+            if not packing.is_open and not packing.layout.code:
                 stored[position] = packing.format, packing.shape, packing.layout
     weights |= {position: (name, array.result()) for position, (name, array) in packed.items()}
-    for position in empty_weights_of(module):
+    empty = empty_weights_of(module)
+    for position in empty:
         weights[position] = weights[position][0], np.zeros(0, np.float32)
         stored.pop(position, None)
     result = []
     for position, (name, value) in sorted(weights.items()):
         short = narrow(value, *stored[position]) if options.pack_weights and position in stored else None
         described = Weight(name, value.dtype.name, value.shape, None if short is None else short[0])
-        result.append((described, value if short is None else short[1]))
+        of_weight = packings.get(position)
+        values = value.size if of_weight is None else math.prod(of_weight.shape)
+        how = "packed only" if position in empty else held(described, of_weight, options.pack_weights)
+        result.append(HeldWeight(described, value if short is None else short[1], values, how))
     return result
 
 

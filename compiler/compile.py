@@ -55,7 +55,7 @@ def compile(
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
     fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
-    weights in the bytes of their format and expands them when it is loaded, to the same bits.
+    weights in the bits of their format, with the same results; those with groups it expands when it is loaded.
     statistics: kernels can count their additions (numc.collect_stats), which takes a little time even when they do not.
     calibrate: inputs by name, on which the scales of intN are found once and for all, not in every execution.
     respect_dtypes: what tensors of bfloat16, float16 and float8 store is rounded to these; False computes on them as on

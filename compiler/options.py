@@ -18,7 +18,7 @@ class Options:
 
     policy: the arithmetic of every operation, instead of `fma` and `ops`, which are the policy of one default rule.
     `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
-    pack_weights: the program holds weights in the bytes of their format, and expands them when it is loaded.
+    pack_weights: the program holds weights in the bits of their format; it expands those with groups when it is loaded.
     statistics: kernels that can count their additions, for statistics of swamping; no bit of a result depends on it.
     calibration: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
     respect_dtypes: what tensors of narrow dtypes store is rounded to these; False computes on them as on float32.

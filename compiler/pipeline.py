@@ -65,13 +65,15 @@ class State:
     fast: bool = True
     statistics: bool = False
     respect_dtypes: bool = True
+    pack_weights: bool = False
     streams: int | None = None
 
     @staticmethod
     def of(options: Options) -> State:
         """What `options` ask for on this machine. Raises NumcError for unknown names."""
         policy, target = options.resolved()
-        return State(policy, target, options.fast, options.statistics, options.respect_dtypes, options.streams)
+        flags = options.fast, options.statistics, options.respect_dtypes, options.pack_weights
+        return State(policy, target, *flags, options.streams)
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     },
     # What was decided about every contraction, as attributes that a person can read and edit.
     "plan": {
-        "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics"),
+        "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics", "pack_weights"),
         "by-rows": ours(by_rows, "target.isa", switch="by-rows"),
     },
     # Contractions become calls of kernels, everything else loops over memory, in functions of their own.

@@ -16,8 +16,11 @@ from numc.compiler.pack import element_bytes, pack
 from numc.compiler.support.errors import NumcError
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import unpacked
+from numc.passes.plan.weights import Packing
+from numc.runtime.abi import Weight
 from numc.runtime.storage import Encoding, Panels, Storage
 
+_WORTH = 0.75  # of dense words: what is expanded takes memory of the process, what is not is mapped from the file
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -29,8 +32,8 @@ def narrow(
     memory: the weight as the program's code reads it, its values in the format already, or integers where those are
     summed.
     shape: that of the values, (batches, rows or lanes, k) where there is a layout; groups run along the last axis.
-    A weight stays float32 where the bytes are not fewer, where the runtime does not read them, and where expanding them
-    would change a bit: a NaN with a payload, a format without NaN.
+    A weight stays as it is where the bytes are not fewer, or hardly fewer than dense words, where the runtime does not
+    read them, and where expanding them would change a bit: a NaN with a payload, a format without NaN.
     """
     if not math.prod(shape) or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
         return None
@@ -52,11 +55,34 @@ def narrow(
         tail = memory[batches * layout.batch_words(size, depth) :]
         panels = Panels(layout.side, layout.width, layout.count, layout.k_block, layout.dot, tail.size)
         stored = np.concatenate([stored, tail.view(np.uint8)])
-    if stored.size >= memory.nbytes:
+    if stored.size >= (_WORTH if layout is not None and layout.dense else 1) * memory.nbytes:
         return None
     storage = Storage(encoding, (batches, size, depth), stored.size, memory.size, panels)
     same = np.array_equal(storage.expand(stored).view(np.uint32), memory.reshape(-1).view(np.uint32))
     return (storage, stored) if same else None
+
+
+def held(weight: Weight, packing: Packing | None, wanted: bool) -> str:
+    """Say in what a weight is held in memory, and, if fewer bytes are `wanted`, why not in those of its format."""
+    in_file = "" if weight.storage is None else ", fewer bits in the file"
+    if packing is None:
+        return weight.dtype + in_file
+    if packing.layout.code:
+        return f"codes of {packing.layout.code}"
+    if packing.layout.dot:
+        return ("words of integers" if packing.layout.dense else "words of integers in the room of float32") + in_file
+    if not wanted:
+        return "float32"
+    fmt = packing.format
+    if packing.groups:
+        why = f"{fmt.name} has groups"
+    elif packing.is_open:
+        why = "a run chooses its widths"
+    elif isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts:
+        why = f"{fmt.name} has as many bits"
+    else:
+        why = "codes would take no less"
+    return f"float32{in_file}: {why}"
 
 
 def _sum(parts: F32Array) -> F32Array:

@@ -18,6 +18,8 @@ _LAYOUT = {
     "dot": range(0, 5, 2),
     "group": range(4097),
     "channel": bool,
+    "code": str,
+    "dense": bool,
 }
 _PLANE = {"sizes": [_INDEX], "inner": [_INDEX], "low": [_INDEX], "strides": [int], "lanes": [[int]], "taps": [int]}
 _CONTRACTION = {
@@ -71,6 +73,7 @@ SCHEMA = {
     "buffers": [_BUFFER],
     "fmas": ([_FMAS], None),
     "converted_weights": {str: str},
+    "weights": [{"name": str, "values": _INDEX, "bytes": _INDEX, "held": str}],
     "failures": {str: str},
 }
 _NAMES = {

@@ -41,7 +41,9 @@ Examples:
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
-@click.option("--pack-weights", is_flag=True, help="Store weights in the bytes of their format: a smaller file.")
+@click.option(
+    "--pack-weights", is_flag=True, help="Hold weights in the bits of their format: a smaller file, less memory."
+)
 @click.option("--statistics", is_flag=True, help="Kernels that can count swamping: `numc run --stats swamping`.")
 @click.option("--streams", type=int, metavar="MIB", help="Memory for parts side by side; 0: one after the other.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing in the cache (`numc cache info`).")
@@ -134,8 +136,9 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     abi, manifest = contents.abi, contents.manifest
     weight_bytes = sum(w.nbytes for w in abi.weights)
     stored_bytes = sum(int(w.nbytes) for w in contents.weights)
-    packed = [w.storage for w in abi.weights if w.storage is not None]
-    values, bits = sum(s.values for s in packed), 8 * sum(s.stored_bytes for s in packed)
+    packed = [(w.storage.values, w.storage.stored_bytes) for w in abi.weights if w.storage is not None]
+    packed += [(w["values"], w["bytes"]) for w in manifest["weights"] if w["held"].startswith("codes")]
+    values, bits = sum(n for n, _ in packed), 8 * sum(size for _, size in packed)
     contractions = len(manifest["contractions"])
     used = ", ".join(dict.fromkeys(c["fma"] for c in manifest["contractions"])) or manifest["fma"]
     formats = ", ".join(dict.fromkeys([row["ops"] for row in manifest["layers"]])) or manifest["ops"]
@@ -155,6 +158,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
                 "stored_weight_bytes": stored_bytes,
                 "packed_values": values,
                 "bits_per_packed_value": round(bits / values, 4) if values else None,
+                "weights": manifest["weights"],
                 "program_bytes": Path(out).stat().st_size,
                 "cached": cached,
                 "seconds": round(seconds, 3),

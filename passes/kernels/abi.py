@@ -106,6 +106,7 @@ PACKS = Constant(
     16,
     "Flag: no products, the lanes are packed for the contractions that follow. The operand of the rows is where.",
 )
+EXPANDS = Constant(32, "Flag: what is packed already is codes, and every task expands those that it needs.")
 
 CHANNELS = Constant(
     -1,
@@ -247,7 +248,7 @@ DESCRIPTOR = Structure(
         Field("width", "int64_t", "Lanes of a vector register."),
         Field("tile_rows", "int64_t", "Rows of a micro-tile of accumulators."),
         Field("tile_lanes", "int64_t", "Lanes of a micro-tile, a multiple of the width."),
-        Field("flags", "int64_t", "ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS and PACKS, added up."),
+        Field("flags", "int64_t", "ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS, PACKS and EXPANDS, added up."),
         Field("ranges", "int64_t", "See TaskContext.ranges."),
         Field("streams", "int64_t", "How many operands there are: rows, lanes, those of the streams, the output."),
         Field(

@@ -21,7 +21,7 @@ from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_packed import convert_packed_text
-from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.layout import Layout, stored_layout
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import SELF, Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
@@ -31,7 +31,7 @@ from numc.passes.plan.descriptor import call_text, numbers_of, pack_text
 from numc.passes.plan.functions import Functions
 from numc.passes.plan.fusion import Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
-from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN, REGISTERS, UNPACKED_ROW
+from numc.passes.plan.plan import BUILT, ONCE, PLAN, REGISTERS, UNPACKED_ROW
 from numc.passes.plan.region import Region, regions_of
 from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
 
@@ -134,7 +134,7 @@ class _Emitter:
             ("rows", packing.rows, region.found.rows),
             ("lanes", packing.lanes, region.found.lanes),
         ):
-            if how != AT_COMPILE_TIME:
+            if how not in BUILT:
                 continue
             weight = self._weights.get(root(operand.value))
             found = None if weight is None else packing_of(weight, region.found, region.kernel, side)
@@ -271,7 +271,7 @@ def _of_contraction(operand: tuple[ir.Value, ir.AffineMap], edge: Elementwise, f
 
 def _row(region: Region, task: Task) -> ContractionRow:
     kernel, about, fma = region.kernel, region.contraction, region.found.fma
-    packed = layout(kernel, task.packed) if task.packed else None
+    packed = stored_layout(kernel, task.packed) if task.packed else None
     described = about.id, str(fma), fma.passes, about.layer, about.swap, task.packed, packed, task.plane
     return ContractionRow(*described, kernel.counts, about.phases)
 

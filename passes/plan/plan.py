@@ -13,6 +13,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.layout import has_codes
 
 #: The attributes of a region: what it computes, how, and the largest magnitudes of its operands where they are given.
 CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibration"
@@ -22,12 +23,18 @@ CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibrat
 PANELS, REGISTERS, UNPACKED_ROW = "panels", "registers", "unpacked row"
 #: How an operand is packed: by the task that needs it, when the program is built, or not at all (whole panels of rows
 #: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding.
+#: Codes: when the program is built, in the codes of its format, which micro-kernels read; expanded codes: which tasks
+#: expand to panels first.
 #: Once: before the first of several contractions that read the same lanes; these find them packed.
 #: Transposed: rows that are adjacent themselves, or lanes whose steps of k are, are read in this direction.
 AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE = "at compile time", "in place", "padded plane"
+CODES, EXPANDED_CODES = "codes", "expanded codes"
 TRANSPOSED, ONCE = "transposed panels", "once"
-ROWS = PANELS, TRANSPOSED, AT_COMPILE_TIME, IN_PLACE
-LANES = PANELS, TRANSPOSED, ONCE, AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE
+#: The ways in which a weight is packed when the program is built.
+BUILT = AT_COMPILE_TIME, CODES, EXPANDED_CODES
+ROWS = PANELS, TRANSPOSED, AT_COMPILE_TIME, EXPANDED_CODES, IN_PLACE
+LANES = PANELS, TRANSPOSED, ONCE, *BUILT, IN_PLACE, PADDED_PLANE
+_IN_CODES = CODES, EXPANDED_CODES
 #: What a task computes.
 BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
@@ -59,6 +66,12 @@ class OperandPlan:
     rows: str
     lanes: str
 
+    @property
+    def codes(self) -> tuple[str, bool]:
+        """The side that is held in codes, if one is, and whether these are expanded."""
+        found = [(side, how) for side, how in (("rows", self.rows), ("lanes", self.lanes)) if how in _IN_CODES]
+        return ("", False) if not found else (found[0][0], found[0][1] == EXPANDED_CODES)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -89,7 +102,10 @@ class Plan:
         used = replace(isa, dot_pairs=pairs, dot_quads=quads)
         in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
         transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
-        return Kernel(fma, tile, swap, self.guarded, t.partial, used, t.narrow, counts, in_place, transposes, turns)
+        some = t.partial, used, t.narrow, counts, in_place, transposes, turns, *self.packing.codes
+        kernel = Kernel(fma, tile, swap, self.guarded, *some)
+        dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
+        return replace(kernel, dense=dense)
 
 
 def takes_narrow(fma: Fma) -> bool:
@@ -134,8 +150,13 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
         if value not in allowed:
             return [f"{name} = {value!r}{did_you_mean(value, allowed)}: want one of {', '.join(map(repr, allowed))}"]
     found = []
-    if rows == AT_COMPILE_TIME and lanes in (AT_COMPILE_TIME, ONCE):
+    if rows in BUILT and lanes in (*BUILT, ONCE):
         found.append(f"packing: rows = {rows!r} and lanes = {lanes!r}: one operand can be packed before")
+    if kernel.codes and not has_codes(kernel, kernel.codes):
+        wanted = "single values of fixed widths and fewer than 32 bits"
+        found.append(
+            f"packing.{kernel.codes} = {getattr(plan.packing, kernel.codes)!r}: wants {wanted}: not '{kernel.fma}'"
+        )
     if lanes == ONCE and kernel.converts("lanes"):
         found.append(f"packing.lanes = 'once': wants an operator that does not convert them: not '{kernel.fma}'")
     if rows == IN_PLACE and not kernel.takes_rows_in_place:

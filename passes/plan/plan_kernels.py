@@ -9,7 +9,7 @@ how. Its body is ordinary linalg: the IR means the same as before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
@@ -18,6 +18,7 @@ from numc.passes import facts, linalg
 from numc.passes.buffers.views import root
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.layout import has_codes
 from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, described, find, size_of
@@ -27,7 +28,9 @@ from numc.passes.plan.plan import (
     AT_COMPILE_TIME,
     BLOCKS,
     CALIBRATION,
+    CODES,
     CONTRACTION,
+    EXPANDED_CODES,
     IN_PLACE,
     ONCE,
     PADDED_PLANE,
@@ -63,16 +66,18 @@ def plan_kernels(
     isa: InstructionSet,
     fast: bool,
     statistics: bool,
+    pack_weights: bool = False,
 ) -> None:
     """Decide everything about the code of every contraction, and write it into the IR.
 
     isa: the instructions of the target. fast: cheap rounding sequences may be used. statistics: kernels count their
-    additions. The module's `numc.calibration` lists contractions by their numbers with the largest magnitudes of rows
-    and lanes, where these are not found anew in every execution.
+    additions. pack_weights: weights are held in codes where that takes less memory. The module's `numc.calibration`
+    lists contractions by their numbers with the largest magnitudes of rows and lanes, where these are not found anew in
+    every execution.
     """
     with module.context, ir.Location.unknown():
         fast = fast and isa.fma and not disabled("fast")
-        planner = _Planner(module, isa, fast, statistics)
+        planner = _Planner(module, isa, fast, statistics, pack_weights)
         found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
         # Paddings first: they change what the operations before them write.
         every = [planner.prepared(each) for each in found]
@@ -100,8 +105,9 @@ class _Planner:
         isa: InstructionSet,
         fast: bool,
         statistics: bool,
+        pack_weights: bool,
     ) -> None:
-        self._isa, self._fast, self._statistics = isa, fast, statistics
+        self._isa, self._fast, self._statistics, self._in_codes = isa, fast, statistics, pack_weights
         self._calibration = {number: largest for number, *largest in facts.get(module, CALIBRATION, [])}
         self._weights = {} if disabled("pack-weights") else weights_of(module)
         self._read_only = read_only_arguments(module)
@@ -168,7 +174,8 @@ class _Planner:
         elif packed != "lanes" and lanes == PANELS and reads_along_k(found.lanes, found):
             lanes = TRANSPOSED
             why.append("the steps of k of a lane are adjacent")
-        rows = AT_COMPILE_TIME if packed == "rows" else PANELS
+        built = self._built(found, kernel, packed) if packed else ""
+        rows = built if packed == "rows" else PANELS
         if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found.rows, found):
             rows = IN_PLACE
             why.append("rows need no conversion, and their steps of k are adjacent")
@@ -178,7 +185,7 @@ class _Planner:
         if packed:
             why.append(f"{packed} are a weight")
         if packed == "lanes":
-            lanes = AT_COMPILE_TIME
+            lanes = built
         t = kernel.tile
         return Plan(
             TilePlan(t.rows, t.vectors, t.width, t.k_block, kernel.partial, kernel.narrow),
@@ -192,6 +199,19 @@ class _Planner:
             PLANES if lanes == PADDED_PLANE else BLOCKS,
             "; ".join(why),
         )
+
+    def _built(self, found: Found, kernel: Kernel, side: str) -> str:
+        """How the operand of a side, a weight, is packed when the program is built."""
+        if not self._in_codes or not has_codes(kernel, side):
+            return AT_COMPILE_TIME
+        weight = self._weights[root((found.rows if side == "rows" else found.lanes).value)]
+        sizes = [packing_of(weight, found, each, side) for each in (kernel, replace(kernel, codes=side))]
+        whole, short = (0 if each is None else each.words for each in sizes)
+        if short >= whole:
+            return AT_COMPILE_TIME
+        rows = size_of(found, found.shape.rows)
+        once = side == "lanes" and rows is not None and rows <= kernel.tile.rows  # every code is read once
+        return CODES if once else EXPANDED_CODES
 
     def _packed_side(self, found: Found, kernel: Kernel) -> str:
         """The operand that is packed when the program is built: ``rows`` or ``lanes`` that are a weight, or nothing."""

@@ -21,7 +21,7 @@ from numc.compiler.arithmetic.numpy_groups import convert_operand, largest_magni
 from numc.passes import facts, linalg
 from numc.passes.buffers.views import VIEWS
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.kernels.packing.layout import Layout, layout
+from numc.passes.kernels.packing.layout import Layout, stored_layout
 from numc.passes.kernels.packing.pack_arrays import packed, packed_groups
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, static_sizes
@@ -128,7 +128,7 @@ def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing 
     def directions(group: Iterable[int]) -> Directions:
         return tuple((sizes[d], strides[d]) for d in group)
 
-    places, to = (directions(batch), directions(across), directions(found.shape.k)), layout(kernel, side)
+    places, to = (directions(batch), directions(across), directions(found.shape.k)), stored_layout(kernel, side)
     if to.channel and math.prod(size for size, _ in places[0]) != 1:
         return None  # a packed weight has one list of channels
     groups = None if kernel.fma.groups is None else kernel.groups_of(side)

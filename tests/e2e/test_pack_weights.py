@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import numc
+from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.build import build
+from numc.compiler.lower import lowered
 from numc.compiler.options import Options
+from numc.compiler.studies.observe.verify import verify
 from numc.frontends.imported import Argument, Imported
-from numc.runtime import Contents, read_program, write_program
+from numc.runtime import Contents, Program, read_program, write_program
 from tiers import by_default, one_in, pairs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +29,16 @@ def expanded(contents: Contents) -> list[np.ndarray]:
     """The weights as the code reads them."""
     pairs = zip(contents.abi.weights, contents.weights, strict=True)
     return [array if spec.storage is None else spec.storage.expand(array).reshape(spec.shape) for spec, array in pairs]
+
+
+def same_memory(short: Contents, plain: Contents) -> None:
+    """All that is not held in codes is what the unpacked program holds; codes take less, and the file has no more."""
+    rows = zip(short.manifest["weights"], expanded(short), short.weights, plain.weights, strict=True)
+    for row, got, stored, want in rows:
+        if row["held"].startswith("codes"):
+            assert stored.nbytes == row["bytes"] < want.nbytes
+        else:
+            same_bits([got], [want])
 
 
 def same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
@@ -42,15 +55,17 @@ def same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
 @pytest.mark.all
 def test_same_weights_same_results(fma: str, model: Path, tmp_path: Path) -> None:
     plain, short = numc.compile(model, fma=fma), numc.compile(model, fma=fma, pack_weights=True)
-    same_bits(expanded(short.contents), list(plain.contents.weights))
-    assert sum(w.storage is not None for w in short.contents.abi.weights) > 0
-    assert short.contents.code == plain.contents.code
+    same_memory(short.contents, plain.contents)
     rng = np.random.default_rng(0)
-    inputs = [rng.standard_normal([2 if d is None else d for d in i.shape]).astype(np.float32) for i in plain.inputs]
-    want = plain(*inputs)
+    for batch in (1, 9, 2):
+        shapes = [[batch if d is None else d for d in i.shape] for i in plain.inputs]
+        inputs = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        want = plain(*inputs)
+        same_bits([short(*inputs, threads=threads) for threads in (1, 2)], [want, want])
     plain.save(tmp_path / "plain.numc")
     short.save(tmp_path / "short.numc")
-    assert os.path.getsize(tmp_path / "short.numc") < os.path.getsize(tmp_path / "plain.numc")
+    stored = [sum(array.nbytes for array in program.contents.weights) for program in (short, plain)]
+    assert stored[0] < stored[1] or fma == "int8"  # whose words are as short
     loaded = numc.load(tmp_path / "short.numc")
     same_bits([short(*inputs), loaded(*inputs)], [want, want])
     loaded.save(tmp_path / "again.numc")
@@ -91,12 +106,72 @@ def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: P
     source = Imported(SPECIAL, *arguments, {1: ("w", w), 2: ("t", t)})
     plain = build(source, Options(fma, target=target))
     short = build(source, Options(fma, target=target, pack_weights=True))
-    assert [w.storage is not None for w in short.abi.weights] == [False, False, True, True]  # the first two are empty
-    same_bits(expanded(short), list(plain.weights))
+    fmt = parse_fma(fma).singles[1].format.name
+    rows = [(row["values"], row["held"]) for row in short.manifest["weights"]]
+    assert rows == [(0, "packed only")] * 2 + [(70 * 33, f"codes of {fmt}")] * 2
+    same_memory(short, plain)
     write_program(tmp_path / "p.numc", short)
     back = read_program(tmp_path / "p.numc")
     assert back.abi == short.abi
     same_bits(list(back.weights), list(short.weights))
+    x = rng.standard_normal((19, 70)).astype(np.float32)
+    for some in (x, x[:1]):
+        both = [Program(contents)(some) for contents in (plain, short)]
+        same_bits(*[[np.where(np.isnan(y), np.float32(np.nan), y)] for y in both])
+        assert np.isnan(both[0]).any()
+
+
+@pytest.mark.parametrize("fma", ["bf16_1_1", "fmac(e4m5)", "fma(a=bf16,b=e4m3fn,acc=fp32)"])
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_micro_kernels_of_few_rows_read_codes(fma: str, rows: int) -> None:
+    """Of a known number of rows; with more, tasks expand the codes. Either way, products come in the same order."""
+    rng = np.random.default_rng(3)
+    w, t = (rng.standard_normal(shape).astype(np.float32) for shape in ((70, 33), (33, 70)))
+    arguments = (Argument("x", "float32", (rows, 70)),), (Argument("y", "float32", (rows, 70)),)
+    text = "\n".join(line for line in SPECIAL.splitlines() if "tensor.dim" not in line and "index" not in line)
+    text = text.replace("tensor<?x", f"tensor<{rows}x").replace("(%n)", "()")
+    source = Imported(text, *arguments, {1: ("w", w), 2: ("t", t)})
+    plans = str(lowered(source, Options(fma, pack_weights=True), "plan"))
+    assert ('lanes = "codes"' in plans, 'lanes = "expanded codes"' in plans) == (rows < 4, rows > 4)
+    x = rng.standard_normal((rows, 70)).astype(np.float32)
+    same_bits(*[[Program(build(source, Options(fma, pack_weights=short)))(x)] for short in (False, True)])
+
+
+class Tied(torch.nn.Module):
+    """One weight that a gather reads, a contraction, and another one along its other direction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.embedding(x)
+        for _ in range(2):
+            y = y @ self.embedding.weight.T @ self.embedding.weight
+        return y
+
+
+def test_a_weight_that_contractions_and_a_gather_read() -> None:
+    """Contractions that read it alike share its codes; the gather reads all of its bits."""
+    torch.manual_seed(4)
+    x = torch.randint(0, 64, (5,))
+    model = Tied().eval()
+    plain, short = (numc.compile(model, (x,), fma="bf16_1_1", pack_weights=packs) for packs in (False, True))
+    held = [row["held"] for row in short.contents.manifest["weights"] if row["values"] == 64 * 32]
+    assert sorted(held) == ["codes of bf16", "codes of bf16", "float32"]
+    same_bits([short(x.numpy())], [plain(x.numpy())])
+
+
+def test_statistics_see_the_weights(tmp_path: Path) -> None:
+    x = np.load(ROOT / "examples" / "digits" / "heldout.npz")["images"][:3]
+    told = []
+    for packs in (False, True):
+        program = numc.compile(MODELS[0], fma="fmac(e4m5)", statistics=True, pack_weights=packs)
+        with numc.collect_stats() as collected:
+            program(x)
+        told.append(str(collected.statistics))
+        assert verify(program, {program.inputs[0].name: x}, samples=20).mismatches == 0
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(

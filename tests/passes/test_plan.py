@@ -429,7 +429,7 @@ REFUSED = {
     "unknown packing": (
         lambda text: text.replace('lanes = "panels"', 'lanes = "nowhere"'),
         "packing.lanes = 'nowhere': want one of 'panels', 'transposed panels', 'once', 'at compile time', "
-        "'in place', 'padded plane'",
+        "'codes', 'expanded codes', 'in place', 'padded plane'",
     ),
     "dot": (
         changed(dot=4),
@@ -523,6 +523,14 @@ def test_an_impossible_plan_is_refused(name: str) -> None:
             changed(lanes="once"),
             "packing.lanes = 'once': wants an operator that does not convert them: not 'fma(a=bfp(16,3,4),acc=fp32)'",
         ),
+        (
+            "highbfp",
+            "x86-64-v4",
+            changed(lanes="codes"),
+            "packing.lanes = 'codes': wants single values of fixed widths and fewer than 32 bits: not "
+            "'fma(a=bfp(16,3,4),acc=fp32)'",
+        ),
+        ("fp32", "x86-64-v4", changed(lanes="expanded codes"), "packing.lanes = 'expanded codes': wants single values"),
         ("int8", "x86-64-v4", changed(counts=1), "counts = 1: operator 'fma(a=int8,acc=fp32)' can count 0"),
     ],
 )

@@ -243,9 +243,9 @@ def test_words_of_integers_and_units(side: str, dot: int) -> None:
     values = numc.round(np.random.default_rng(3).standard_normal((3, 37)).astype(np.float32), "bfp(4,3,4)")
     values[1, 4:8] = np.nan
     stored = numc.pack(values, "bfp(4,3,4)")
-    # 2 panels of 2 rows and 5 vectors of 8; 1 of 2 vectors, blocks of 32 and 5 steps, padded, with 8 and 2 groups.
-    padded, behind = (6, 1) if dot == 2 else (8, 2)
-    words = 160 if side == "rows" else 16 * (32 + padded + behind * (8 + 2))
+    # 2 panels of 2 rows and 5 vectors of 8; 1 of 2 vectors, blocks of 32 and 5 steps in words, with 8 and 2 groups.
+    (whole, rest), behind = ((16, 3), 1) if dot == 2 else ((8, 2), 2)
+    words = 160 if side == "rows" else 16 * (whole + rest + behind * (8 + 2))
     memory = np.zeros(words, np.float32)
     integers = memory.view(np.int16 if dot == 2 else np.int8)
     for n, k in np.ndindex(values.shape):
@@ -257,7 +257,7 @@ def test_words_of_integers_and_units(side: str, dot: int) -> None:
             slot = n // 2 * 80 + k // 8 * 16 + n % 2 * 8
             place, beside = dot * slot + k % 8, slot + 4 + k % 8 // 4
         else:
-            block, steps, groups = (0, 32, 8) if k < 32 else (32 + behind * 8, padded, 2)
+            block, steps, groups = (0, whole, 8) if k < 32 else (whole + behind * 8, rest, 2)
             place = dot * ((block + k % 32 // dot) * 16 + n) + k % dot
             beside = (block + steps + k % 32 // 4) * 16 + n
         integer = 0 if np.isnan(unit) else int(values[n, k] / unit)

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference import Draws
 from numc.compiler.arithmetic.reference.group_operators import Source
 from numc.passes.kernels.abi import TASK_CONTEXT
+from numc.passes.kernels.packing.code_arrays import expanded
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import integer_values
 from numc.passes.kernels.tasks.plane import Plane
@@ -157,6 +159,8 @@ class Operands:
             return np.concatenate([self.values(across, batch, place) for place in range(size)])
         words = self._layout.batch_words(size, self.depth)
         data = np.ctypeslib.as_array((ctypes.c_float * words).from_address(self._words[operand] + 4 * start))
+        if self._layout.code and self.depth:
+            data = expanded(data.reshape(-1, self._layout.panel_words(self.depth)), self.depth, self._layout)
         # The parts of a value are a vector apart.
         return _joined(data.reshape(-1, self._layout.parts, self._layout.width).swapaxes(1, 2)).reshape(-1)
 
@@ -167,10 +171,14 @@ class Operands:
         if depth == 0:
             return np.zeros(0, np.float32)
         start, inside = int(self._table(f"{operand}_batch", batch, 1)[0]), np.ones(depth, bool)
-        if self._layout is not None and self.is_packed(across) and self._layout.dot:
+        if self._layout is not None and self.is_packed(across) and (self._layout.dot or self._layout.code):
             words = self._layout.panel_words(depth)
             address = self._words[operand] + 4 * (start + place // self._layout.extent * words)
             panel = np.ctypeslib.as_array((ctypes.c_float * words).from_address(address))
+            if self._layout.code:
+                within = replace(self._layout, code="").index(0, place % self._layout.extent, depth, size)
+                parts = within[:, None] + self._layout.width * np.arange(self._layout.parts)
+                return _joined(expanded(panel[None], depth, self._layout)[0, parts])
             of_panel = integer_values(panel, self._layout, depth)
             return np.asarray(of_panel[place % self._layout.extent])
         if self._layout is not None and self.is_packed(across):

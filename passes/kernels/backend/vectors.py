@@ -6,6 +6,7 @@ from numc.passes.kernels.environment import DECLARATIONS
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.micro_kernel import kernel_text
 from numc.passes.kernels.packing.convert_groups import extremes_text, quantize_text
+from numc.passes.kernels.packing.expand_codes import expand_text
 from numc.passes.kernels.packing.pack_code import pack_dense_text, pack_text, pack_transposed_text, pack_turned_text
 from numc.passes.kernels.tasks.probe import probe_text
 
@@ -17,6 +18,8 @@ def kernel_functions(kernel: Kernel) -> list[str]:
         texts.append(pack_transposed_text(kernel))
     if kernel.turns:
         texts.append(pack_turned_text(kernel))
+    if kernel.expands:
+        texts.append(expand_text(kernel))
     if kernel.groups is not None:
         texts += [quantize_text(kernel, side) for side in ("rows", "lanes")]
         texts += [extremes_text(kernel, side) for side in ("rows", "lanes") if kernel.is_open(side)]

@@ -21,6 +21,7 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64
+from numc.passes.kernels.values.codes import code_bits, emit_unpacked
 from numc.passes.kernels.values.rounding import Noise
 from numc.passes.kernels.values.widths import Numbers, run_time
 
@@ -71,7 +72,9 @@ class Setting:
     their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
     statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
     the operand is. transposes: lanes are packed by a function of its own where their steps of k are adjacent.
-    turns: so are rows that are adjacent themselves.
+    turns: so are rows that are adjacent themselves. codes: the side whose panels are codes of its format, if one is;
+    expands: tasks make numbers of them, so that micro-kernels do not read codes. dense: lanes are packed words of
+    integers without room between them.
     """
 
     fma: Fma
@@ -85,6 +88,9 @@ class Setting:
     rows_in_place: bool = False
     transposes: bool = False
     turns: bool = False
+    codes: str = ""
+    expands: bool = False
+    dense: bool = False
 
     @property
     def instructions(self) -> InstructionSet:
@@ -296,10 +302,35 @@ def row_places(m: Micro, k: Value) -> list[list[Value]]:
 
 def lane_values(m: Micro, k: Value) -> list[list[Value]]:
     """The values of the lanes at step `k`: [vector][part]."""
+    if m.setting.codes == "lanes" and not m.setting.expands:
+        return _from_codes(m, k)
     t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
     at = scalar.binary("muli", k, scalar.int(t.lanes * parts, "i64"))
     base = code.at(m.f["lanes"], at)
     return [[code.load(code.at(base, (v * parts + p) * t.width)) for p in range(parts)] for v in range(m.vectors)]
+
+
+def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
+    """The same from codes, which follow each other in the bits of their lane (packing/layout.py)."""
+    t, fmt, scalar, code = m.setting.tile, m.setting.conversion("lanes").format, m.f.scalar, m.code
+    bits, parts = code_bits(fmt), m.setting.parts("lanes")
+    step = t.vectors * parts * bits
+    begin = scalar.i64("muli", k, step)
+
+    def number(n: int) -> Value:
+        first: int | Value
+        if step % 32 == 0:
+            (word, first), base = divmod(n * bits, 32), scalar.i64("muli", k, step // 32 * t.width)
+            at = code.at(code.at(m.f["lanes"], base), word * t.width)
+        else:
+            place = scalar.i64("addi", begin, n * bits)
+            at = code.at(m.f["lanes"], scalar.i64("muli", scalar.i64("shrui", place, 5), t.width))
+            first = code.broadcast(scalar.cast("trunci", scalar.i64("andi", place, 31), "i32"))
+        low = code.load(at, element="i32")
+        goes_on = first + bits > 32 if isinstance(first, int) else 32 % bits != 0
+        return emit_unpacked(code, low, code.load(code.at(at, t.width), element="i32") if goes_on else None, first, fmt)
+
+    return [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
 
 
 def panels(m: Micro, k: Value) -> tuple[list[list[Value]], list[list[Value]]]:

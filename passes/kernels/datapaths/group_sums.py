@@ -154,7 +154,9 @@ def _walk_words(m: Micro, first: Value, end: Value, values: Accumulators) -> Acc
 def _behind(m: Micro, segment: Segment, *, sums: bool = False) -> Value:
     """Where the units of the lanes of a group are, or what sums of its products begin with: behind all steps."""
     f, groups = m.f, groups_of(m.setting)
-    number = f.i64("addi", f.rounded_up(f["kc"], dot_of(m.setting)), f.i64("divui", segment.begin, groups.size))
+    dot = dot_of(m.setting)
+    words = f.i64("ceildivui", f["kc"], dot) if m.setting.dense else f.rounded_up(f["kc"], dot)
+    number = f.i64("addi", words, f.i64("divui", segment.begin, groups.size))
     if sums and not groups.is_integer:
         number = f.i64("addi", number, f.i64("ceildivui", f["kc"], groups.size))
     return f.at(f["lanes"], f.i64("muli", number, m.setting.tile.lanes))

@@ -7,15 +7,22 @@ lanes:  [batch][panel][k][vector of the panel][part][width along the lanes]
 
 Elements beyond the operand are +0, and the depth of a lane panel is made even, or a multiple of four where a word holds
 four integers. pack_code.py packs when a program runs, pack_arrays.py does the same in numpy for weights.
+
+The panels of a weight may hold codes of a narrow format instead of float32 numbers. In each block of k, the codes of
+one lane of successive vectors follow each other in the bits of that lane, from the least significant bit of the first
+word up: 32 vectors of 10 bits take the place of 10 vectors of float32 numbers. expand_codes.py expands them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.formats import Format
+from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.passes.kernels.kernel import Kernel
 
 
@@ -31,6 +38,8 @@ class Layout:
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
+    dense: the words of a block of lanes take the room that they need, and not that of as many float32 numbers.
+    code: the format whose codes the panels hold; empty if they hold float32 numbers or words of integers.
     """
 
     side: str
@@ -41,6 +50,23 @@ class Layout:
     dot: int = 0
     group: int = 0
     channel: bool = False
+    code: str = ""
+    dense: bool = False
+
+    @property
+    def code_format(self) -> Format:
+        """The format of the codes, of one part."""
+        return replace(parse_conversion(self.code).format, parts=1)
+
+    @property
+    def bits(self) -> int:
+        """The size of an element in bits."""
+        return self.code_format.bits if self.code else 32
+
+    @property
+    def period(self) -> int:
+        """How many vectors of codes fill whole vectors of words."""
+        return 32 // math.gcd(self.bits, 32)
 
     @property
     def unit(self) -> int:
@@ -54,16 +80,31 @@ class Layout:
 
     def panel_words(self, depth: int) -> int:
         """The size of one panel, in f32 numbers."""
-        if self.side == "rows":
-            return -(-depth // self.width) * self.step_words
         whole, rest = divmod(depth, self.k_block)
-        return (whole * self.block_steps(self.k_block) + self.block_steps(rest)) * self.step_words
+        return whole * self.block_words(self.k_block) + self.block_words(rest)
+
+    def block_words(self, depth: int) -> int:
+        """The size of one block of k of a panel, in f32 numbers."""
+        return self.words_of(self.block_vectors(depth))
+
+    def block_vectors(self, depth: int) -> int:
+        """How many vectors of numbers one block of k of a panel is."""
+        steps = -(-depth // self.width) if self.side == "rows" else self.block_steps(depth)
+        return steps * self.step_vectors
+
+    def words_of(self, vectors: int) -> int:
+        """The size of so many vectors of one block, in f32 numbers."""
+        return -(-vectors * self.bits // 32) * self.width
 
     def block_steps(self, depth: int) -> int:
         """The size of a block of k of lanes, in steps; `depth` is below `k_block` in the last one."""
         groups = -(-depth // (self.group or self.k_block))
         behind = 0 if not self.dot else groups * ((self.group > 0) + (self.dot == 4))
-        return -(-depth // self.unit) * self.unit + behind
+        return self.word_steps(depth) + behind
+
+    def word_steps(self, depth: int) -> int:
+        """The same without what is behind the words or numbers."""
+        return -(-depth // self.dot) if self.dense else -(-depth // self.unit) * self.unit
 
     def batch_words(self, size: int, depth: int) -> int:
         """The size of the panels of one batch of `size` rows or lanes."""
@@ -73,7 +114,12 @@ class Layout:
         """The size of a whole packed operand, with the guard's data and then its largest magnitudes behind it."""
         blocks = max(1, -(-depth // self.k_block))
         panels = batches * (self.batch_words(size, depth) + 2 * -(-size // self.extent) * blocks)
-        return panels + self.largest_words(size)
+        return panels + self.room + self.largest_words(size)
+
+    @property
+    def room(self) -> int:
+        """What is left free behind panels of codes, in f32 numbers: codes are read in whole periods."""
+        return self.period * self.bits // 32 * self.width if self.code else 0
 
     def largest_words(self, size: int) -> int:
         """How many largest magnitudes there are of `size` rows or lanes; channels are those of one batch."""
@@ -81,8 +127,13 @@ class Layout:
 
     @property
     def step_words(self) -> int:
-        """The size of one step along k: `width` of them for rows, one for lanes."""
-        return self.count * self.parts * self.width
+        """The size of one step along k in f32 numbers: `width` of them for rows, one for lanes."""
+        return self.step_vectors * self.width
+
+    @property
+    def step_vectors(self) -> int:
+        """The same in vectors."""
+        return self.count * self.parts
 
     def index(self, batch: int, place: int, depth: int, size: int) -> npt.NDArray[np.int64]:
         """Where part 0 of every k of row or lane `place` is; `size` is the number of rows or lanes; shape (depth,)."""
@@ -102,3 +153,19 @@ def layout(kernel: Kernel, side: str) -> Layout:
     group = 0 if kernel.fma.group is None else kernel.fma.group.group or 0
     channel = kernel.groups is not None and kernel.groups_of(side).channel
     return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, kernel.dot, group, channel)
+
+
+def stored_layout(kernel: Kernel, side: str) -> Layout:
+    """The layout of an operand that is packed when the program is built: dense words, or perhaps codes."""
+    to = layout(kernel, side)
+    if kernel.codes == side:
+        return replace(to, code=kernel.conversion(side).format.name)
+    return replace(to, dense=kernel.dense and side == "lanes")
+
+
+def has_codes(kernel: Kernel, side: str) -> bool:
+    """Whether panels of an operand can be codes: single values in a format of fewer than 32 bits that has a NaN."""
+    if kernel.fma.groups is not None or kernel.is_open(side):
+        return False
+    fmt = kernel.conversion(side).format
+    return fmt.bits < 32 * fmt.parts and (fmt.finite or fmt.significand_bits > 0)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.numpy_groups import Operand
 from numc.compiler.arithmetic.numpy_rounding import F32Array
+from numc.passes.kernels.packing.code_arrays import coded
 from numc.passes.kernels.packing.layout import Layout
 
 
@@ -28,6 +29,8 @@ def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F
     panels = _panels(_parts(whole, to.parts), to)
     if to.dot and to.side == "lanes":
         panels = _with_room(panels, values.shape[2], to)
+    if to.code:
+        panels = coded(panels, to)
     return _joined(panels, ranges, to, np.full(1, largest, np.float32))
 
 
@@ -140,7 +143,7 @@ def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
             sums = np.add.reduceat(inside.astype(np.int32), range(0, count, size_of_group), axis=2, dtype=np.int32)
             behind.append((sums * np.int32(-128)).view(np.float32))
         if behind:
-            block[:, :, padded:] = by_step(np.concatenate(behind, axis=2))
+            block[:, :, to.word_steps(count) :] = by_step(np.concatenate(behind, axis=2))
         blocks.append(block)
     return np.concatenate(blocks, axis=2) if blocks else np.zeros((batch, panels, 0, to.count, to.width), np.float32)
 
@@ -165,7 +168,7 @@ def integer_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
             words = np.ascontiguousarray(lanes[:, block : block + -(-count // to.dot)]).view(kind)
             found.append(words[:, :count])
             if to.group:
-                first = block + -(-count // to.unit) * to.unit
+                first = block + to.word_steps(count)
                 units.append(lanes[:, first : first + -(-count // to.group)])
             block += to.block_steps(count)
         integers = np.concatenate(found, axis=1)
@@ -183,7 +186,7 @@ def _joined(
     blocks, _, batch, _ = limits.shape
     limits = limits.reshape(blocks, 2, batch, -1, to.extent)
     both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1).transpose(1, 2, 0, 3)
-    rest = np.concatenate([both.reshape(-1).view(np.float32), last])
+    rest = np.concatenate([both.reshape(-1).view(np.float32), np.zeros(to.room, np.float32), last])
     whole = np.empty(panels.size + rest.size, np.float32)
     whole[: panels.size].reshape(panels.shape)[...] = panels
     whole[panels.size :] = rest

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths import counting
+from numc.passes.kernels.packing.expand_codes import expanded_room
 from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import Task, context
@@ -101,7 +102,7 @@ def enter(f: Function, task: Task) -> Frame:
     k_blocks = f.i64("maxui", f.i64("ceildivui", depth, t.k_block), 1)
     last_block = f.i64("subi", k_blocks, 1)
     row_words = layout(kernel, "rows").panel_words(t.k_block)
-    row_pitch = packed_panel_words(f, task, depth) if task.packed == "rows" else f.number(row_words)
+    row_pitch = packed_panel_words(f, task, depth) if task.ready == "rows" else f.number(row_words)
     observed = f.is_given(words["probe"])
     seen = f.select(observed, buffers["tiles"], f.null())
     one_block = f.compare("eq", last_block, f.number(0))
@@ -130,14 +131,17 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
     # What stays in registers needs no tile, but an observer does: two.
     each = 2 if task.unpacked_steps or task.in_registers else kernel.tile_words // (t.rows * t.lanes)
     sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), each)}
-    if task.packed != "rows":
-        sizes |= {"rows": f.i64("muli", row_panels, row_words), "limits": f.i64("muli", row_panels, 2)}
+    # Codes are expanded by whole periods, the last of which reaches out.
+    more = {side: expanded_room(kernel) if kernel.expands and kernel.codes == side else 0 for side in ("rows", "lanes")}
+    if task.ready != "rows":
+        rows = f.i64("addi", f.i64("muli", row_panels, row_words), more["rows"])
+        sizes |= {"rows": rows, "limits": f.i64("muli", row_panels, 2)}
     if kernel.rows_in_place:
         sizes["starts"] = f.number(2 * t.rows)
-    if task.packed != "lanes":
+    if task.ready != "lanes":
         panels = f.i64("divui", lane_block, t.lanes) if task.keeps_lanes else f.number(1)
         # The last square of what is transposed may reach out.
-        behind = t.width * layout(kernel, "lanes").step_words if kernel.transposes else 0
+        behind = t.width * layout(kernel, "lanes").step_words if kernel.transposes else more["lanes"]
         sizes["lanes"] = f.i64("addi", f.i64("muli", panels, lane_words), behind)
     if task.plane is not None:
         sizes["plane"] = f.number(_plane_words(task))

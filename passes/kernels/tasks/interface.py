@@ -56,6 +56,11 @@ class Task:
     epilogue_streams: tuple[Stream, ...]
 
     @property
+    def ready(self) -> str:
+        """The side whose packed panels micro-kernels read where they are; other ones are expanded."""
+        return "" if self.kernel.expands else self.packed
+
+    @property
     def keeps_lanes(self) -> bool:
         """Whether a task packs all of its lanes first: rows of tiles write longer runs of memory than columns do.
 

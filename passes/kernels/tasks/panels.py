@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from numc.passes.kernels.abi import SCATTERED
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.kernels.packing.layout import layout
+from numc.passes.kernels.packing.expand_codes import expand_name
+from numc.passes.kernels.packing.layout import Layout, layout, stored_layout
 from numc.passes.kernels.packing.pack_code import converts_open
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import Task, context
@@ -192,46 +193,61 @@ def largest(f: Function, task: Task, side: str, batch: Value, place: Value) -> V
     return f.at(f.op(f"llvm.inttoptr {word} : i64 to {PTR}", PTR), place, "i32")
 
 
+def expand(f: Function, kernel: Kernel, packed: tuple[Value, Sequence[Value]], kc: Value, to: Value) -> Sequence[Value]:
+    """Expand the codes of `kc` steps of a packed panel; returns its limits. packed: where it is, and these."""
+    codes, limits = packed
+    periods = f.i64(
+        "ceildivui", _block_vectors(f, layout(kernel, kernel.codes), kc), stored_layout(kernel, kernel.codes).period
+    )
+    f.call(expand_name(kernel), codes, to, periods)
+    return limits
+
+
 def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
     """The size of a panel of the operand that is packed already, over all of k: `Layout.panel_words`."""
-    to = layout(task.kernel, task.packed)
+    to = stored_layout(task.kernel, task.packed)
+    rest = _block_vectors(f, to, f.i64("remui", depth, to.k_block))
+    if to.code:
+        rest = f.i64("ceildivui", f.i64("muli", rest, to.bits), 32)
+    whole = f.i64("muli", f.i64("divui", depth, to.k_block), to.block_words(to.k_block))
+    return f.i64("addi", whole, f.i64("muli", rest, to.width))
+
+
+def _block_vectors(f: Function, to: Layout, depth: Value) -> Value:
+    """How many vectors one block of k of a panel is, if it is the last one: `Layout.block_vectors`."""
     if to.side == "rows":
-        return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_words)
-    rest = f.i64("remui", depth, to.k_block)
-    steps = f.rounded_up(rest, to.unit)
-    behind = to.block_steps(to.k_block) - to.k_block
+        return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_vectors)
+    steps = f.i64("ceildivui", depth, to.dot) if to.dense else f.rounded_up(depth, to.unit)
+    behind = to.block_steps(to.k_block) - to.word_steps(to.k_block)
     if behind:  # of as many groups as there are
         size = to.group or to.k_block
         each = behind // (to.k_block // size)
-        steps = f.i64("addi", steps, f.i64("muli", f.i64("ceildivui", rest, size), each))
-    steps = f.i64("addi", steps, f.i64("muli", f.i64("divui", depth, to.k_block), to.block_steps(to.k_block)))
-    return f.i64("muli", steps, to.step_words)
+        steps = f.i64("addi", steps, f.i64("muli", f.i64("ceildivui", depth, size), each))
+    return f.i64("muli", steps, to.step_vectors)
 
 
 def packed_panel(
-    f: Function, task: Task, data: Value, start: Value, panel: Value, k0: Value, kb: Value
+    f: Function, task: Task, data: Value, start: Value, panel: Value, kb: Value
 ) -> tuple[Value, Sequence[Value]]:
-    """Where panel number `panel` of the operand that is packed already is, from `k0` on, and its limits.
+    """Where block number `kb` of panel number `panel` of the operand that is packed already is, and its limits.
 
-    start: where its batch begins, in f32 numbers; kb: the number of the block of k.
+    start: where its batch begins, in f32 numbers.
     """
-    found, place = packed_places(f, task, data, start, panel, k0, kb)
+    found, place = packed_places(f, task, data, start, panel, kb)
     if place is None:
         return found, (f.int(0), f.int(0))
     return found, (f.fetch(place, 0, "i32"), f.fetch(place, 1, "i32"))
 
 
 def packed_places(
-    f: Function, task: Task, data: Value, start: Value, panel: Value, k0: Value, kb: Value
+    f: Function, task: Task, data: Value, start: Value, panel: Value, kb: Value
 ) -> tuple[Value, Value | None]:
-    """Where that panel is, and where its limits are, if the micro-kernels have any."""
-    to = layout(task.kernel, task.packed)
+    """Where that block is, and where its limits are, if the micro-kernels have any."""
+    to = stored_layout(task.kernel, task.packed)
     depth, ranges = context(f, "depth", "ranges")
     words = packed_panel_words(f, task, depth)
-    by_rows = to.side == "rows"
-    before = f.i64("divui", k0, to.width) if by_rows else f.i64("muli", kb, to.block_steps(to.k_block))
-    offset = f.i64("addi", f.i64("muli", panel, words), f.i64("addi", f.i64("muli", before, to.step_words), start))
-    found = f.at(data, offset)
+    before = f.i64("muli", kb, to.block_words(to.k_block))
+    found = f.at(data, f.i64("addi", f.i64("muli", panel, words), f.i64("addi", before, start)))
     if task.kernel.limits is None:
         return found, None
     blocks = f.i64("ceildivui", depth, to.k_block)

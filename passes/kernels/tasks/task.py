@@ -18,7 +18,7 @@ from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, context, run_from
 from numc.passes.kernels.tasks.measure import measure_text, measured
-from numc.passes.kernels.tasks.panels import Panel, convert_groups, pack_lanes, pack_rows, packed_panel, width
+from numc.passes.kernels.tasks.panels import Panel, convert_groups, expand, pack_lanes, pack_rows, packed_panel, width
 from numc.passes.kernels.tasks.plane import fill_plane_text
 from numc.passes.kernels.tasks.register_tile import register_tile_text
 from numc.passes.kernels.tasks.tile import tile_in_memory, tile_in_registers, watch
@@ -79,7 +79,7 @@ def _task(frame: Frame, number: Value) -> None:
         kc = f.i64("minui", f.i64("subi", words["depth"], k0), t.k_block)
         is_first, is_last = f.compare("eq", kb, f.number(0)), f.compare("eq", kb, frame.last_block)
         block = Block(batch, i0, i_end, j0, j_end, a_start, b_start, unpacked, limits, kb, k0, kc, is_first, is_last)
-        if task.packed != "rows":
+        if task.ready != "rows":
             _pack_rows(frame, block)
         if task.unpacked_steps:
             _in_place_or_by_tiles(frame, block)
@@ -95,7 +95,12 @@ def _pack_rows(frame: Frame, block: Block) -> None:
         count = f.i64("minui", f.i64("subi", block.i_end, i), kernel.tile.rows)
         to = f.at(frame.buffers["rows"], f.i64("muli", panel, frame.row_pitch))
         with f.when(f.negated(_is_in_place(frame, count))) if kernel.rows_in_place else nullcontext():
-            limits = pack_rows(f, kernel, f.at(frame.words["a"], block.a_start), i, count, block.k0, block.kc, to)
+            if kernel.codes == "rows":
+                number = f.i64("divui", i, kernel.tile.rows)
+                there = packed_panel(f, task, frame.words["a"], block.a_start, number, block.number)
+                limits = expand(f, kernel, there, block.kc, to)
+            else:
+                limits = pack_rows(f, kernel, f.at(frame.words["a"], block.a_start), i, count, block.k0, block.kc, to)
             if kernel.groups is not None:
                 limits = convert_groups(f, task, "rows", block.kc, to, block.batch, i, block.k0)
             for word, limit in enumerate(limits):
@@ -154,9 +159,9 @@ def _in_place(frame: Frame, block: Block, j: Value, count: Value) -> None:
 def _rows(frame: Frame, block: Block, i: Value, count: Value) -> Panel:
     """The packed panel of `count` rows from `i` on."""
     f, task, t = frame.f, frame.task, frame.task.kernel.tile
-    if task.packed == "rows":
+    if task.ready == "rows":
         number = f.i64("divui", i, t.rows)
-        return Panel(i, count, *packed_panel(f, task, frame.words["a"], block.a_start, number, block.k0, block.number))
+        return Panel(i, count, *packed_panel(f, task, frame.words["a"], block.a_start, number, block.number))
     number = f.i64("divui", f.i64("subi", i, block.i0), t.rows)
     twice = f.i64("addi", number, number)
     kept = frame.buffers["limits"]
@@ -177,7 +182,10 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
     f, task, kernel = frame.f, frame.task, frame.task.kernel
     number = f.i64("divui", j, kernel.tile.lanes)
     if task.packed == "lanes":
-        return Panel(j, count, *packed_panel(f, task, frame.words["b"], block.b_start, number, block.k0, block.number))
+        there = packed_panel(f, task, frame.words["b"], block.b_start, number, block.number)
+        if task.ready == "lanes":
+            return Panel(j, count, *there)
+        return Panel(j, count, frame.buffers["lanes"], expand(f, kernel, there, block.kc, frame.buffers["lanes"]))
     to = frame.buffers["lanes"]
     limits = pack_lanes(f, kernel, block.unpacked, number, block.k0, block.kc, to)
     if kernel.groups is not None:

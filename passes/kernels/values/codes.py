@@ -12,20 +12,64 @@ _FP32 = FORMATS["fp32"]
 
 def emit_widened(code: Code, x: Value, fmt: Format) -> Value:
     """Append the float32 that has the code `x`, an i32, in a format."""
-    shift, rebias = _distance(fmt)
-    sign = code.binary("shli", code.binary("shrui", x, code.int(fmt.bits - 1)), code.int(31))
-    magnitude = code.binary("andi", x, code.int((1 << fmt.bits - 1) - 1))
-    bits = code.binary("shli", magnitude, code.int(shift))
-    if rebias:
-        # A subnormal is a whole number of quanta; as the bits of a float32 it would be another subnormal.
-        quantum = code.f32(float(fmt.min_subnormal))
-        small = code.cast("bitcast", code.binary("mulf", code.cast("sitofp", magnitude, "f32"), quantum), "i32")
-        is_small = code.compare("ult", magnitude, code.int(1 << fmt.significand_bits))
-        normal = code.binary("addi", bits, code.int(rebias))
-        special = code.int(_NAN) if fmt.finite else code.binary("ori", bits, code.int(_INFINITY))
-        is_special = code.compare("uge", magnitude, code.int(_first_special(fmt)))
-        bits = code.select(is_small, small, code.select(is_special, special, normal))
-    return code.cast("bitcast", code.binary("ori", bits, sign), "f32")
+    return _widened(code, code.binary("shli", x, code.int(32 - code_bits(fmt))), fmt, clean=True)
+
+
+def _widened(code: Code, top: Value, fmt: Format, *, clean: bool) -> Value:
+    """Append the float32 whose code is the first bits of `top`. clean: there are only zeros behind."""
+    _, rebias = _distance(fmt)
+    unused, sign = 32 - code_bits(fmt), 1 << 31
+    if not rebias:  # a code is the first bits of the float32
+        return code.cast(
+            "bitcast", top if clean else code.binary("andi", top, code.int((1 << 32) - (1 << unused))), "f32"
+        )
+    below = _FP32.exponent_bits - fmt.exponent_bits  # how far the first bit of the exponent has to go
+    bits = code.binary("shrui", code.binary("shli", top, code.int(1)), code.int(1 + below))
+    if not clean:
+        bits = code.binary("andi", bits, code.int((1 << 31 - below) - (1 << unused - below)))
+    normal = code.binary("addi", bits, code.int(rebias))
+    wide = code.cast("bitcast", normal, "f32")
+    if fmt.subnormals:
+        # (1 + f) 2^(emin - 1) in place of f 2^emin, because a subnormal float32 takes long.
+        small = code.binary("subf", code.binary("addf", wide, wide), code.f32(float(fmt.min_normal)))
+    else:
+        small = code.f32(0.0)
+    is_small = code.compare("ult", bits, code.int(1 << _FP32.significand_bits))
+    found = code.cast("bitcast", code.select(is_small, small, wide), "i32")
+    special = code.int(_NAN) if fmt.finite else code.binary("ori", bits, code.int(_INFINITY))
+    is_special = code.compare("uge", bits, code.int(_first_special(fmt) << unused - below))
+    found = code.select(is_special, special, found)
+    return code.cast("bitcast", code.binary("ori", found, code.binary("andi", top, code.int(sign))), "f32")
+
+
+def code_bits(fmt: Format) -> int:
+    """How many bits the code of a number of a format has, of one of its parts."""
+    return fmt.bits // fmt.parts
+
+
+def emit_unpacked(code: Code, low: Value, high: Value | None, first: int | Value, fmt: Format) -> Value:
+    """Append the float32 numbers whose codes begin at bit `first` (a constant or an i32) of the words `low`.
+
+    high: the words that follow; None if no code goes on there.
+    """
+    bits = code_bits(fmt)
+    if high is not None:
+        return emit_widened(code, _joined(code, low, high, first), fmt)
+    if isinstance(first, int):
+        place = 32 - bits - first
+        return _widened(code, code.binary("shli", low, code.int(place)) if place else low, fmt, clean=first == 0)
+    return _widened(code, code.binary("shli", low, code.binary("subi", code.int(32 - bits), first)), fmt, clean=False)
+
+
+def _joined(code: Code, low: Value, high: Value, first: int | Value) -> Value:
+    """The bits from bit `first` on, which go on in the next word; in two steps, because no shift is by 32 bits."""
+    rest = 31 - first if isinstance(first, int) else code.binary("subi", code.int(31), first)
+    above = code.binary("shli", code.binary("shli", high, _number(code, rest)), code.int(1))
+    return code.binary("ori", code.binary("shrui", low, _number(code, first)), above)
+
+
+def _number(code: Code, x: int | Value) -> Value:
+    return code.int(x) if isinstance(x, int) else x
 
 
 def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:

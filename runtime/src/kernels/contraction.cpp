@@ -46,7 +46,8 @@ Shape shape_of(const Descriptor &d) {
 // each step of k: one for each vector of accumulators, kPacking for each vector that is packed, kReading for each that
 // was packed before, and a quarter of a task for the time that threads wait at the end.
 void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
-  const bool rows_packed = d.flags & kRowsPacked, lanes_packed = d.flags & kLanesPacked;
+  const bool expands = d.flags & kExpands;
+  const bool rows_packed = d.flags & kRowsPacked && !expands, lanes_packed = d.flags & kLanesPacked && !expands;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
   const int64_t vectors = d.tile_lanes / d.width;
   const int64_t most_rows = ceil_div(all_rows, ceil_div(all_rows, (rows_packed ? kRows : kPackedRows) / d.tile_rows));

@@ -17,6 +17,8 @@ constexpr int64_t kWholeLanes = 4;
 constexpr int64_t kDraws = 8;
 // Flag: no products, the lanes are packed for the contractions that follow. The operand of the rows is where.
 constexpr int64_t kPacks = 16;
+// Flag: what is packed already is codes, and every task expands those that it needs.
+constexpr int64_t kExpands = 32;
 // In Descriptor.largest instead of a magnitude: the operand is scaled by channel, and the runtime finds the largest
 // magnitude of every row or lane.
 constexpr int64_t kChannels = -1;
@@ -151,7 +153,7 @@ struct Descriptor {
   int64_t tile_rows;
   // Lanes of a micro-tile, a multiple of the width.
   int64_t tile_lanes;
-  // kRowsPacked, kLanesPacked, kWholeLanes, kDraws and kPacks, added up.
+  // kRowsPacked, kLanesPacked, kWholeLanes, kDraws, kPacks and kExpands, added up.
   int64_t flags;
   // See TaskContext.ranges.
   int64_t ranges;

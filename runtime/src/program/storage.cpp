@@ -46,13 +46,12 @@ struct Panels {
   // 8-bit integers, what sums of products with them begin with.
   static uint64_t block_steps(const Storage &s, uint64_t depth) {
     const uint64_t groups = ceil_div(depth, s.group != 0 ? s.group : s.k_block);
-    return padded(s, depth) + (s.dot != 0 && s.group != 0 ? groups : 0) + (s.dot == 4 ? groups : 0);
+    return word_steps(s, depth) + (s.dot != 0 && s.group != 0 ? groups : 0) + (s.dot == 4 ? groups : 0);
   }
 
-  // What the steps of such a block are padded to.
-  static uint64_t padded(const Storage &s, uint64_t depth) {
-    const uint64_t unit = s.dot == 4 ? 4 : 2;
-    return ceil_div(depth, unit) * unit;
+  // The steps of such a block: of words, or of numbers with padding.
+  static uint64_t word_steps(const Storage &s, uint64_t depth) {
+    return s.dot != 0 ? ceil_div(depth, s.dot) : ceil_div(depth, 2) * 2;
   }
 
  private:
@@ -322,7 +321,7 @@ void place_words(const Storage &s, const Panels &p, const uint32_t *words, const
   for (uint64_t start = 0; start < s.depth; start += s.k_block) {
     const uint64_t depth = s.depth - start < s.k_block ? s.depth - start : s.k_block;
     for (uint64_t k = 0; k < depth; ++k) put(block[k / dot * p.step_words], k % dot, integer(start + k));
-    block += Panels::padded(s, depth) * p.step_words;
+    block += Panels::word_steps(s, depth) * p.step_words;
     for (uint64_t k = 0; s.group != 0 && k < depth; k += s.group, block += p.step_words)
       *block = as_bits(units[(start + k) / s.group]);
     const uint64_t group = s.group != 0 ? s.group : s.k_block;

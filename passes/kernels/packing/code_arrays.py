@@ -1,0 +1,101 @@
+"""Panels of codes in numpy (layout.py): weights, which are packed when a program is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arithmetic.codes import decode, encode
+from numc.compiler.arithmetic.formats import FORMATS, Format
+from numc.compiler.arithmetic.numpy_rounding import F32Array
+from numc.passes.kernels.packing.layout import Layout
+
+_Words = npt.NDArray[np.uint32]
+_AT_ONCE = 1 << 20  # how many elements are encoded at once: that takes several times their memory
+
+
+def coded(panels: F32Array, to: Layout) -> F32Array:
+    """Return panels (batch, panel, ...) of float32 numbers in the codes of the format `to.code`: (panel, word)."""
+    count = panels.shape[0] * panels.shape[1]
+    size = panels.size // max(count, 1)
+    found = np.empty((count, sum(place.stop - place.start for _, place in _blocks(size, to))), np.float32)
+    flat = panels.reshape(count, size)
+    for some in _some(count, size):
+        codes, words = _encoded(flat[some], to.code_format), found[some].view(np.uint32)
+        for block, place in _blocks(size, to):
+            words[:, place] = _joined(codes[:, block], to)
+    return found
+
+
+def expanded(words: F32Array, depth: int, to: Layout) -> F32Array:
+    """The inverse of `coded`: panels of codes (panel, word), of `depth` steps of k, as panels of float32 numbers."""
+    size = replace(to, code="").panel_words(depth)
+    found = np.empty((len(words), size), np.float32)
+    for some in _some(len(words), size):
+        stored = words[some].view(np.uint32)
+        for block, place in _blocks(size, to):
+            codes = _split(stored[:, place], block.stop - block.start, to)
+            found[some, block] = decode(codes.astype(np.int64), to.code_format)
+    return found
+
+
+def _some(count: int, size: int) -> Iterator[slice]:
+    """Slices of `count` panels that are worked on at once."""
+    step = max(1, _AT_ONCE // max(size, 1))
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _blocks(size: int, to: Layout) -> Iterator[tuple[slice, slice]]:
+    """Where the blocks of k of a panel of `size` numbers are, and where their codes are."""
+    step, place = to.block_vectors(to.k_block) * to.width, 0
+    for start in range(0, size, step):
+        block = slice(start, min(start + step, size))
+        words = to.words_of((block.stop - start) // to.width)
+        yield block, slice(place, place + words)
+        place += words
+
+
+def _joined(codes: _Words, to: Layout) -> _Words:
+    """The codes of one block of panels, (panel, element), as words."""
+    panels, vectors = len(codes), codes.shape[1] // to.width
+    each = codes.reshape(panels, vectors, to.width)
+    words = np.zeros((panels, to.words_of(vectors) // to.width, to.width), np.uint32)
+    for first in range(min(to.period, vectors)):
+        word, bit = divmod(first * to.bits, 32)
+        some, step = each[:, first :: to.period], to.period * to.bits // 32
+        low = words[:, word::step]
+        low[:, : some.shape[1]] |= some << np.uint32(bit)
+        if bit + to.bits > 32:
+            high = words[:, word + 1 :: step]
+            high[:, : some.shape[1]] |= some >> np.uint32(32 - bit)
+    return words.reshape(panels, -1)
+
+
+def _split(words: _Words, size: int, to: Layout) -> _Words:
+    """The codes, (panel, element), `size` of a panel, that the words of one block hold."""
+    panels, vectors = len(words), size // to.width
+    each = words.reshape(panels, -1, to.width)
+    codes = np.empty((panels, vectors, to.width), np.uint32)
+    for first in range(min(to.period, vectors)):
+        word, bit = divmod(first * to.bits, 32)
+        some, step = codes[:, first :: to.period], to.period * to.bits // 32
+        some[...] = each[:, word::step][:, : some.shape[1]] >> np.uint32(bit)
+        if bit + to.bits > 32:
+            some |= each[:, word + 1 :: step][:, : some.shape[1]] << np.uint32(32 - bit)
+    codes &= np.uint32((1 << to.bits) - 1)
+    return codes.reshape(panels, size)
+
+
+def _encoded(values: F32Array, fmt: Format) -> _Words:
+    """The codes of values of a format, or of its parts; a NaN has one code."""
+    if fmt.exponent_bits != FORMATS["fp32"].exponent_bits:
+        return encode(values, fmt).astype(np.uint32)
+    unused = np.uint32(FORMATS["fp32"].significand_bits - fmt.significand_bits)
+    bits: _Words = np.ascontiguousarray(values).view(np.uint32) >> unused
+    nan = np.isnan(values)
+    if nan.any():
+        bits[nan] = fmt.encode(float("nan"))
+    return bits
