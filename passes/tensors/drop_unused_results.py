@@ -1,7 +1,4 @@
-"""drop-unused-results: a linalg.generic stops computing what nobody reads, like the positions a maximum comes with.
-
-What fills a tensor that another linalg.generic then writes as a whole is left out, too.
-"""
+"""drop-unused-results: a linalg.generic stops computing what nobody reads, like the positions a maximum comes with."""
 
 from __future__ import annotations
 
@@ -17,24 +14,6 @@ def drop_unused_results(module: ir.Operation) -> None:
             kept = [n for n in range(len(generic.results)) if not _dead(generic, n)]
             if 0 < len(kept) < len(generic.results):
                 _keep(generic, kept)
-        for generic in linalg.operations(module, "linalg.generic"):
-            if len(generic.results) == 1 and linalg.fills_with(generic) is not None:
-                _leave_out(generic)
-
-
-def _leave_out(fill: ir.Operation) -> None:
-    """Leave out what fills a tensor if whoever uses that writes every element of it and reads none."""
-    uses = list(fill.results[0].uses)
-    if all(_writes_all(use.owner.operation, use.operand_number) for use in uses):
-        fill.results[0].replace_all_uses_with(fill.operands[len(fill.operands) - 1])
-        fill.erase()
-
-
-def _writes_all(op: ir.Operation, number: int) -> bool:
-    """Whether an operation is a linalg.generic that writes every element of this operand without reading it."""
-    if op.name != "linalg.generic" or number < linalg.input_count(op):
-        return False
-    return bool(linalg.indexing_maps(op)[number].is_permutation) and linalg.is_unused(linalg.body(op).arguments[number])
 
 
 def _dead(generic: ir.Operation, number: int) -> bool:
