@@ -26,6 +26,7 @@ from numc.frontends.pytorch.narrow import widened
 from numc.frontends.training.converted import diagnose, to_linalg
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
+from numc.frontends.training.orders import inputs_by_strides, inverse, results_by_strides
 from numc.frontends.training.roles import by_name
 from numc.runtime.exchange import orders_of
 from numc.runtime.program import Program
@@ -113,7 +114,8 @@ class Region:
     """A part of a graph that numc computes: a function from tensors to a tensor or a tuple of tensors.
 
     orders: for the results that are not dense in the order of their dimensions, by number, the places of the dimensions
-    among those that the program returns, which are in the order of strides.
+    among those that the program returns, which are in the order of strides. input_orders: for the inputs whose
+    dimensions the program takes in the order of strides, by number, this order.
     saved: knows what is kept between this region and others, if anything is.
     """
 
@@ -122,11 +124,17 @@ class Region:
     single: bool
     operations: int
     orders: Mapping[int, list[int]]
+    input_orders: Mapping[int, list[int]] = field(default_factory=dict)
     saved: Keeping | None = None
     programs: dict[tuple[Arithmetic, Stored, bool], Program] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._orders = orders_of(self.orders, len(self.imported.outputs))
+
+    def sizes_of(self, number: int) -> tuple[int, ...]:
+        """Return the sizes of an input as it is given, -1 for a free one."""
+        shape, order = self.imported.inputs[number].shape, self.input_orders.get(number)
+        return shape if order is None else tuple(shape[place] for place in inverse(order))
 
     def program(self, chosen: Arithmetic, stored: Stored = ((), ())) -> Program:
         """Return the program for an arithmetic, which is compiled when it is first needed.
@@ -154,6 +162,8 @@ class Region:
         taken, made = {}, {}
         if self.saved is not None:
             taken, made = self.saved.inputs_of(self, chosen, tensors), self.saved.results_of(self, chosen)
+        for number, order in self.input_orders.items():
+            tensors[number] = tensors[number].permute(order)
         program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
         seed = next(_seeds[-1]) % 2**64 if _seeds else None
         results = program.on_tensors(tensors, seed=seed, widths=widths_of(program), orders=self._orders)
@@ -313,6 +323,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
     inputs, weights = [], {}
     placeholders = list(graph.find_nodes(op="placeholder"))
     updates = _updates(placeholders, _results(graph), places)
+    input_orders = inputs_by_strides(graph, placeholders)
     for number, node in enumerate(placeholders):
         inputs.append(_argument(f"i{number}", node))
     for node in [node for node in graph.nodes if node.op == "get_attr"]:
@@ -325,7 +336,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         graph.erase_node(node)
         placeholders.append(constant)
         weights[len(placeholders) - 1] = str(node.target), np.ascontiguousarray(value.numpy())
-    orders = _in_order_of_strides(graph, output)
+    result_orders = results_by_strides(graph, output)
     marked = {node: node.meta["numc"] for node in graph.nodes if "numc" in node.meta}
     names = {node: name for node, (_, name, _) in marked.items()}
     imported = Imported(
@@ -338,7 +349,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
         updates=updates,
     )
-    return Region(imported, arithmetic, single, len(marked), orders)
+    return Region(imported, arithmetic, single, len(marked), result_orders, input_orders)
 
 
 def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:
@@ -353,26 +364,6 @@ def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapp
 
 def _is_dense_like(one: torch.Tensor, other: torch.Tensor) -> bool:
     return (one.shape, one.dtype) == (other.shape, other.dtype) and one.is_contiguous() and other.is_contiguous()
-
-
-def _in_order_of_strides(graph: fx.Graph, output: fx.Node) -> dict[int, list[int]]:
-    """Make dense the results that permute the dimensions of a dense tensor; return how to permute them back, by number.
-
-    A result that repeats elements or has gaps, such as an expanded tensor or a slice, becomes dense in the order of its
-    dimensions.
-    """
-    results, orders = list(output.args[0]), {}
-    for number, node in enumerate(results):
-        value = node.meta["val"]
-        if value.is_contiguous() or torch.empty_like(value).stride() != value.stride():
-            continue
-        order = sorted(range(value.dim()), key=lambda d: (-value.stride(d), -value.shape[d]))
-        orders[number] = [order.index(d) for d in range(value.dim())]
-        with graph.inserting_before(output):
-            results[number] = graph.call_function(aten.permute.default, (node, order))
-        results[number].meta = {"numc": node.meta["numc"], "val": value.permute(order)}
-    output.args = (tuple(results),)
-    return orders
 
 
 def _argument(name: str, node: fx.Node) -> Argument:

@@ -156,7 +156,7 @@ class Saved:
             dtype = getattr(torch, spec.dtype)
             stored, why = found.get(name, ("", "switched off" if dtype == torch.float32 else "it is narrow"))
             bits = 8 * (getattr(torch, stored_dtype(stored)) if stored else dtype).itemsize
-            rows.append(Kept(name, spec.shape, spec.dtype, stored, why, bits))
+            rows.append(Kept(name, region.sizes_of(number), spec.dtype, stored, why, bits))
         for name, (value, why) in self.others.items():
             sizes = tuple(int(size) if isinstance(size, int) else -1 for size in value.shape)
             rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, 8 * value.itemsize))

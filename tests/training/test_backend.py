@@ -262,6 +262,30 @@ def test_gradients_of_convolutions_are_kept_and_not_copied() -> None:
     assert sorted(seen) == sorted(tuple(p.stride()) for p in network.parameters())
 
 
+@pytest.mark.parametrize("arithmetic", ["fp32", "bf16_1_1"])
+def test_kept_tensors_that_are_permuted_are_read_where_they_are(
+    arithmetic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient of a convolution's weight is a convolution of the transposed images."""
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Hardswish(), nn.Conv2d(4, 5, 1))
+    images = torch.randn(2, 3, 8, 8)
+
+    def gradients() -> tuple[list[Any], list[regions.Region]]:
+        torch._dynamo.reset()
+        model, used = copy.deepcopy(network), numc.backend(arithmetic)
+        torch.compile(model, backend=used)(images).square().sum().backward()
+        return [p.grad for p in model.parameters()], used.regions
+
+    found, compiled = gradients()
+    taken = [
+        (region.imported.inputs[n].shape, order) for region in compiled for n, order in region.input_orders.items()
+    ]
+    assert sorted(taken) == [((2, 3, 8, 8), [1, 0, 2, 3]), ((2, 4, 8, 8), [1, 0, 2, 3])]
+    monkeypatch.setattr(regions, "inputs_by_strides", lambda graph, inputs: {})
+    for got, want in zip(found, gradients()[0], strict=True):
+        assert torch.equal(got.view(torch.int32), want.view(torch.int32))
+
+
 def test_optimizers_write_weights_and_their_state_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a step gives anew takes no memory beside what it replaces, and has the bits of a step that copies."""
     kept: list[int] = []
