@@ -1,8 +1,10 @@
-"""What operations side by side would gain: simulations of networks whose operations were profiled on two threads."""
+"""What operations side by side gain on two threads, and what they would gain in simulations of networks."""
 
 from __future__ import annotations
 
 import copy
+import functools
+import os
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +16,7 @@ import numc
 from benchmarks import graphs, zoo
 from benchmarks.architectures import STEPS
 from benchmarks.cases import STREAM_THREADS
+from benchmarks.measure import Call, in_turns, ratio
 
 Row = dict[str, Any]
 
@@ -65,12 +68,25 @@ def googlenet() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000)).eval()
 
 
+class Directions(nn.Module):
+    """A recurrent layer of 256 features in both directions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(256, 256, bidirectional=True, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.lstm(x)[0]
+        return result
+
+
 def streams(seconds: float, quick: bool) -> list[Row]:
-    """Profile each network on two threads, and simulate it on more."""
+    """Time each network on two threads with parts side by side and without, profile it, and simulate it on more."""
     warnings.simplefilter("ignore")
     rows = []
-    for name, profile in _profiles(max(3, round(seconds)), quick):
-        row: Row = {"model": name}
+    for name, calls, profile in _networks(max(3, round(seconds)), quick):
+        timings = in_turns(calls, seconds=seconds, threads=2)
+        row: Row = {"model": name, "measured": ratio(timings, "sequence", "side by side")}
         for threads in STREAM_THREADS:
             found = profile.schedule(threads=threads)
             limited = profile.schedule(threads=threads, memory=found.sequence_peak)
@@ -86,36 +102,46 @@ def streams(seconds: float, quick: bool) -> list[Row]:
     return rows
 
 
-def _profiles(repeat: int, quick: bool) -> Iterator[tuple[str, numc.Profile]]:
-    """The networks by name, each with a profile on two threads."""
+def _networks(repeat: int, quick: bool) -> Iterator[tuple[str, dict[str, Call], numc.Profile]]:
+    """The networks by name: a call with parts side by side and one without, and a profile on two threads."""
+
+    def inference(name: str, source: Any, inputs: Any) -> tuple[str, dict[str, Call], numc.Profile]:
+        programs = {"side by side": numc.compile(*source), "sequence": numc.compile(*source, streams=0)}
+        calls: dict[str, Call] = {what: lambda p=p: p(inputs, threads=2) for what, p in programs.items()}
+        return name, calls, programs["sequence"].profile(inputs, threads=2, repeat=10 * repeat)
+
     with graphs.folder() as folder:
         for name, batch in [("LSTM", 1), ("transformer encoder", 1), ("transformer encoder", 8), ("MobileNetV2", 1)]:
             path, feeds = zoo.MODELS[name](batch, folder)
-            yield f"{name}, batch {batch}", numc.compile(path).profile(feeds, threads=2, repeat=10 * repeat)
+            yield inference(f"{name}, batch {batch}", (path,), feeds)
             if quick:
                 return
     torch.manual_seed(0)
-    x = torch.randn(1, 3, 224, 224)
-    yield "GoogLeNet, batch 1", numc.compile(googlenet(), (x,)).profile(x.numpy(), threads=2, repeat=10 * repeat)
+    tokens, images = torch.randn(4, 32, 256), torch.randn(1, 3, 224, 224)
+    yield inference("LSTM, both directions, 4 x 32 tokens", (Directions().eval(), (tokens,)), tokens.numpy())
+    yield inference("GoogLeNet, batch 1", (googlenet(), (images,)), images.numpy())
     for name in ("LSTM, 20 x 35 tokens", "transformer, 6 layers, 8 x 32 tokens"):
-        yield f"{name}, training", _step(name, repeat)
+        yield _training(name, repeat)
 
 
-def _step(name: str, repeat: int) -> numc.Profile:
+def _training(name: str, repeat: int) -> tuple[str, dict[str, Call], numc.Profile]:
     from train_step import training as make
 
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    before = torch.get_num_threads()
     torch.set_num_threads(2)
     case = STEPS[name]
-    inputs = case.inputs()
-    step = make(copy.deepcopy(case.model().train()), case, "eager")
-    step(*inputs)  # makes the state of the optimizer, without which a step would be compiled twice
-    compiled = torch.compile(step, backend=numc.backend("fp32"))
+    calls: dict[str, Call] = {}
+    for what, switch in (("side by side", ""), ("sequence", "side-by-side")):
+        os.environ["NUMC_DISABLE"] = switch
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        inputs = case.inputs()
+        step = make(copy.deepcopy(case.model().train()), case, "eager")
+        step(*inputs)  # makes the state of the optimizer, without which a step would be compiled twice
+        calls[what] = functools.partial(torch.compile(step, backend=numc.backend("fp32")), *inputs)
+        calls[what]()
+    del os.environ["NUMC_DISABLE"]
     with numc.profile() as profiled:
         for _ in range(repeat):
-            compiled(*inputs)
+            calls["sequence"]()
             profiled.step()
-    torch.set_num_threads(before)
-    return profiled.profile
+    return f"{name}, training", calls, profiled.profile
