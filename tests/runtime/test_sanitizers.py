@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 import numc
 import runtime_programs as programs
@@ -27,6 +28,17 @@ DAMAGED = 200
 LIBRARIES = {"address,undefined": ("libasan.so", "libubsan.so"), "thread": ("libtsan.so",)}
 
 pytestmark = pytest.mark.all
+
+
+class Branches(torch.nn.Module):
+    """Layers beside each other, which run side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = (torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(3))) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.one(x), torch.softmax(self.other(x), -1)], 1)
 
 
 def built(cache: pytest.Cache, sanitizers: str) -> Path:
@@ -69,6 +81,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name, options in {"mp": {"fma": "mp"}, "sr": {"fma": "fmac(e6m9:sr8)"}, "int8": {"fma": "int8"}}.items():
         good.append(folder / f"{name}.numc")
         numc.compile(source, **options).save(good[-1])
+    numc.compile(Branches(), (torch.zeros(24, 256),)).save(folder / "branches.numc")
+    good.append(folder / "branches.numc")
     rng = random.Random(0)
     bad = []
     for number in range(DAMAGED):
