@@ -150,24 +150,24 @@ class Chains:
 
 def _needs(ops: Sequence[ir.Operation]) -> tuple[list[ir.Operation], list[ir.Value]]:
     """What operations use from outside: pure operations, which are computed again, in order, and other values."""
-    inside = set(ops)
+    inside = {inner for op in ops for inner in linalg.operations(op)}
     again: dict[ir.Operation, None] = {}
     values: dict[ir.Value, None] = {}
 
     def visit(value: ir.Value) -> None:
-        maker = linalg.maker(value)
-        if maker is None or not is_pure(maker):
-            if maker not in inside:
-                values[value] = None
-        elif maker not in inside and maker not in again:
+        maker = value.owner.owner.operation if isinstance(value.owner, ir.Block) else value.owner.operation
+        if maker in inside or maker in again:
+            return
+        if isinstance(value.owner, ir.Block) or not is_pure(maker):
+            values[value] = None
+        else:
             for operand in maker.operands:
                 visit(operand)
             again[maker] = None
 
-    for op in ops:
-        for inner in linalg.operations(op):
-            for operand in inner.operands:
-                visit(operand)
+    for inner in (inner for op in ops for inner in linalg.operations(op)):
+        for operand in inner.operands:
+            visit(operand)
     return list(again), list(values)
 
 

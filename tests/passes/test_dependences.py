@@ -13,6 +13,7 @@ import numc
 from numc.compiler import pipeline
 from numc.frontends.parse import parse_module
 from numc.passes import facts, linalg
+from numc.passes.buffers.dependences import BUFFERS
 from numc.passes.buffers.mark_parts import PARTS, buffers_of, mark_parts, parts_of
 
 X = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(1))
@@ -115,7 +116,8 @@ def shuffled(module: ir.Operation, seed: int) -> int:
         number = drawn.choice([n for n in waiting if not after[n] & left])
         order.append(number)
         waiting.pop(number).move_before(first_free)
-    facts.put(module, PARTS, [])
+    for name in (PARTS, BUFFERS):
+        facts.put(module, name, [])
     return sum(n != number for n, number in enumerate(order))
 
 

@@ -19,6 +19,7 @@ import numc.compiler.build
 import numc.compiler.compile  # noqa: F401 - what a child needs is imported before it is made
 from numc.compiler.cli import main as command
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.files import TEMPORARY
 from numc.runtime import load
 
 MODEL = """
@@ -46,6 +47,10 @@ def compile_in_child(folder: Path, fma: str, delay: float | None) -> int:
     return os.waitpid(child, 0)[1]
 
 
+def temporary_files(cache: Path) -> set[str]:
+    return {path.name for path in cache.rglob("*") if TEMPORARY.fullmatch(path.name)}
+
+
 def main(folder: Path, count: int) -> dict[str, object]:
     cache = folder / "cache"
     os.environ["NUMC_CACHE_DIR"] = str(cache)
@@ -67,11 +72,11 @@ def main(folder: Path, count: int) -> dict[str, object]:
                 load(out)
             except NumcError as error:
                 wrong.append(f"{number}: {error}")
+        before = temporary_files(cache)  # of the child that was killed
         if compile_in_child(folder, fma, None) != 0:
             wrong.append(f"{number}: the cache is not usable")
         load(out)
-        left = [path.name for path in cache.rglob("*") if path.is_file() and path.suffix not in (".numc", ".json")]
-        wrong += [f"{number}: {name} is left in the cache" for name in left if name.startswith(".") or "tmp" in name]
+        wrong += [f"{number}: {name} is left in the cache" for name in sorted(temporary_files(cache) - before)]
     return {"wrong": wrong, "killed": killed, "complete": complete}
 
 

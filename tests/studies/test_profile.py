@@ -292,6 +292,7 @@ def test_parts_in_loops() -> None:
     x = np.load(EXAMPLES / "models" / "lstm.npz")["input"]
     found = program.profile(x, threads=1, repeat=2, **GIVEN)
     assert contractions(found) == fmas_by_layer(program, x)
-    assert max(row.calls for row in found.rows if row.kind == "contraction") == 32
+    # Of 16 steps one product each; the other one, of all inputs with their weights, lies before the loop.
+    assert max(row.calls for row in found.rows if row.kind == "contraction") == 17
     (gather,) = (row for row in found.rows if row.kind == "gather")
     assert gather.bytes > 0

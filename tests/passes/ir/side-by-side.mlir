@@ -1,5 +1,5 @@
 // Parts that do not depend on each other become chains. A buffer that one chain alone uses is allocated and freed in
-// it, other buffers exist in @main as long as both chains run; views are computed again.
+// it, other buffers exist in @main as long as both chains run; views are computed again. A sort keeps its region.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     memref.alloc() : memref<1024x1024xf32>
 // CHECK:         %[[JOINED:.*]] = memref.alloc() : memref<2x1024x1024xf32>
@@ -14,6 +14,9 @@
 // CHECK:         memref.subview
 // CHECK:         %[[OWN:.*]] = memref.alloc() : memref<1024x1024xf32>
 // CHECK:         call @work(%{{.*}}, %[[OWN]])
+// CHECK-NEXT:    tm_tensor.sort dimension(1) outs(%[[OWN]] : memref<1024x1024xf32>) {
+// CHECK-NEXT:    ^bb0(%[[A:.*]]: f32, %[[B:.*]]: f32):
+// CHECK-NEXT:      arith.cmpf olt, %[[A]], %[[B]] : f32
 // CHECK:         call @put(%[[OWN]],
 // CHECK:         memref.dealloc %[[OWN]]
 // CHECK-LABEL: func.func private @chain_1
@@ -47,6 +50,11 @@ module attributes {
     %own = memref.alloc() : memref<1024x1024xf32>
     llvm.call @numc_mark(%zero, %zero) : (i64, i64) -> ()
     func.call @work(%x, %own) : (memref<1024x1024xf32>, memref<1024x1024xf32>) -> ()
+    tm_tensor.sort dimension(1) outs(%own : memref<1024x1024xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %before = arith.cmpf olt, %a, %b : f32
+      tm_tensor.yield %before : i1
+    }
     %one = arith.constant 1 : i64
     llvm.call @numc_mark(%one, %zero) : (i64, i64) -> ()
     func.call @put(%own, %up) : (memref<1024x1024xf32>, memref<1x1024x1024xf32, strided<[1048576, 1024, 1], offset: ?>>) -> ()
