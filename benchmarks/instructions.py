@@ -35,9 +35,9 @@ from numc.frontends.load import load_file
 Row = dict[str, Any]
 MATRIX = Product(128, 128, 128)
 RUNS = ("MobileNetV2", "transformer encoder", "LSTM")  # models small enough for callgrind
-# Operations that LLVM turns into no instruction, or into a memory operand of one.
+# Operations that LLVM turns into no instruction, or into a memory operand of one; inline assembler is empty.
 FREE = ("arith.constant", "arith.bitcast", "llvm.load", "vector.broadcast", "vector.bitcast", "vector.shape_cast")
-FREE += ("llvm.bitcast",)
+FREE += ("llvm.bitcast", "llvm.inline_asm", "llvm.extractvalue")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ NUMBER = "numc.number"
 """On a call of a contraction: its number among the contractions, -1 if it has none."""
 PACKS = "numc.packs"
 """On a call that packs its second operand into its first one."""
+SEEN = "numc.seen"
+"""On a call of a contraction whose first operand is read only if an observer looks on."""
 BUFFERS = "numc.buffers"
 
 _FREE = (*VIEWS, "memref.alloc", "memref.dealloc", "memref.dim", "memref.get_global", "func.return")

@@ -16,7 +16,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from numc.passes import facts, linalg
-from numc.passes.buffers.dependences import BUFFERS, NUMBER, PACKS, UsedBuffer, dependences
+from numc.passes.buffers.dependences import BUFFERS, NUMBER, PACKS, SEEN, UsedBuffer, dependences
 from numc.passes.buffers.loop_nest import WIDTHS
 from numc.passes.buffers.rows import ROWS, is_chain
 
@@ -185,7 +185,8 @@ def _moved(op: ir.Operation) -> list[Moved]:
     results = (
         [op.operands[n] for n in range(linalg.input_count(op), len(op.operands))] if op.name == "linalg.generic" else []
     )
-    found: dict[ir.Value, Moved] = {v: (v,) for v in op.operands if isinstance(v.type, ir.MemRefType)}
+    operands = list(op.operands)[SEEN in op.attributes :]
+    found: dict[ir.Value, Moved] = {v: (v,) for v in operands if isinstance(v.type, ir.MemRefType)}
     for value in linalg.captured(op)[1] if op.regions else ():
         if isinstance(value.type, ir.MemRefType):  # elements that are looked up, one for each result
             found.setdefault(value, (value, *results[:1]))

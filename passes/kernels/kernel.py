@@ -135,6 +135,11 @@ class Kernel(Setting):
         return self.fma.groups is not None or self.is_open(side) or self.conversion(side) != FP32
 
     @property
+    def packs_once(self) -> bool:
+        """Whether lanes can be packed as a whole while the program runs (pack_once.py): values without groups."""
+        return self.fma.groups is None and not self.is_open("lanes")
+
+    @property
     def joins(self) -> bool:
         """Whether whole tiles can go from their initial values to the epilogue in registers (register_tile.py)."""
         return self.fetches_ahead and not self.counts and is_one_fma(self.fma) and self.datapath.in_place

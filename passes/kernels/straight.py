@@ -8,8 +8,9 @@ parsing a module is several times faster than creating its operations one by one
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from numc.passes.kernels.ssa import PTR, Type, Value, f32_bits, listed
 
@@ -78,6 +79,18 @@ class Straight:
         name = f"%{stem}{self._text.prefix}{self._text.count}"
         self._text.count += 1
         return Value(name, Type.of(type_) if isinstance(type_, str) else type_)
+
+    def in_turns(self, pieces: Sequence[Callable[[], Value]]) -> list[Value]:
+        """Append pieces without blocks, an operation of each in turns; returns their results."""
+        state, found, written = self._text, [], []
+        around = state.lines
+        for piece in pieces:
+            state.lines = []
+            found.append(piece())
+            written.append(state.lines)
+        state.lines = around
+        around += [line for lines in zip_longest(*written) for line in lines if line is not None]
+        return found
 
     def _same(self, operation: str, *operands: Value, kinds: str = "fi") -> Type:
         """The one type of the operands. Raises TypeError if there are several, or one of another kind."""

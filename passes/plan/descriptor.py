@@ -34,6 +34,8 @@ class _Memory:
 
 
 _WIDTHS = "rows_width", "lanes_width", "product_width"
+#: The function of the runtime that tells whether an observer looks on.
+WATCHED = "numc_watched"
 
 
 def numbers_of(found: Found) -> dict[str, int]:
@@ -53,17 +55,21 @@ def call_text(
     packing: Packing | None,
     convert: str | None,
     calibrated: tuple[int, int] | None,
+    watched: tuple[str, Operand] | None = None,
 ) -> str:
     """The function that runs the tasks ``@<name>`` of one contraction: ``@SELF(operands..., id, *numbers_of(found))``.
 
     operands: of rows and of lanes, one of which is packed already if there is a `packing`; the streams of prologue and
     epilogue; the output. With a plane, the operand of the lanes is what planes are made from: batches are apart as in
     memory, lanes and k as in a plane. convert: the function that converts the packed one, if its widths are open.
-    calibrated: the largest magnitudes of rows and lanes, if they are given.
+    calibrated: the largest magnitudes of rows and lanes, if they are given. watched: what takes the place of the tasks
+    and of packed lanes if an observer looks on, who wants to see them before their conversion; it is the first operand.
     """
     order, draws = found.shape.order, task.kernel.fma.draws
     numbers = dict.fromkeys(("id", *numbers_of(found)), "i64")
-    f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in enumerate(operands)} | numbers)
+    given = {} if watched is None else {len(operands): watched[1]}
+    given |= dict(enumerate(operands))
+    f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in given.items()} | numbers)
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
     flags |= EXPANDS if task.kernel.expands else 0
@@ -105,8 +111,24 @@ def call_text(
         "dims": [len(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k)],
     }
     head: list[Word] = DESCRIPTOR.in_order(fixed)
-    _start(f, name, f["id"], [*head, *words])
+    words = [*head, *words]
+    start = _task(f, name)
+    if watched is not None:
+        fixed |= {"flags": flags & ~LANES_PACKED, "ranges": 0}
+        lanes = _stream(f, watched[1], _describe(f, len(operands), watched[1]), order)
+        place = len(head) + len(order) + len(lanes)  # the words of the rows are as many as those of the lanes
+        apart: list[Word] = DESCRIPTOR.in_order(fixed)
+        plain = [*apart, *words[len(head) : place], *lanes, *words[place + len(lanes) :]]
+        (count,) = f.call(WATCHED, results="i32")
+        looks_on = f.compare("ne", count, f.scalar.int(0))
+        words = [_either(f, looks_on, one, other) for one, other in zip(plain, words, strict=True)]
+        start = f.select(looks_on, _task(f, watched[0]), start)
+    _start(f, start, f["id"], words)
     return f.function()
+
+
+def _either(f: Function, condition: Value, one: Word, other: Word) -> Word:
+    return one if one == other else f.select(condition, f.number(one), f.number(other))
 
 
 def pack_text(name: str, task: Task, found: Found, packing: Packing) -> str:
@@ -133,7 +155,7 @@ def pack_text(name: str, task: Task, found: Found, packing: Packing) -> str:
         "dims": [len(batch), 0, len(found.shape.lanes), len(found.shape.k)],
     }
     head: list[Word] = DESCRIPTOR.in_order(fixed)
-    _start(f, name, f.number(-1), [*head, *words])
+    _start(f, _task(f, name), f.number(-1), [*head, *words])
     return f.function()
 
 
@@ -171,10 +193,13 @@ def _stream(f: Function, operand: Operand, memory: _Memory, order: Sequence[int]
     return words
 
 
-def _start(f: Function, name: str, id_: Value, words: Sequence[Word]) -> None:
+def _task(f: Function, name: str) -> Value:
+    return f.op(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
+
+
+def _start(f: Function, task: Value, id_: Value, words: Sequence[Word]) -> None:
     """Store the words of the descriptor, and give it to the runtime with the task function."""
     place = _stored(f, words)
-    task = f.op(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
     f.call("numc_contract", task, place, id_, dialect="llvm")
 
 

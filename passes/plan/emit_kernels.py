@@ -14,7 +14,7 @@ from torch_mlir import ir
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
-from numc.passes.buffers.dependences import NUMBER, PACKS
+from numc.passes.buffers.dependences import NUMBER, PACKS, SEEN
 from numc.passes.buffers.lower_numc import stream, width
 from numc.passes.buffers.views import VIEWS, root
 from numc.passes.kernels.backend import CodeGenerator, Target
@@ -27,7 +27,7 @@ from numc.passes.kernels.tasks.interface import SELF, Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, places_of, size_of
-from numc.passes.plan.descriptor import call_text, numbers_of, pack_text
+from numc.passes.plan.descriptor import WATCHED, call_text, numbers_of, pack_text
 from numc.passes.plan.functions import Functions
 from numc.passes.plan.fusion import Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
@@ -92,6 +92,7 @@ class _Emitter:
         self._packed = PackedWeights(module)
         self._read_only = read_only_arguments(module)
         self._once: dict[tuple[object, ...], ir.Value] = {}
+        self._watches = False
         self._last: dict[ir.Value, ir.Operation] = {}
         self._functions = Functions(module)
         self._kernels: dict[str, Kernel] = {}
@@ -111,7 +112,12 @@ class _Emitter:
         self._define_kernel(region.kernel, location)
         once = self._packing_once(region)
         packing = packing or once
-        task = _task(region, packing, operands)
+        task = seen = _task(region, packing, operands)
+        watched: tuple[str, Operand] | None = None
+        if once is not None and region.kernel.converts("lanes"):
+            seen = replace(task, packed="")
+            function = self._functions.define(self._task_function(seen, region), layer, "task", location)
+            watched = function, operands[1]
         if once is not None:
             operands[1] = Operand(self._packed_once(region, task, once), operands[1].places, operands[1].conversion)
         name = self._functions.define(self._task_function(task, region), layer, "task", location)
@@ -119,12 +125,15 @@ class _Emitter:
         if packing is not None and packing.is_open:
             text = convert_packed_text(SELF, region.kernel, packing.layout.side, packing.shape)
             convert = self._functions.define(text, layer, "convert", location)
-        text = call_text(name, task, region.found, operands, packing, convert, region.calibrated)
+        text = call_text(name, task, region.found, operands, packing, convert, region.calibrated, watched)
         callee = self._functions.define(text, layer, "contraction", location)
-        call = self._call(callee, region, operands)
+        call = self._call(callee, region, operands if watched is None else [watched[1], *operands])
+        if watched is not None:
+            call.attributes[SEEN] = ir.UnitAttr.get()
         if once is not None:
             self._last[operands[1].value] = call
-        self._rows.append(_row(region, task))
+        self._watches = self._watches or watched is not None
+        self._rows.append(_row(region, seen))
         region.op.erase()
 
     def _packing(self, region: Region) -> Packing | None:
@@ -215,7 +224,10 @@ class _Emitter:
                 ir.Operation.create("memref.dealloc", operands=[memory]).move_after(last)
         self._packed.finish()
         _empty_unused(self.module, self._weights)
-        self._functions.finish([_EXTERNALS, *self._code.shared_functions()] if self._kernels else [])
+        first = [_EXTERNALS, *self._code.shared_functions()] if self._kernels else []
+        if self._watches:
+            first.append(f"func.func private @{WATCHED}() -> i32")
+        self._functions.finish(first)
         rows = sorted((row for row in self._rows if row.id >= 0), key=lambda row: row.id)
         facts.put(self.module, CONTRACTIONS, records.data_of(tuple(rows)))
 

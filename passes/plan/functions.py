@@ -38,7 +38,10 @@ class Functions:
         self._shared += [(text, location) for text in texts]
 
     def finish(self, first: Sequence[str]) -> None:
-        """Append all functions to the module, after the texts `first`, which belong to no layer."""
+        """Append all functions to the module, after the texts `first`, which belong to no layer.
+
+        Of functions of the runtime it may have a declaration already.
+        """
         unknown = ir.Location.unknown()
         texts = [(text, unknown) for text in first]
         texts += [each for group in self._texts.values() for each in group] + self._shared
@@ -46,7 +49,10 @@ class Functions:
         block = self._module.regions[0].blocks[0]
         locations = _locations(texts)
         for op in list(source.body.operations):
-            _locate(op.operation, locations[ir.StringAttr(op.attributes["sym_name"]).value])
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            if name in self._declared:
+                continue
+            _locate(op.operation, locations[name])
             block.append(op)
 
     def _free_name(self, name: str) -> str:

@@ -157,8 +157,8 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
         found.append(
             f"packing.{kernel.codes} = {getattr(plan.packing, kernel.codes)!r}: wants {wanted}: not '{kernel.fma}'"
         )
-    if lanes == ONCE and kernel.converts("lanes"):
-        found.append(f"packing.lanes = 'once': wants an operator that does not convert them: not '{kernel.fma}'")
+    if lanes == ONCE and not kernel.packs_once:
+        found.append(f"packing.lanes = 'once': wants single values of fixed widths: not '{kernel.fma}'")
     if rows == IN_PLACE and not kernel.takes_rows_in_place:
         found.append(
             f"packing.rows = 'in place': wants an operator that neither converts them nor has a cheap sequence: "

@@ -57,7 +57,7 @@ from numc.passes.plan.weights import packing_of, read_only_arguments, weights_of
 from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
 
 # Lanes are packed once for at least so many contractions, of at most so many rows each: with more rows, packing takes
-# little of the time, and the packed operand takes memory. What is converted is not: observers see it before that.
+# little of the time, and the packed operand takes memory.
 _SEVERAL, _FEW_ROWS = 4, 128
 
 
@@ -130,7 +130,7 @@ class _Planner:
         for each in every:
             found, kernel = each.found, each.kernel
             rows = size_of(found, [*found.shape.batch, *found.shape.rows])
-            if each.padding is not None or kernel.converts("lanes") or rows is None or rows > _FEW_ROWS:
+            if each.padding is not None or not kernel.packs_once or rows is None or rows > _FEW_ROWS:
                 continue
             if few_steps(kernel, found) or self._packed_side(found, kernel):
                 continue

@@ -16,6 +16,7 @@ from numc.compiler.arrays import matmul
 from numc.compiler.build import build
 from numc.compiler.lower import lower
 from numc.compiler.options import Options
+from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
@@ -313,7 +314,10 @@ def test_lanes_are_transposed_run_after_run(fma: str, target: str) -> None:
     ("source", "fma", "target"),
     [
         (REPEATED_TRANSPOSED, "fp32", "x86-64-v3"),
+        (REPEATED, "mp", "host"),
         pytest.param(REPEATED, "fp32", "x86-64-v4", marks=pytest.mark.all),
+        pytest.param(REPEATED_TRANSPOSED, "bf16_1_1", "host", marks=pytest.mark.all),
+        pytest.param(REPEATED, "bf16_2_2{3}", "x86-64-v3", marks=pytest.mark.all),
         pytest.param(REPEATED_TRANSPOSED, "fma(a=fp32,acc=bf16)", "x86-64-v4", marks=pytest.mark.all),
         pytest.param(REPEATED, "fma(a=fp32,acc=fp16)", "portable", marks=pytest.mark.all),
     ],
@@ -331,6 +335,26 @@ def test_lanes_of_several_products_are_packed_once(source: str, fma: str, target
     for _ in range(4):
         x = np.asarray(matmul(x, w if source == REPEATED else w.T, fma=fma))
     assert np.array_equal(result(usual, source).view(np.uint32), x.view(np.uint32))
+
+
+def test_observers_see_lanes_that_are_packed_once_before_their_conversion() -> None:
+    program = Program(usual_contents(REPEATED, Options("mp")))
+    table = {row["id"]: row for row in program.manifest["contractions"]}
+    x, w = feeds(REPEATED).values()
+    seen: list[F32Array] = []
+
+    def watch(number: int, operands: int, phase: int) -> None:
+        if phase == 0:
+            view = Operands(operands, table[number])
+            seen.append(np.stack([view.values("lane", 0, n) for n in range(K)], axis=1))
+
+    with program.observe(watch):
+        watched = program(x, w)
+    assert len(seen) == 4
+    assert all(np.array_equal(each, w) for each in seen)
+    plain = Program(usual_contents(REPEATED, Options("fp32")))
+    assert [part["bytes"] for part in program.manifest["parts"]] == [part["bytes"] for part in plain.manifest["parts"]]
+    assert np.array_equal(np.asarray(watched).view(np.uint32), np.asarray(program(x, w)).view(np.uint32))
 
 
 @pytest.mark.all
@@ -521,7 +545,7 @@ def test_an_impossible_plan_is_refused(name: str) -> None:
             "highbfp",
             "x86-64-v4",
             changed(lanes="once"),
-            "packing.lanes = 'once': wants an operator that does not convert them: not 'fma(a=bfp(16,3,4),acc=fp32)'",
+            "packing.lanes = 'once': wants single values of fixed widths: not 'fma(a=bfp(16,3,4),acc=fp32)'",
         ),
         (
             "highbfp",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from numc.compiler.arithmetic.formats import Conversion
@@ -170,6 +171,11 @@ class Micro:
         """What products and accumulators are multiplied by inside of the micro-kernel."""
         return self.datapath.scale(self.setting) if self.fast else 1.0
 
+    @property
+    def together(self) -> int:
+        """How many accumulators take a step together."""
+        return self.datapath.together(self.setting) if self.fast else 1
+
     def drawn(self, k: Value) -> list[Drawn]:
         """Append what the roundings of every accumulator take from the run at step `k` of the block."""
         return [each._replace(widths=self.widths) for each in self.datapath.draw(self, k)]
@@ -224,6 +230,10 @@ def _none(s: Setting) -> int:
     return 0
 
 
+def _one_at_a_time(s: Setting) -> int:
+    return 1
+
+
 def _nothing(m: Micro) -> None:
     """There is nothing to compute before the loops."""
 
@@ -261,12 +271,33 @@ def one_step(m: Micro, k: Value, values: Accumulators) -> list[Value]:
     code = m.code
     fetch_ahead(m, k)
     drawn = m.drawn(k)
+    if m.together > 1:
+        return _some_together(m, k, values, drawn)
     rows, lanes = panels(m, k)
     lanes = scaled(m, lanes)
     found = []
     for n, c in enumerate(values):
         a, b = m.setting.ordered(rows[n // m.vectors], lanes[n % m.vectors])
         found.append(m.apply(code, a, b, c, drawn[n]))
+    return found
+
+
+def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Drawn]) -> list[Value]:
+    """The same on `Datapath.together` accumulators after the other ones."""
+    code, size = m.code, m.together
+    places, lanes = row_places(m, k), scaled(m, lane_values(m, k))
+
+    def step(n: int) -> Value:
+        row, v = divmod(n, m.vectors)
+        a, b = m.setting.ordered([code.splat(at) for at in places[row]], lanes[v])
+        return m.apply(code, a, b, values[n], drawn[n])
+
+    found: list[Value] = []
+    for first in range(0, len(values), size):
+        if first:
+            lane = lanes[first % m.vectors]
+            *found[-size:], lane[0] = m.setting.instructions.barrier(code, [*found[-size:], lane[0]])
+        found += m.f.in_turns([partial(step, n) for n in range(first, min(first + size, len(values)))])
     return found
 
 
@@ -355,6 +386,7 @@ class Datapath:
     step: one multiply-add, exact for every input. cheap: one that is exact under `limits`, on values times `scale`.
     limits: when `cheap` may run; None if never. With a `scale`, no result may be tiny and inexact either: the
     underflow flag is watched. flushes: `cheap` runs with subnormal operands and results replaced by zeros instead.
+    together: how many accumulators take a cheap step operation by operation, before the next ones do.
     state: how many f32 words a tile takes for each accumulator, behind the accumulators.
     arguments: further arguments of the micro-kernels, and their types; of `finish` those that are not ``k0`` too.
     prepare: what is computed before the loops; the result is `Micro.kept`. draw: the random bits of one step of k.
@@ -373,6 +405,7 @@ class Datapath:
     limits: Callable[[Setting], Guard | None] = _never
     scale: Callable[[Setting], float] = _one
     flushes: bool = False
+    together: Callable[[Setting], int] = _one_at_a_time
     state: Callable[[Setting], int] = _none
     arguments: tuple[tuple[str, str], ...] = ()
     prepare: Callable[[Micro], Any] = _nothing

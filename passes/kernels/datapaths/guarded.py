@@ -93,6 +93,15 @@ def splits(fma: Fma) -> bool:
     return fmt.parts == 2 or (fmt.precision <= 11 and (fmt.exponent_bits == 8 or not fmt.subnormals))
 
 
+def together(s: Setting) -> int:
+    """Two accumulators where roundings are additions: units stay busy only if operations for both kinds alternate.
+
+    With several vectors, rows would be broadcast again for each.
+    """
+    alternate = s.instructions.adders is not None and splits(s.fma)
+    return 2 if alternate and len(s.fma.terms) == s.tile.vectors == 1 else 1
+
+
 _UNBOUNDED = -1000  # rounding the f32 sum is exact however small it is: its error is part of the definition
 
 
@@ -240,6 +249,7 @@ FP32 = Datapath(
     step=fp32_step,
     cheap=cheap_step,
     limits=limits,
+    together=together,
     additions=lambda fma: len(fma.terms),
     addends=fp32_addends,
     in_place=True,
