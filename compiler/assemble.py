@@ -25,6 +25,7 @@ from numc.passes.explicit.fmas import fmas_of
 from numc.passes.explicit.width_slots import slots_of
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.emit_kernels import contractions_of
+from numc.passes.tensors.narrow_operands import ACTIVATIONS
 from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight, WidthRange
 from numc.runtime.container import Contents, pack_ir
 
@@ -103,6 +104,7 @@ def assemble(
         "fmas": None if fmas is None else [asdict(row) for row in fmas],
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
         "weights": [weight.row() for weight in weights],
+        "activations": facts.get(module.operation, ACTIVATIONS, []),
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
     }
     code = state.target.backend.generator().object_code(module, state.target, ENTRY)

@@ -47,6 +47,7 @@ from numc.passes.tensors.hoist_products import hoist_products
 from numc.passes.tensors.index_tables import index_tables
 from numc.passes.tensors.join_reductions import join_reductions
 from numc.passes.tensors.merge_products import merge_products
+from numc.passes.tensors.narrow_operands import narrow_operands
 from numc.passes.tensors.permuted_results import permuted_results
 from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
@@ -67,13 +68,14 @@ class State:
     respect_dtypes: bool = True
     pack_weights: bool = False
     streams: int | None = None
+    narrow: bool = True
 
     @staticmethod
     def of(options: Options) -> State:
         """What `options` ask for on this machine. Raises NumcError for unknown names."""
         policy, target = options.resolved()
         flags = options.fast, options.statistics, options.respect_dtypes, options.pack_weights
-        return State(policy, target, *flags, options.streams)
+        return State(policy, target, *flags, options.streams, options.narrow_operands and not options.statistics)
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "hoist-products": ours(hoist_products, switch="hoist-products"),  # after merging: fewer and larger ones
         # After fusion: what became an index map needs no constant.
         "fold-constants": ours(fold_constants, switch="fold-constants"),
+        # After everything that looks for contractions, and copies them.
+        "narrow-operands": ours(narrow_operands, "narrow", switch="narrow-operands"),
         "read-only-arguments": ours(read_only_arguments),
         "separate-buffers": ours(separate_buffers),  # no cse from here to bufferize: it would merge them again
         "update-in-place": ours(update_in_place),

@@ -10,6 +10,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 from torch_mlir.passmanager import PassManager
 
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma, parse_operand_conversion
 from numc.compiler.arithmetic.operators import Fma
@@ -29,6 +30,18 @@ class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[
     """
 
     result: ext.Result[ir.F32Type]
+    x: ext.Operand[ir.F32Type]
+    to: ir.StringAttr
+
+    def verify_invariants(self) -> bool:
+        """Check that `to` names a conversion."""
+        return _verify(self.operation, "to", _single)
+
+
+class EncodeOp(Numc.Operation, name="encode", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
+    """``numc.encode %x {to = "bf16"}``: `x` rounded to a format, without random bits, in the dtype that holds it."""
+
+    result: ext.Result[ir.BF16Type | ir.F16Type | ir.Float8E4M3FNType | ir.Float8E5M2Type]
     x: ext.Operand[ir.F32Type]
     to: ir.StringAttr
 
@@ -84,7 +97,7 @@ def load_for(context: ir.Context, passes: str) -> None:
 
 
 def conversion_of(op: ir.Operation) -> Conversion:
-    """Return the conversion a ``numc.round`` carries."""
+    """Return the conversion that a ``numc.round`` or a ``numc.encode`` carries."""
     return _single(ir.StringAttr(op.attributes["to"]).value)
 
 
@@ -104,7 +117,7 @@ class Contracted:
     """A linalg.generic that is a contraction and nothing else.
 
     step: its numc.fma. numbers: of A, B and the accumulator among the operands. conversions: of A and B in the body, as
-    text; "" where the elements are taken as they are.
+    text; "" where the elements are taken as they are, as those of a narrow dtype that is the format.
     """
 
     step: ir.Operation
@@ -119,7 +132,8 @@ def contracted(generic: ir.Operation) -> Contracted | None:
         return None
     ops = [op.operation for op in linalg.body(generic).operations]
     steps = [op for op in ops if op.name == "numc.fma"]
-    if len(steps) != 1 or any(op.name not in ("numc.round", "numc.fma", "linalg.yield") for op in ops):
+    known = ("numc.round", "numc.fma", "arith.extf", "linalg.yield")
+    if len(steps) != 1 or any(op.name not in known for op in ops):
         return None
     if len(ops[-1].operands) != 1 or ops[-1].operands[0] != steps[0].results[0]:
         return None
@@ -145,13 +159,27 @@ def _converted(generic: ir.Operation, value: ir.Value, to: str, slot: int | None
     conversion = "" if isinstance(value.owner, ir.Block) else to
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
+        if op.name == "arith.extf" and _is_stored_in(op.operands[0], to):
+            return _argument(generic, op.operands[0], "")
         if op.name != "numc.round" or draws(op) or ir.StringAttr(op.attributes["to"]).value != to:
             return None
         if slot_of(op) != slot:
             return None
         value = op.operands[0]
+    return _argument(generic, value, conversion)
+
+
+def _argument(generic: ir.Operation, value: ir.Value, conversion: str) -> tuple[int, str] | None:
+    if not isinstance(value.owner, ir.Block):
+        return None
     argument = ir.BlockArgument(value)
     return (argument.arg_number, conversion) if argument.owner == linalg.body(generic) else None
+
+
+def _is_stored_in(value: ir.Value, to: str) -> bool:
+    """Whether the dtype of a value is narrow, and the format that a conversion is to."""
+    narrow = NARROW_ELEMENTS.get(str(value.type))
+    return narrow is not None and bool(to) and narrow.stored.format == parse_operand_conversion(to).format
 
 
 def number_of(op: ir.Operation) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.compiler.support.errors import NumcError
 
 Linear = tuple[dict[int, int], int]
@@ -16,6 +17,7 @@ _PURE = frozenset(
     ("linalg.generic", "tensor.collapse_shape", "tensor.empty", "tensor.expand_shape", "tensor.extract_slice")
 )
 _ZERO = "0.000000e+00 : f32"
+_ZEROS = {_ZERO, *(f"0.000000e+00 : {element}" for element in NARROW_ELEMENTS)}
 
 
 def operations(root: ir.Operation, name: str | None = None) -> Iterator[ir.Operation]:
@@ -337,6 +339,12 @@ def filled_with(value: ir.Value) -> str | None:
 
 def fills_with(op: ir.Operation) -> str | None:
     """The f32 constant that an operation fills its output with, as text; None if it does anything else."""
+    number = _filling(op)
+    return str(number.owner.attributes["value"]) if number is not None and is_f32(number) else None
+
+
+def _filling(op: ir.Operation) -> ir.Value | None:
+    """The constant that an operation fills its output with; None if it does anything else."""
     if op.name not in ("linalg.fill", "linalg.generic"):
         return None
     source = op.operands[0]
@@ -350,14 +358,13 @@ def fills_with(op: ir.Operation) -> str | None:
             if argument.owner != body(op) or argument.arg_number >= input_count(op):
                 return None
             source = op.operands[argument.arg_number]
-    if isinstance(source.owner, ir.Block) or source.owner.name != "arith.constant" or not is_f32(source):
-        return None
-    return str(source.owner.attributes["value"])
+    return None if isinstance(source.owner, ir.Block) or source.owner.name != "arith.constant" else source
 
 
 def fills_zero(op: ir.Operation) -> bool:
-    """Whether an operation fills its output with +0 (f32)."""
-    return fills_with(op) == _ZERO
+    """Whether an operation fills its output with +0, of f32 or of a narrow dtype."""
+    number = _filling(op)
+    return number is not None and str(number.owner.attributes["value"]) in _ZEROS
 
 
 def is_zero(value: ir.Value) -> bool:

@@ -33,6 +33,7 @@ _CONTRACTION = {
     "plane": (_PLANE, None),
     "counts": _INDEX,
     "phases": bool,
+    "narrow": [_SIDES],
 }
 _LAYER = {
     "layer": str,
@@ -74,6 +75,7 @@ SCHEMA = {
     "fmas": ([_FMAS], None),
     "converted_weights": {str: str},
     "weights": [{"name": str, "values": _INDEX, "bytes": _INDEX, "held": str}],
+    "activations": [{"layer": str, "bytes": _NUMBER, "held": str}],
     "failures": {str: str},
 }
 _NAMES = {

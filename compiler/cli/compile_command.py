@@ -159,6 +159,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
                 "packed_values": values,
                 "bits_per_packed_value": round(bits / values, 4) if values else None,
                 "weights": manifest["weights"],
+                "activations": manifest["activations"],
                 "program_bytes": Path(out).stat().st_size,
                 "cached": cached,
                 "seconds": round(seconds, 3),

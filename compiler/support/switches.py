@@ -18,6 +18,7 @@ SWITCHES = {
     "fuse-last": "elementwise operations computed inside the kernel",
     "hoist-products": "products with the inputs of all steps of a loop before the loop",
     "merge-products": "products of one operand with parts of a weight as one product",
+    "narrow-operands": "activations that contractions read in the bytes of their format",
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
     "share-packing": "operands of several products packed once",

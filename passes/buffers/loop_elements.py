@@ -232,12 +232,14 @@ class Elements:
         kind = element(self.nest.types[k])
         if not isinstance(self.nest.types[k], ir.MemRefType):
             return self.operands[k]
-        value = self.code.load(self._address(k, offset), element=in_memory(kind), alignment=WIDTHS[kind])
-        return value if value.type.element == kind else self.code.cast("bitcast", value, kind)
+        return self._read(self.code, k, offset, kind)
 
     def _vector(self, k: int, offset: Value, lanes: int) -> Value:
-        kind = element(self.nest.types[k])
-        return self.code.lanes(lanes).load(self._address(k, offset), element=kind, alignment=WIDTHS[kind])
+        return self._read(self.code.lanes(lanes), k, offset, element(self.nest.types[k]))
+
+    def _read(self, code: Code, k: int, offset: Value, kind: str) -> Value:
+        value = code.load(self._address(k, offset), element=in_memory(kind), alignment=WIDTHS[kind])
+        return value if value.type.element == kind else code.cast("bitcast", value, kind)
 
     def _address(self, k: int, offset: Value) -> Value:
         return self.code.at(self.operands[k], offset, in_memory(element(self.nest.types[k])))

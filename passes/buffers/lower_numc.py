@@ -26,7 +26,7 @@ from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, product_numbers
 from numc.passes.kernels.datapaths.table import emit_fma
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.codes import emit_narrowed, emit_widened
+from numc.passes.kernels.values.codes import emit_encoded, emit_narrowed, emit_widened
 from numc.passes.kernels.values.random_bits import (
     emit_conversion_noise,
     emit_draw,
@@ -64,6 +64,9 @@ def lower_numc(module: ir.Operation) -> None:
                 if fma.product is not None and fma.product.open is not None:
                     told.append(width(module, _loops(op), slots_of(op)["product"]))
                 name = _define(module, symbols, f"fma {fma}", partial(_fma_function, fma=fma))
+            elif op.name == "numc.encode":
+                to, kind = conversion_of(op), str(op.results[0].type)
+                name = _define(module, symbols, f"encode {to}", partial(_encode_function, to=to, kind=kind))
             elif op.name in ("arith.extf", "arith.truncf") and (narrow := _narrow_of(op)):
                 name = _define(module, symbols, f"{op.name} {narrow.name}", partial(_narrow_function, op.name, narrow))
             else:
@@ -229,6 +232,13 @@ def _narrow_function(operation: str, narrow: Narrow, name: str) -> str:
     code = Function(name, {"x": "f32"}, narrow.element, attributes="")
     x = code.cast("trunci", emit_narrowed(code, code["x"], narrow.stored.format), bits)
     return code.function(code.cast("bitcast", x, narrow.element))
+
+
+def _encode_function(name: str, to: Conversion, kind: str) -> str:
+    """A function that rounds a float32 and stores it in a narrow dtype."""
+    code = Function(name, {"x": "f32"}, kind, attributes="")
+    x = code.cast("trunci", emit_encoded(code, code["x"], to), f"i{NARROW_ELEMENTS[kind].bits}")
+    return code.function(code.cast("bitcast", x, kind))
 
 
 def _fma_function(name: str, fma: Fma) -> str:

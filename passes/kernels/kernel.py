@@ -33,6 +33,7 @@ class Kernel(Setting):
         some += ("_in_place" if self.rows_in_place else "") + ("_transposes" if self.transposes else "")
         some += ("_turns" if self.turns else "") + (f"_{self.codes}_in_codes" if self.codes else "")
         some += ("_expanded" if self.expands else "") + ("_dense" if self.dense else "")
+        some += "".join(f"_narrow_{side}" for side in self.narrow_in_memory)
         some += ("" if self.fast else "_unguarded") + (f"_dot{self.dot}" if self.dot else "")
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 

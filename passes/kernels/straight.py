@@ -140,6 +140,10 @@ class Straight:
             value -= 1 << kind.bits
         return self._constant(kind, str(value))
 
+    def zero(self, element: str) -> Value:
+        """The constant whose bits are zeros: of f32, or of integers."""
+        return self.f32(0.0) if element == "f32" else self.int(0, element)
+
     def number(self, value: Index) -> Value:
         """An i64 scalar: a constant, or the value that it is already."""
         return value if isinstance(value, Value) else self.scalar.int(value, "i64")
@@ -303,8 +307,9 @@ class Straight:
         if mask is None:
             return self.op(f"llvm.load {address} {{alignment = {alignment} : i64}} : {PTR} -> {kind}", kind)
         types = f"({PTR}, {mask.type}, {kind}) -> {kind}"
-        other = otherwise or self.f32(0.0)
-        return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {{alignment = 4 : i32}} : {types}", kind)
+        other = otherwise or self.zero(element)
+        form = f"{{alignment = {alignment} : i32}} : {types}"
+        return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {form}", kind)
 
     def store(self, value: Value, address: Value, mask: Value | None = None, alignment: Number = 4) -> None:
         """Store lanes, those where the mask is true. alignment: what the address is a multiple of, in bytes."""
@@ -313,7 +318,7 @@ class Straight:
             self.line(f"llvm.store {value}, {address} {{alignment = {alignment} : i64}} : {value.type}, {PTR}")
         else:
             types = f"{value.type}, {mask.type} into {PTR}"
-            self.line(f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = 4 : i32}} : {types}")
+            self.line(f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = {alignment} : i32}} : {types}")
 
     def splat(self, address: Value, element: str = "f32") -> Value:
         """One element from memory in every lane."""

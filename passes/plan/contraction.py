@@ -80,6 +80,12 @@ class Found:
         a, b = self.slots.get("a"), self.slots.get("b")
         return *((b, a) if self.swap else (a, b)), self.slots.get("product")
 
+    @property
+    def narrow(self) -> tuple[str, ...]:
+        """The sides whose operand lies in memory in the bytes of its format."""
+        sides = (("rows", self.rows), ("lanes", self.lanes))
+        return tuple(side for side, o in sides if str(ir.MemRefType(o.value.type).element_type) != "f32")
+
     @functools.cached_property
     def sizes(self) -> dict[int, int]:
         """The sizes of the dimensions that are known now."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, EXPANDS, LANES_PACKED, PACKS, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
@@ -36,6 +37,7 @@ class _Memory:
 _WIDTHS = "rows_width", "lanes_width", "product_width"
 #: The function of the runtime that tells whether an observer looks on.
 WATCHED = "numc_watched"
+_FLOAT = 4  # bytes
 
 
 def numbers_of(found: Found) -> dict[str, int]:
@@ -187,10 +189,18 @@ def _stream(f: Function, operand: Operand, memory: _Memory, order: Sequence[int]
         for d, factor in coefficients.items():
             by_dimension[d].append(stride if factor == 1 else f.i64("muli", stride, factor))
     words = [memory.pointer, start]
+    if (size := _bytes(operand.value.type)) != _FLOAT:  # the runtime counts in f32 numbers
+        words = [f.i64("addi", memory.pointer, f.i64("muli", start, size)), 0]
     for d in order:
         terms = by_dimension[d] or [0]
         words.append(functools.reduce(lambda total, term: f.i64("addi", total, term), terms))
     return words
+
+
+def _bytes(kind: ir.Type) -> int:
+    """The size of the elements of a memref."""
+    narrow = NARROW_ELEMENTS.get(str(ir.MemRefType(kind).element_type))
+    return _FLOAT if narrow is None else narrow.bits // 8
 
 
 def _task(f: Function, name: str) -> Value:
@@ -231,9 +241,10 @@ def _address(f: Function, memref: Value, kind: ir.Type) -> Value:
 def _describe(f: Function, n: int, operand: Operand) -> _Memory:
     """Where operand number `n` is."""
     kind = ir.MemRefType(operand.value.type)
-    parts = ["memref<f32>", *["index"] * (1 + 2 * kind.rank)]
+    memref = f"memref<{kind.element_type}>"
+    parts = [memref, *["index"] * (1 + 2 * kind.rank)]
     base, *numbers = f.several(f"memref.extract_strided_metadata {f[f'x{n}']} : {kind} -> {', '.join(parts)}", *parts)
-    index = f.op(f"memref.extract_aligned_pointer_as_index {base} : memref<f32> -> index", "index")
+    index = f.op(f"memref.extract_aligned_pointer_as_index {base} : {memref} -> index", "index")
     pointer, start, *words = [f.cast("index_cast", number, "i64") for number in (index, *numbers)]
     return _Memory(pointer, start, words[: kind.rank], words[kind.rank :])
 

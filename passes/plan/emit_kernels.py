@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
+from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
@@ -47,7 +48,7 @@ class ContractionRow:
     passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies
     packed in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory.
     counts: how many additions of a multiply-add it can count. phases: whether it is computed by phases where nobody
-    watches (skip_zeros.py).
+    watches (skip_zeros.py). narrow: the operands that lie in memory in the bytes of their format.
     """
 
     id: int
@@ -60,6 +61,7 @@ class ContractionRow:
     plane: Plane | None
     counts: int = 0
     phases: bool = False
+    narrow: tuple[str, ...] = ()
 
 
 def emit_kernels(module: ir.Operation, target: Target) -> None:
@@ -248,7 +250,14 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
         epilogue,
         streams[:first],
         streams[first:],
+        Stream(along=True, element=_in_memory(operands[-1].value)),
     )
+
+
+def _in_memory(value: ir.Value) -> str:
+    """The type of the elements of a memref: f32, or for a narrow dtype integers of as many bits."""
+    narrow = NARROW_ELEMENTS.get(str(ir.MemRefType(value.type).element_type))
+    return "f32" if narrow is None else f"i{narrow.bits}"
 
 
 def _no_code(_: Code, values: Sequence[Value]) -> Value:
@@ -285,7 +294,7 @@ def _row(region: Region, task: Task) -> ContractionRow:
     kernel, about, fma = region.kernel, region.contraction, region.found.fma
     packed = stored_layout(kernel, task.packed) if task.packed else None
     described = about.id, str(fma), fma.passes, about.layer, about.swap, task.packed, packed, task.plane
-    return ContractionRow(*described, kernel.counts, about.phases)
+    return ContractionRow(*described, kernel.counts, about.phases, kernel.narrow_in_memory)
 
 
 def _move_out(padding: Padded, region: ir.Operation) -> None:

@@ -128,7 +128,8 @@ def _own_buffer(writer: ir.Operation, reader: ir.Operation) -> ir.Operation:
     """Let `writer` write a buffer that lives until `reader` has run; returns the copy from there to where it wrote."""
     number = len(writer.operands) - 1
     target = writer.operands[number]
-    kind = ir.MemRefType.get(ir.MemRefType(target.type).shape, ir.F32Type.get())
+    of_target = ir.MemRefType(target.type)
+    kind = ir.MemRefType.get(of_target.shape, of_target.element_type)
     none = ir.DenseI32ArrayAttr.get([0, 0])
     with ir.InsertionPoint(writer), writer.location:
         alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)

@@ -94,8 +94,8 @@ class Plan:
     tasks: str
     why: str
 
-    def kernel(self, fma: Fma, isa: InstructionSet, *, swap: bool) -> Kernel:
-        """The micro-kernels that the plan asks for, of the instructions `isa`."""
+    def kernel(self, fma: Fma, isa: InstructionSet, *, swap: bool, narrow: tuple[str, ...] = ()) -> Kernel:
+        """The micro-kernels that the plan asks for, of the instructions `isa`; narrow: as `Kernel.narrow_in_memory`."""
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
@@ -105,7 +105,7 @@ class Plan:
         some = t.partial, used, t.narrow, counts, in_place, transposes, turns, *self.packing.codes
         kernel = Kernel(fma, tile, swap, self.guarded, *some)
         dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
-        return replace(kernel, dense=dense)
+        return replace(kernel, dense=dense, narrow_in_memory=narrow)
 
 
 def takes_narrow(fma: Fma) -> bool:

@@ -119,6 +119,7 @@ class _Planner:
         tile, why = tile_for(self._isa, found, fast=self._fast)
         partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
         kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
+        kernel = replace(kernel, narrow_in_memory=found.narrow)
         in_place = few_steps(kernel, found) and not disabled("stage-padding")
         return _Prepared(found, kernel, why, unpadded(found) if in_place else None)
 

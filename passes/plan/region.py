@@ -63,7 +63,7 @@ def read_region(op: ir.Operation, isa: InstructionSet) -> Region:
     plan = records.get(Plan, op, PLAN, where)
     found = _found(op, where)
     _agree(stated, described(found, stated.id, stated.layer, stated.role, phases=stated.phases), where)
-    kernel = plan.kernel(found.fma, isa, swap=found.swap)
+    kernel = plan.kernel(found.fma, isa, swap=found.swap, narrow=found.narrow)
     check(plan, kernel, size_of(found, found.shape.k), isa, stated.layer)
     inside = padded_in_region(found)
     padding, outside = (inside, None) if plan.packing.lanes == PADDED_PLANE else (None, inside)

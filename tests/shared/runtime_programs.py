@@ -129,7 +129,8 @@ def manifest(code: bytes, **entries: object) -> dict[str, object]:
     empty: dict[str, object] = {"statistics": False, "calibrated": False, "respect_dtypes": True}
     empty |= {"code": hashlib.sha256(code).hexdigest()}
     empty |= dict.fromkeys(("fma", "ops", "policy", "target"), "")
-    empty |= {key: [] for key in ("layers", "sources", "contractions", "parts", "buffers", "fmas", "weights")}
+    lists = ("layers", "sources", "contractions", "parts", "buffers", "fmas", "weights", "activations")
+    empty |= {key: [] for key in lists}
     empty |= {key: {} for key in ("versions", "converted_weights", "failures")}
     return {**empty, **entries}
 
@@ -144,7 +145,7 @@ def sections_of(file: bytes) -> dict[str, bytes]:
     return sections
 
 
-def file_of(sections: Mapping[str, bytes], version: int = 5) -> bytes:
+def file_of(sections: Mapping[str, bytes], version: int = 6) -> bytes:
     """A program file of these sections, whose checksums are right; written apart from numc's own writer."""
     table, body = b"", bytearray(64 + 48 * len(sections))
     for name, data in sections.items():

@@ -34,7 +34,7 @@ from numc.compiler.statistics import (
 )
 from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.studies.observe.tensor_counts import tensor_statistics
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, quoted
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
 
@@ -77,6 +77,13 @@ class Collector:
             raise NumcError(
                 "swamping: the program was compiled without statistics, its kernels do not count: compile it with "
                 "`numc compile --statistics`, or numc.compile(..., statistics=True)"
+            )
+        rounded = [about["name"] for about in self._table.values() if about.get("narrow")]
+        if rounded and (told := sorted(self._what & {"exponents", "denormals"})):
+            raise NumcError(
+                f"{told[0]}: the program was compiled without statistics, operands of {quoted(rounded[0])} are rounded "
+                "before they are in memory: compile it with `numc compile --statistics`, or numc.compile(..., "
+                "statistics=True)"
             )
         layers = [row for row in manifest.get("layers", ()) if row["position"] is not None]
         by_name = {row["layer"]: row for row in reversed(layers)}

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.codes import decode
+from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import largest_magnitude
@@ -43,6 +45,7 @@ class Operands:
         self._packed = about["packed"]
         self._layout = Layout(**about["layout"]) if self._packed else None
         self._plane = Plane(**about["plane"]) if about["plane"] else None
+        self._narrow = {side.removesuffix("s"): _format(about, side) for side in about.get("narrow", ())}
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -191,9 +194,22 @@ class Operands:
                 offsets, inside = self._plane.sources(offsets)
             offsets = start + offsets[:, None]
         low = int(offsets.min())  # because strides may be negative
-        address = self._words[operand] + 4 * low
-        data = np.ctypeslib.as_array((ctypes.c_float * (int(offsets.max()) - low + 1)).from_address(address))
+        data = self._read(across, self._words[operand], low, int(offsets.max()) - low + 1)
         return _joined(np.where(inside[:, None], data[offsets - low], np.float32(0)))
+
+    def _read(self, across: str, address: int, low: int, count: int) -> npt.NDArray[np.float32]:
+        """Return adjacent elements of an operand, `low` elements behind an address."""
+        if (fmt := self._narrow.get(across)) is None:
+            return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address + 4 * low))
+        kind = ctypes.c_uint16 if fmt.bits == 16 else ctypes.c_uint8
+        codes = np.ctypeslib.as_array((kind * count).from_address(address + fmt.bits // 8 * low))
+        return decode(codes.astype(np.int64), fmt)
+
+
+def _format(about: Mapping[str, Any], side: str) -> Format:
+    """The format of the operand that supplies the ``rows`` or the ``lanes``, of single values."""
+    fma = parse_fma(about["fma"])
+    return fma.singles[int((side == "rows") == about["swap"])].format
 
 
 def _joined(parts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -75,7 +75,8 @@ class Setting:
     the operand is. transposes: lanes are packed by a function of its own where their steps of k are adjacent.
     turns: so are rows that are adjacent themselves. codes: the side whose panels are codes of its format, if one is;
     expands: tasks make numbers of them, so that micro-kernels do not read codes. dense: lanes are packed words of
-    integers without room between them.
+    integers without room between them. narrow_in_memory: the sides whose operand lies in memory in the bytes of its
+    format, a narrow dtype, and not as f32 numbers.
     """
 
     fma: Fma
@@ -92,6 +93,7 @@ class Setting:
     codes: str = ""
     expands: bool = False
     dense: bool = False
+    narrow_in_memory: tuple[str, ...] = ()
 
     @property
     def instructions(self) -> InstructionSet:
@@ -118,6 +120,10 @@ class Setting:
     def conversion(self, side: str) -> Conversion:
         """The format of that operand, if it has no groups. A stochastic conversion has been done before, as a whole."""
         return self.fma.singles[self.operand(side)].settled
+
+    def element(self, side: str) -> str:
+        """The type of that operand's elements in memory: f32, or integers of as many bits as its format has."""
+        return f"i{self.conversion(side).format.bits}" if side in self.narrow_in_memory else "f32"
 
     def is_open(self, side: str) -> bool:
         """Whether a run chooses the widths of that operand."""

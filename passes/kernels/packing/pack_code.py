@@ -14,7 +14,8 @@ from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments, lanes_below
-from numc.passes.kernels.ssa import PTR, Value
+from numc.passes.kernels.ssa import PTR, Type, Value
+from numc.passes.kernels.values.codes import emit_widened
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.kernels.values.widths import Numbers, run_time
 
@@ -39,12 +40,13 @@ def pack_text(kernel: Kernel, side: str) -> str:
 
         def body(read: Read) -> Sequence[Value]:
             with f.carry(0, f["count"], 1, vectors.values) as steps:
-                raw = read(f.at(f["src"], f.fetch(f["offsets"], steps.index)))
+                raw = read(f.at(f["src"], f.fetch(f["offsets"], steps.index), kernel.element(side)))
                 place = f.at(panel, f.i64("muli", steps.index, across))
                 steps.next = _convert(kernel, side, code, raw, place, steps.values, widths)
             return steps.results
 
-        vectors.next = by_segments(f, to.width, vectors.index, [code.ty("i32")] * 2, body)
+        kinds = [code.ty("i32")] * 2
+        vectors.next = by_segments(f, to.width, vectors.index, kinds, body, element=kernel.element(side))
         _fill(f, code, panel, across, to.parts)
     return f.function(*_reduced(f, vectors.results))
 
@@ -60,11 +62,11 @@ def pack_dense_text(kernel: Kernel) -> str:
     f = _function(kernel, "lanes", f"{kernel.name}_pack_dense", order)
     code, widths = f.lanes(to.width), _widths(kernel, "lanes", f)
     with f.carry(0, f["count"], 1, _widest(code)) as steps:
-        source = f.at(f["src"], f.fetch(f["offsets"], steps.index))
+        source = _at(f, kernel, "lanes", f["src"], f.fetch(f["offsets"], steps.index))
         place = f.at(f["panel"], f.i64("muli", steps.index, to.step_words))
         limits: Sequence[Value] = steps.values
         for v in range(to.count):
-            raw = code.load(f.at(source, v * to.width))
+            raw = load_operand(code, kernel, "lanes", _at(f, kernel, "lanes", source, v * to.width))
             limits = _convert(kernel, "lanes", code, raw, f.at(place, v * to.parts * to.width), limits, widths)
         steps.next = limits
     _fill(f, code, f["panel"], to.step_words, to.count * to.parts)
@@ -85,7 +87,7 @@ def pack_transposed_text(kernel: Kernel) -> str:
         first = f.i64("muli", vectors.index, to.width)
         last = f.i64("subi", f["count"], 1)
         starts = [
-            f.at(f["src"], f.fetch(f["offsets"], f.i64("minsi", f.i64("addi", first, n), last)))
+            _at(f, kernel, "lanes", f["src"], f.fetch(f["offsets"], f.i64("minsi", f.i64("addi", first, n), last)))
             for n in range(to.width)
         ]
         left = f.i64("maxsi", f.i64("subi", f["count"], first), 0)
@@ -93,10 +95,13 @@ def pack_transposed_text(kernel: Kernel) -> str:
         column = f.at(f["panel"], f.i64("muli", first, to.parts))
         with f.carry(0, f["size"], to.width, vectors.values) as steps:
             left = f.i64("minsi", f.i64("subi", f["size"], steps.index), to.width)
-            square = [code.load(f.at(start, steps.index), lanes_below(f, to.width, left)) for start in starts]
+            square = [
+                load_operand(code, kernel, "lanes", _at(f, kernel, "lanes", start, steps.index), within)
+                for start, within in ((start, lanes_below(f, to.width, left)) for start in starts)
+            ]
             limits: Sequence[Value] = steps.values
             for n, lanes in enumerate(_transposed(code, square)):
-                raw = code.select(there, lanes, code.f32(0.0))
+                raw = code.select(there, lanes, code.zero(kernel.element("lanes")))
                 place = f.at(column, f.i64("muli", f.i64("addi", steps.index, n), to.step_words))
                 limits = _convert(kernel, "lanes", code, raw, place, limits, widths)
             steps.next = limits
@@ -118,7 +123,7 @@ def pack_turned_text(kernel: Kernel) -> str:
     for first in range(0, to.count, to.width):
         rows = min(to.count - first, to.width)
         with f.carry(0, f["size"], to.width, limits) as steps:
-            vectors = _steps_of_rows(f, to.width, first, rows, steps.index)
+            vectors = _steps_of_rows(f, kernel, first, rows, steps.index)
             chunk = f.at(f["panel"], f.i64("muli", f.i64("divui", steps.index, to.width), to.step_words))
             limits = steps.values
             for r, raw in enumerate(_transposed(code, vectors)[:rows]):
@@ -129,29 +134,32 @@ def pack_turned_text(kernel: Kernel) -> str:
     return f.function(*_reduced(f, limits))
 
 
-def _steps_of_rows(f: Function, width: int, first: int, rows: int, step: Value) -> Sequence[Value]:
+def _steps_of_rows(f: Function, kernel: Kernel, first: int, rows: int, step: Value) -> Sequence[Value]:
     """Append the loads of `rows` rows from `first` on, `width` steps from `step` on; what is not there is +0.
 
     A vector holds several steps if there are few rows: n, n + p, n + 2 p, ... for a power of two p of rows.
     """
-    padded = 1 << (rows - 1).bit_length()
+    padded, width, element = 1 << (rows - 1).bit_length(), kernel.tile.width, kernel.element("rows")
     part = f.lanes(padded)
     count = f.i64("minsi", f.i64("maxsi", f.i64("subi", f["count"], first), 0), padded)
     left = f.i64("subi", f["size"], step)
     every, full = f.compare("eq", count, f.number(padded)), f.compare("uge", left, f.number(width))
-    source, offsets = f.at(f["src"], first), f.at(f["offsets"], step, "i64")
+    source, offsets = f.at(f["src"], first, element), f.at(f["offsets"], step, "i64")
     order = [[n + m for m in range(0, width, padded)] for n in range(padded)]
-    with f.choose(f.binary("andi", every, full), *[f.lanes(width).ty("f32")] * padded) as found:
+
+    def read(offset: Value, mask: Value | None = None) -> Value:
+        return load_operand(part, kernel, "rows", f.at(source, offset, element), mask)
+
+    with f.choose(f.binary("andi", every, full), *[f.lanes(width).ty(element)] * padded) as found:
         with found.then():
-            found.next = [part.joined([part.load(f.at(source, f.fetch(offsets, s))) for s in steps]) for steps in order]
+            found.next = [part.joined([read(f.fetch(offsets, s)) for s in steps]) for steps in order]
         with found.otherwise():
             some, none = (lanes_below(f, padded, n) for n in (count, f.number(0)))
             last = f.i64("subi", left, 1)
 
             def load(s: int) -> Value:
                 there = f.compare("ugt", left, f.number(s))
-                at = f.at(source, f.fetch(offsets, f.i64("minsi", last, s)))
-                return part.load(at, f.select(there, some, none))
+                return read(f.fetch(offsets, f.i64("minsi", last, s)), f.select(there, some, none))
 
             found.next = [part.joined([load(s) for s in steps]) for steps in order]
     return found.results
@@ -172,6 +180,23 @@ def _transposed(code: Code, square: Sequence[Value]) -> list[Value]:
                 found[n], found[n + block] = code.shuffle(a, even, b), code.shuffle(a, odd, b)
         block *= 2
     return found
+
+
+def load_operand(code: Code, kernel: Kernel, side: str, address: Value, mask: Value | None = None) -> Value:
+    """Append the load of lanes of an operand as they are in memory; what the mask leaves out is +0."""
+    element = kernel.element(side)
+    return code.load(address, mask, element, alignment=Type(element).bits // 8)
+
+
+def converted(code: Code, kernel: Kernel, side: str, raw: Value, widths: Numbers | None = None) -> Value:
+    """Append the conversion of lanes of an operand to its format, in which narrow ones are already."""
+    if side not in kernel.narrow_in_memory:
+        return emit_round(code, raw, kernel.conversion(side), widths=widths)
+    return emit_widened(code, code.cast("extui", raw, "i32"), kernel.conversion(side).format)
+
+
+def _at(f: Function, kernel: Kernel, side: str, base: Value, index: Value | int) -> Value:
+    return f.at(base, index, kernel.element(side))
 
 
 def converts_open(kernel: Kernel, side: str) -> bool:
@@ -223,7 +248,7 @@ def _convert(
     if kernel.fma.groups:
         code.store(raw, place)
         return limits
-    rounded = emit_round(code, raw, kernel.conversion(side), widths=widths)
+    rounded = converted(code, kernel, side, raw, widths)
     if kernel.limits is not None:
         limits = magnitude_range(code, code.cast("bitcast", rounded, "i32"), *limits)
     for part, value in enumerate(emit_parts(code, rounded, to.parts)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from numc.passes.kernels.abi import EVERY_OTHER, MOST_STRIDED_SEGMENTS
-from numc.passes.kernels.builder import Function
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.ssa import Type, Value
 
 # The arguments of a function that reads by segments: the first segment of each vector, offset and mask of each segment.
@@ -25,14 +25,15 @@ def by_segments(
     kinds: Sequence[Type | str],
     body: Callable[[Read], Sequence[Value]],
     table: Sequence[Value] | None = None,
+    element: str = "f32",
 ) -> Sequence[Value]:
     """Append code that reads vector `number` by a table; returns what `body` returns, of types `kinds`.
 
-    table: the values of ARGUMENTS; by default the arguments of `f` with these names.
+    table: the values of ARGUMENTS; by default the arguments of `f` with these names. element: of the operand.
     `body` is called once for every way to read: it gets what appends the load of the vector's lanes, given the address
     that offsets count from. What does not depend on that address stands before the body's code.
     """
-    segments = _Segments(f, width, number, table or [f[name] for name in ARGUMENTS])
+    segments = _Segments(f, width, number, table or [f[name] for name in ARGUMENTS], element)
 
     def choose(cases: list[tuple[Value, Callable[[], Read]]], last: Callable[[], Read]) -> Sequence[Value]:
         if not cases:
@@ -60,8 +61,8 @@ def by_segments(
 class _Segments:
     """The segments of one vector, and the ways to read them."""
 
-    def __init__(self, f: Function, width: int, number: Value, table: Sequence[Value]) -> None:
-        self.f, self.width = f, width
+    def __init__(self, f: Function, width: int, number: Value, table: Sequence[Value], element: str) -> None:
+        self.f, self.width, self.element = f, width, element
         firsts, self.starts, self.masks = table
         self.first = f.fetch(firsts, number)
         self.count = f.i64("subi", f.fetch(firsts, f.i64("addi", number, 1)), self.first)
@@ -84,9 +85,9 @@ class _Segments:
 
         def read(origin: Value) -> Value:
             code = f.lanes(taken)
-            lanes = code.f32(0.0)
+            lanes = code.zero(self.element)
             for start, mask in found:
-                lanes = code.load(f.at(origin, start), mask, otherwise=lanes)
+                lanes = self._load(code, f.at(origin, start, self.element), mask, lanes)
             return lanes if taken == self.width else code.shuffle(lanes, range(0, taken, 2))
 
         return read
@@ -107,16 +108,20 @@ class _Segments:
         start = f.fetch(self.starts, self.some)
         full = f.compare("eq", f.fetch(self.masks, self.some), f.number((1 << width) - 1))
         is_whole = f.binary("andi", full, f.compare("eq", self.count, f.number(1)))
-        return lambda origin: f.lanes(width).load(f.at(origin, start)), is_whole
+        return lambda origin: self._load(f.lanes(width), f.at(origin, start, self.element)), is_whole
 
     def one_by_one(self, origin: Value) -> Value:
         """Any number of segments."""
         f, code = self.f, self.f.lanes(self.width)
-        with f.carry(self.first, f.i64("addi", self.first, self.count), 1, [code.f32(0.0)]) as loop:
+        with f.carry(self.first, f.i64("addi", self.first, self.count), 1, [code.zero(self.element)]) as loop:
             mask = _mask(f, f.fetch(self.masks, loop.index), self.width)
-            at = f.at(origin, f.fetch(self.starts, loop.index))
-            loop.next = [code.load(at, mask, otherwise=loop.values[0])]
+            at = f.at(origin, f.fetch(self.starts, loop.index), self.element)
+            loop.next = [self._load(code, at, mask, loop.values[0])]
         return loop.results[0]
+
+    def _load(self, code: Code, address: Value, mask: Value | None = None, otherwise: Value | None = None) -> Value:
+        kind = self.element
+        return code.load(address, mask, kind, otherwise, alignment=Type(kind).bits // 8)
 
 
 def _mask(f: Function, word: Value, width: int) -> Value:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.kernels.ssa import PTR, Value
-from numc.passes.kernels.tasks.interface import OUTPUT, SELF, Stream, Task, context, load, run_from, stream_base
+from numc.passes.kernels.tasks.interface import SELF, Stream, Task, context, load, run_from, step, store, stream_base
 
 PROLOGUE, EPILOGUE = f"{SELF}_prologue", f"{SELF}_epilogue"
 
@@ -42,12 +42,12 @@ def _prologue_text(task: Task) -> str:
 
 def _epilogue_text(task: Task) -> str:
     """Results, through the epilogue, to the output."""
-    streams = dict(enumerate((*task.epilogue_streams, OUTPUT), len(task.prologue_streams)))
+    streams = dict(enumerate((*task.epilogue_streams, task.output), len(task.prologue_streams)))
 
     def body(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
         values = [load(code, s, a, mask) for s, a in zip(task.epilogue_streams, addresses, strict=False)]
-        accumulators = load(code, OUTPUT, addresses[-1], mask)
-        code.store(task.epilogue(code, [accumulators, *values]), addresses[-2], mask)
+        accumulators = code.load(addresses[-1], mask)
+        store(code, task.output, task.epilogue(code, [accumulators, *values]), addresses[-2], mask)
 
     return _Edge(EPILOGUE, task, streams, body).text()
 
@@ -59,7 +59,7 @@ class _Edge:
         self.f, self.tile = Function(name, _ARGUMENTS), task.kernel.tile
         self.streams, self.body = streams, body
         (self.lane_run,) = context(self.f, "lane_run")
-        self.bases = {number: stream_base(self.f, number) for number in streams}
+        self.bases = {number: stream_base(self.f, number, stream) for number, stream in streams.items()}
 
     def text(self) -> str:
         """The function: vectors without a mask where all lanes of a tile are there and adjacent."""
@@ -100,16 +100,20 @@ class _Edge:
         f = self.f
         with f.loop(0, f["row_count"]) as r:
             row = f.i64("addi", f["row"], r)
-            lines = {n: f.at(base, f.fetch(rows, row)) for n, (base, rows, _) in self.bases.items()}
+            lines = {
+                n: f.at(base, f.fetch(rows, row), self.streams[n].element) for n, (base, rows, _) in self.bases.items()
+            }
             yield f.at(f["tile"], f.i64("muli", r, self.tile.lanes)), lines
 
     def _vector(
-        self, lines: Mapping[int, Value], tile_row: Value, lane: Value, step: int | Value, mask: Value | None
+        self, lines: Mapping[int, Value], tile_row: Value, lane: Value, by: int | Value, mask: Value | None
     ) -> None:
-        """One vector of a row, `step` lanes behind `lane`, from where on lanes are adjacent."""
+        """One vector of a row, `by` lanes behind `lane`, from where on lanes are adjacent."""
         f = self.f
-        addresses = [
-            f.at(f.at(lines[n], f.fetch(self.bases[n][2], lane)), step) if stream.along else lines[n]
-            for n, stream in self.streams.items()
-        ]
-        self.body(f.lanes(self.tile.width), [*addresses, f.at(tile_row, step)], mask)
+        addresses = []
+        for n, stream in self.streams.items():
+            line = lines[n]
+            if stream.along:
+                line = step(f, stream, step(f, stream, line, f.fetch(self.bases[n][2], lane)), by)
+            addresses.append(line)
+        self.body(f.lanes(self.tile.width), [*addresses, f.at(tile_row, by)], mask)

@@ -25,12 +25,14 @@ _SHORT = 24  # operations on a vector that may be written once for each vector o
 
 @dataclass(frozen=True)
 class Stream:
-    """An f32 operand of the prologue or the epilogue, or the output; `along`: it differs from lane to lane."""
+    """An operand of the prologue or the epilogue, or the output.
+
+    along: it differs from lane to lane. element: the type of its elements, of the output perhaps the integers that are
+    the codes of a format.
+    """
 
     along: bool
-
-
-OUTPUT = Stream(along=True)
+    element: str = "f32"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Task:
     epilogue: Emit
     prologue_streams: tuple[Stream, ...]
     epilogue_streams: tuple[Stream, ...]
+    output: Stream
 
     @property
     def ready(self) -> str:
@@ -71,7 +74,7 @@ class Task:
     @property
     def streams(self) -> tuple[Stream, ...]:
         """All streams, the output last."""
-        return (*self.prologue_streams, *self.epilogue_streams, OUTPUT)
+        return (*self.prologue_streams, *self.epilogue_streams, self.output)
 
 
 def is_short(width: int, *edges: tuple[Emit, int]) -> bool:
@@ -87,26 +90,36 @@ def context(f: Function, *names: str) -> list[Value]:
     return [f.fetch(f["context"], TASK_CONTEXT.word(name), TASK_CONTEXT.field(name).mlir_type) for name in names]
 
 
-def stream_base(f: Function, number: int) -> tuple[Value, Value, Value]:
+def stream_base(f: Function, number: int, stream: Stream) -> tuple[Value, Value, Value]:
     """Where a batch of a stream begins, and the tables of its offsets along rows and lanes."""
     first = TASK_CONTEXT.words + STREAM.words * number
     data, batches, rows, lanes = (f.fetch(f["context"], first + n, PTR) for n in range(STREAM.words))
-    return f.at(data, f.fetch(batches, f["batch"])), rows, lanes
+    return f.at(data, f.fetch(batches, f["batch"]), stream.element), rows, lanes
 
 
 def stream_places(f: Function, task: Task, lane: Value, row: Value) -> list[Value]:
     """The addresses of `lane` of `row` in all streams, the output last."""
     found = []
     for number, stream in enumerate(task.streams):
-        base, rows, lanes = stream_base(f, number)
-        line = f.at(base, f.fetch(rows, row))
-        found.append(f.at(line, f.fetch(lanes, lane)) if stream.along else line)
+        base, rows, lanes = stream_base(f, number, stream)
+        line = f.at(base, f.fetch(rows, row), stream.element)
+        found.append(step(f, stream, line, f.fetch(lanes, lane)) if stream.along else line)
     return found
+
+
+def step(f: Function, stream: Stream, address: Value, lanes: Value | int) -> Value:
+    """The address of a stream so many adjacent lanes further on."""
+    return f.at(address, lanes, stream.element) if stream.along else address
 
 
 def load(code: Code, stream: Stream, address: Value, mask: Value | None = None) -> Value:
     """Append the lanes of one vector of a stream, those where the mask is true."""
     return code.load(address, mask) if stream.along else code.splat(address)
+
+
+def store(code: Code, output: Stream, value: Value, address: Value, mask: Value | None = None) -> None:
+    """Append the store of the lanes of one vector to the output, those where the mask is true."""
+    code.store(value, address, mask, alignment=Type(output.element).bits // 8)
 
 
 def run_from(f: Function, lane_run: Value, lane: Value) -> Value:

@@ -49,7 +49,8 @@ def pack_rows(
     offsets = f.at(offsets, row, "i64")
     with f.choose(_count_up(f, offsets, count), *_LIMITS) as found:
         with found.then():
-            arguments = f.at(data, f.fetch(offsets, 0)), f.at(steps, k0, "i64"), count, kc, to
+            first = f.at(data, f.fetch(offsets, 0), kernel.element("rows"))
+            arguments = first, f.at(steps, k0, "i64"), count, kc, to
             found.next = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
         with found.otherwise():
             found.next = _pack_rows(f, kernel, data, row, count, k0, kc, to)
@@ -126,7 +127,8 @@ def _pack_transposed(
         here = f.i64("maxui", runs.index, k0)
         left = f.i64("subi", f.i64("minui", f.i64("addi", runs.index, run), end), here)
         place = f.at(to, f.i64("muli", f.i64("subi", here, k0), step_words))
-        arguments = f.at(data, f.fetch(steps, here)), offsets, count, left, place
+        source = f.at(data, f.fetch(steps, here), kernel.element("lanes"))
+        arguments = source, offsets, count, left, place
         name = f"{kernel.name}_pack_transposed"
         low, high = f.call(name, *arguments, *_width(f, kernel, "lanes"), results=_RESULTS)
         runs.next = [f.binary("minui", runs.values[0], low), f.binary("maxui", runs.values[1], high)]
@@ -154,7 +156,7 @@ def _pack_lanes(
             arguments = (data, offsets, kc, padded, first, segment, mask, f.number(vectors), to, *open_width)
             found.next = f.call(f"{kernel.name}_pack_lanes", *arguments, results=_RESULTS)
         with found.otherwise():
-            origin = f.at(data, origin)
+            origin = f.at(data, origin, kernel.element("lanes"))
             found.next = f.call(
                 f"{kernel.name}_pack_dense", origin, offsets, kc, padded, to, *open_width, results=_RESULTS
             )

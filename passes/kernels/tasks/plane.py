@@ -16,9 +16,9 @@ import numpy.typing as npt
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.pack_code import converted, load_operand
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.kernels.ssa import PTR, Value
-from numc.passes.kernels.values.rounding import emit_round
 from numc.passes.kernels.values.widths import run_time
 
 IntArray = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
     Returns the smallest non-zero magnitude less one and the largest one, as encodings.
     """
     width = kernel.tile.width
-    to, is_open = kernel.conversion("lanes"), kernel.is_open("lanes")
+    to, is_open, element = kernel.conversion("lanes"), kernel.is_open("lanes"), kernel.element("lanes")
     f = Function(name, {"source": PTR, "plane": PTR} | ({"width": "i64"} if is_open else {}), "i32, i32")
     code, widths = f.lanes(width), run_time(f, f["width"], to) if is_open else None
     length = plane.inner[-1]
@@ -76,13 +76,14 @@ def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
     start = sum(n * pitch for n, pitch in zip(plane.low, plane.pitches, strict=True))
     with f.carry(0, rows, 1, [code.int(0xFFFFFFFF), code.int(0)]) as row:
         outer, starts = plane.inner[:-1], []
-        for base, strides in ((f.at(f["source"], 0), plane.strides), (f.at(f["plane"], start), plane.pitches)):
-            starts.append(f.at(base, offset_of(f, row.index, list(zip(outer, strides, strict=False)))))
+        both = (f["source"], plane.strides, element), (f.at(f["plane"], start), plane.pitches, "f32")
+        for base, strides, kind in both:
+            starts.append(f.at(base, offset_of(f, row.index, list(zip(outer, strides, strict=False))), kind))
         source, target = starts
 
         def vector(place: Value | int, limits: Sequence[Value], mask: Value | None) -> Sequence[Value]:
-            at, there = f.at(source, place), f.at(target, place)
-            value = emit_round(code, code.load(at, mask), to, widths=widths)
+            at, there = f.at(source, place, element), f.at(target, place)
+            value = converted(code, kernel, "lanes", load_operand(code, kernel, "lanes", at, mask), widths)
             if kernel.limits is not None:
                 limits = magnitude_range(code, code.cast("bitcast", value, "i32"), limits[0], limits[1])
             code.store(value, there, mask)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.datapath import ROWS_IN_PLACE, Micro, one_step, row_starts
 from numc.passes.kernels.ssa import PTR, Value
-from numc.passes.kernels.tasks.interface import SELF, Task, load, stream_places
+from numc.passes.kernels.tasks.interface import SELF, Task, load, step, store, stream_places
 
 REGISTER_TILE = f"{SELF}_register_tile"
 
@@ -41,7 +41,7 @@ def register_tile_text(task: Task) -> str:
     for r in range(t.rows):
         lines.append(stream_places(f, task, f["lane"], f.i64("addi", f["row"], r)))
         for v in range(t.vectors):
-            at = [f.at(a, v * t.width) if s.along else a for s, a in zip(task.streams, lines[-1], strict=True)]
+            at = [step(f, s, a, v * t.width) for s, a in zip(task.streams, lines[-1], strict=True)]
             values = [load(code, s, a) for s, a in zip(task.prologue_streams, at, strict=False)]
             start.append(task.prologue(code, values))
             kernel.instructions.prefetch(code, at[-1])  # the line of the results, while they are computed
@@ -53,7 +53,7 @@ def register_tile_text(task: Task) -> str:
     watch(loop.results, t.rows * t.lanes)
     for n, result in enumerate(loop.results):
         r, v = divmod(n, t.vectors)
-        at = [f.at(a, v * t.width) if s.along else a for s, a in zip(task.streams, lines[r], strict=True)]
+        at = [step(f, s, a, v * t.width) for s, a in zip(task.streams, lines[r], strict=True)]
         values = [load(code, s, a) for s, a in zip(task.epilogue_streams, at[inputs:], strict=False)]
-        code.store(task.epilogue(code, [result, *values]), at[-1])
+        store(code, task.output, task.epilogue(code, [result, *values]), at[-1])
     return f.function()

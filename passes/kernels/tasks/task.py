@@ -65,7 +65,7 @@ def _task(frame: Frame, number: Value) -> None:
     i0 = f.i64("muli", f.i64("remui", inside, frame.row_blocks), words["row_block"])
     j0 = f.i64("muli", f.i64("divui", inside, frame.row_blocks), words["lane_block"])
     a_start, b_start = f.fetch(words["a_batch"], batch), f.fetch(words["b_batch"], batch)
-    unpacked = f.at(words["b"], b_start)
+    unpacked = f.at(words["b"], b_start, task.kernel.element("lanes"))
     limits = [f.int(0), f.int(0)]
     if task.plane is not None:
         plane = frame.buffers["plane"]
@@ -100,7 +100,8 @@ def _pack_rows(frame: Frame, block: Block) -> None:
                 there = packed_panel(f, task, frame.words["a"], block.a_start, number, block.number)
                 limits = expand(f, kernel, there, block.kc, to)
             else:
-                limits = pack_rows(f, kernel, f.at(frame.words["a"], block.a_start), i, count, block.k0, block.kc, to)
+                source = f.at(frame.words["a"], block.a_start, kernel.element("rows"))
+                limits = pack_rows(f, kernel, source, i, count, block.k0, block.kc, to)
             if kernel.groups is not None:
                 limits = convert_groups(f, task, "rows", block.kc, to, block.batch, i, block.k0)
             for word, limit in enumerate(limits):

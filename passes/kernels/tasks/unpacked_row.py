@@ -15,13 +15,14 @@ from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, Guard, product_numbers
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.pack_code import converted
 from numc.passes.kernels.packing.segments import Read, by_segments, lanes_below
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.straight import Index
-from numc.passes.kernels.tasks.interface import SELF, Task, context, load, stream_places
+from numc.passes.kernels.tasks.interface import SELF, Task, context, load, step, store, stream_places
 from numc.passes.kernels.tasks.panels import width
 from numc.passes.kernels.tasks.plane import Plane, offset_of
-from numc.passes.kernels.values.rounding import emit_parts, emit_round
+from numc.passes.kernels.values.rounding import emit_parts
 from numc.passes.kernels.values.widths import run_time
 
 UNPACKED_ROW = f"{SELF}_unpacked_row"
@@ -68,8 +69,8 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
         def body(read: Read) -> list[Value]:
             with f.carry(0, task.unpacked_steps, 1, carried) as steps:
                 acc, *found = steps.values
-                raw = read(f.at(f["source"], f.fetch(offsets, steps.index)))
-                rounded = emit_round(code, raw, kernel.conversion("lanes"), widths=widths)
+                raw = read(f.at(f["source"], f.fetch(offsets, steps.index), kernel.element("lanes")))
+                rounded = converted(code, kernel, "lanes", raw, widths)
                 parts = emit_parts(code, rounded, kernel.parts("lanes"))
                 after = _step(code, kernel, parts, _row(code, kernel, f["data"], steps.index), acc, drawn, fast=fast)
                 if fast:
@@ -77,7 +78,7 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
                 steps.next = [after, *found]
             return steps.results
 
-        after, *found = by_segments(f, t.width, v, kinds, body, table)
+        after, *found = by_segments(f, t.width, v, kinds, body, table, kernel.element("lanes"))
         again = {"begin": v, "end": f.i64("addi", v, 1)}
         edge.leave(lane, before, after, found, again, f.compare("eq", left, f.number(t.width)))
     return f.function()
@@ -190,7 +191,7 @@ class _Edge:
         """The initial accumulators `lane` lanes behind where the streams begin, those in the mask."""
         f, task = self.f, self.task
         self.mask = mask
-        self.places = [f.at(at, lane) if s.along else at for s, at in zip(task.streams, self.lines, strict=True)]
+        self.places = [step(f, s, at, lane) for s, at in zip(task.streams, self.lines, strict=True)]
         inputs = [load(self.code, *x, mask) for x in zip(task.prologue_streams, self.places, strict=False)]
         return task.prologue(self.code, inputs)
 
@@ -226,7 +227,7 @@ class _Edge:
             # Masked stores are slow on some processors.
             for condition, mask in ((full, None), (f.negated(full), self.mask)):
                 with f.when(condition):
-                    code.store(result, self.places[-1], mask)
+                    store(code, task.output, result, self.places[-1], mask)
 
 
 def _drawn(f: Function, kernel: Kernel) -> Drawn:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from numc.compiler.arithmetic.formats import FORMATS, Format
+from numc.compiler.arithmetic.formats import FORMATS, Conversion, Format
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.rounding import emit_round
 
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 _FP32 = FORMATS["fp32"]
@@ -76,20 +77,35 @@ def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
     """Append the code, an i32, of a float32 that a format has; every NaN has the code of Format.encode."""
     shift, rebias = _distance(fmt)
     bits = code.cast("bitcast", x, "i32")
+    if not rebias:  # a code is the first bits of the float32
+        is_nan = code.compare("uno", x, x)
+        return code.select(is_nan, code.int(fmt.encode(float("nan"))), code.binary("shrui", bits, code.int(shift)))
     sign = code.binary("shli", code.binary("shrui", bits, code.int(31)), code.int(fmt.bits - 1))
     magnitude = code.binary("andi", bits, code.int(0x7FFFFFFF))
-    found = code.binary("shrui", magnitude, code.int(shift))
-    if rebias:
-        quanta = code.binary("mulf", code.cast("bitcast", magnitude, "f32"), code.f32(float(1 / fmt.min_subnormal)))
-        is_small = code.compare("ult", magnitude, code.int(rebias + (1 << _FP32.significand_bits)))
-        # Only a small number is converted: of others the result would be undefined.
-        small = code.cast("fptosi", code.select(is_small, quanta, code.f32(0.0)), "i32")
-        normal = code.binary("shrui", code.binary("subi", magnitude, code.int(rebias)), code.int(shift))
-        is_infinity = code.compare("eq", magnitude, code.int(_INFINITY))
-        finite = normal if fmt.finite else code.select(is_infinity, code.int(_first_special(fmt)), normal)
-        found = code.select(is_small, small, finite)
+    quanta = code.binary("mulf", code.cast("bitcast", magnitude, "f32"), code.f32(float(1 / fmt.min_subnormal)))
+    is_small = code.compare("ult", magnitude, code.int(rebias + (1 << _FP32.significand_bits)))
+    # Only a small number is converted: of others the result would be undefined.
+    small = code.cast("fptosi", code.select(is_small, quanta, code.f32(0.0)), "i32")
+    normal = code.binary("shrui", code.binary("subi", magnitude, code.int(rebias)), code.int(shift))
+    is_infinity = code.compare("eq", magnitude, code.int(_INFINITY))
+    finite = normal if fmt.finite else code.select(is_infinity, code.int(_first_special(fmt)), normal)
+    found = code.select(is_small, small, finite)
     is_nan = code.compare("ugt", magnitude, code.int(_INFINITY))
     return code.select(is_nan, code.int(fmt.encode(float("nan"))), code.binary("ori", found, sign))
+
+
+def emit_encoded(code: Code, x: Value, to: Conversion) -> Value:
+    """Append the code, an i32, of a float32 that is rounded to a format, without random bits."""
+    fmt = to.format
+    shift, rebias = _distance(fmt)
+    if rebias or to.rounding != "rne" or not fmt.subnormals:
+        return emit_narrowed(code, emit_round(code, x, to), fmt)
+    # A code is the first bits of the float32: a carry goes on into the exponent, and into that of the infinities.
+    bits = code.cast("bitcast", x, "i32")
+    odd = code.binary("andi", code.binary("shrui", bits, code.int(shift)), code.int(1))
+    nearest = code.binary("addi", bits, code.binary("addi", odd, code.int((1 << shift - 1) - 1)))
+    rounded = code.binary("shrui", nearest, code.int(shift))
+    return code.select(code.compare("uno", x, x), code.int(fmt.encode(float("nan"))), rounded)
 
 
 def _distance(fmt: Format) -> tuple[int, int]:
