@@ -55,7 +55,8 @@ def compile(
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
     keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
     fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
-    weights in the bits of their format, with the same results; those with groups it expands when it is loaded.
+    weights in the bits of their format, with the same results; those with groups it expands when it is loaded. It holds
+    activations in them, too, where that takes no longer and `statistics` is False (docs/memory.md).
     statistics: kernels can count their additions (numc.collect_stats), which takes a little time even when they do not.
     calibrate: inputs by name, on which the scales of intN are found once and for all, not in every execution.
     respect_dtypes: what tensors of bfloat16, float16 and float8 store is rounded to these; False computes on them as on

@@ -19,13 +19,13 @@ class Options:
     policy: the arithmetic of every operation, instead of `fma` and `ops`, which are the policy of one default rule.
     `fast` False leaves the cheap rounding sequences out, for tests of the exact ones; no bit may depend on it.
     pack_weights: the program holds weights in the bits of their format; it expands those with groups when it is loaded.
+    Activations that only contractions read are in the bytes of their format, too, except with `statistics`, which look
+    at operands before they are rounded.
     statistics: kernels that can count their additions, for statistics of swamping; no bit of a result depends on it.
     calibration: of contractions by number, the largest magnitudes of their operands, where scales of intN are given.
     respect_dtypes: what tensors of narrow dtypes store is rounded to these; False computes on them as on float32.
     streams: the most MiB that buffers may take at once where parts that do not depend on each other run side by side;
     0 runs all parts one after the other, None is 64 or as many as buffers then take (docs/streams.md).
-    narrow_operands: activations may be in memory in the bytes of the format that contractions round them to; False, as
-    with `statistics`, is for programs whose operands are looked at before that. No bit of a result depends on it.
     Raises NumcError for values of other types.
     """
 
@@ -39,12 +39,11 @@ class Options:
     calibration: tuple[tuple[int, int, int], ...] = ()
     respect_dtypes: bool = True
     streams: int | None = None
-    narrow_operands: bool = True
 
     def __post_init__(self) -> None:
         for name in ("fma", "ops", "target"):
             checked(getattr(self, name), name, str, "a text")
-        for name in ("fast", "pack_weights", "statistics", "respect_dtypes", "narrow_operands"):
+        for name in ("fast", "pack_weights", "statistics", "respect_dtypes"):
             checked(getattr(self, name), name, bool, "True or False")
         if self.streams is not None:
             checked_integer(self.streams, "streams", 0, 1 << 30)

@@ -68,14 +68,13 @@ class State:
     respect_dtypes: bool = True
     pack_weights: bool = False
     streams: int | None = None
-    narrow: bool = True
 
     @staticmethod
     def of(options: Options) -> State:
         """What `options` ask for on this machine. Raises NumcError for unknown names."""
         policy, target = options.resolved()
         flags = options.fast, options.statistics, options.respect_dtypes, options.pack_weights
-        return State(policy, target, *flags, options.streams, options.narrow_operands and not options.statistics)
+        return State(policy, target, *flags, options.streams)
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         # After fusion: what became an index map needs no constant.
         "fold-constants": ours(fold_constants, switch="fold-constants"),
         # After everything that looks for contractions, and copies them.
-        "narrow-operands": ours(narrow_operands, "narrow", switch="narrow-operands"),
+        "narrow-operands": ours(narrow_operands, "pack_weights", "statistics", switch="narrow-operands"),
         "read-only-arguments": ours(read_only_arguments),
         "separate-buffers": ours(separate_buffers),  # no cse from here to bufferize: it would merge them again
         "update-in-place": ours(update_in_place),
@@ -347,7 +346,7 @@ def _asked(state: State, folder: Path) -> list[str]:
     else:
         options = ["--policy", f"{folder}/policy"]
     options += ["--target", state.target.name]
-    options += ["--no-respect-dtypes"] * (not state.respect_dtypes)
+    options += ["--no-respect-dtypes"] * (not state.respect_dtypes) + ["--pack-weights"] * state.pack_weights
     if state.streams is not None:
         options += ["--streams", str(state.streams)]
     return options + ["--statistics"] * state.statistics + ["--no-fast"] * (not state.fast)

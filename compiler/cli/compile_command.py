@@ -42,7 +42,7 @@ Examples:
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
 @click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
 @click.option(
-    "--pack-weights", is_flag=True, help="Hold weights in the bits of their format: a smaller file, less memory."
+    "--pack-weights", is_flag=True, help="Hold weights and activations in their formats: a smaller file, less memory."
 )
 @click.option("--statistics", is_flag=True, help="Kernels that can count swamping: `numc run --stats swamping`.")
 @click.option("--streams", type=int, metavar="MIB", help="Memory for parts side by side; 0: one after the other.")

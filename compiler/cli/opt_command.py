@@ -36,6 +36,7 @@ Examples:
 @click.option("--to", metavar="STAGE", help="The last stage to run; default: the last there is.")
 @click.option("--passes", metavar="A,B,...", help="Run exactly these: `numc list passes`, or any upstream pass text.")
 @arithmetic_options
+@click.option("--pack-weights", is_flag=True, help="Weights and activations in their formats, as for `numc compile`.")
 @click.option("--statistics", is_flag=True, help="Kernels that can count swamping, as for `numc compile`.")
 @click.option("--streams", type=int, metavar="MIB", help="Memory for parts side by side, as for `numc compile`.")
 @click.option("--no-fast", is_flag=True, help="Leave the cheap rounding sequences under guards out; the bits stay.")
@@ -46,6 +47,7 @@ def opt_command(
     to: str | None,
     passes: str | None,
     arithmetic: Arithmetic,
+    pack_weights: bool,
     statistics: bool,
     streams: int | None,
     no_fast: bool,
@@ -69,7 +71,8 @@ def opt_command(
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")
-    options = replace(arithmetic.options(), statistics=statistics, streams=streams, fast=not no_fast)
+    chosen = {"pack_weights": pack_weights, "statistics": statistics, "streams": streams, "fast": not no_fast}
+    options = replace(arithmetic.options(), **chosen)
     text = mlir.load(file).mlir
     steps = split_passes(passes) if passes is not None else None
     output.write_text(out, lowered(text, file, options, after=after or "", to=last, steps=steps))

@@ -82,7 +82,7 @@ def run_command(
     profiling.check()
     chosen = seed_number(draws or 0)
     what, chosen_widths = _what(stats, sample, stats_output), _widths(widths)
-    program = program_from(path, arithmetic, statistics=any(each != "rounding" for each in what), verify_with=key)
+    program = program_from(path, arithmetic, statistics="swamping" in what, verify_with=key)
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
     inputs = gather(program, files, seed, batch)

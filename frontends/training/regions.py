@@ -147,13 +147,7 @@ class Region:
             found, counts = self.programs.get((chosen, stored, True)), True
         if found is None:
             COUNTERS.programs += 1
-            # Observers of a training may come at any time, and look at operands before they are rounded.
-            options = Options(
-                policy=chosen.policy(),
-                statistics=counts,
-                respect_dtypes=chosen.respect_dtypes,
-                narrow_operands=False,
-            )
+            options = Options(policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes)
             contents, cached = compiling.contents(with_codes(self.imported, *map(dict, stored)), options)
             COUNTERS.compilations += not cached
             if not cached:

@@ -32,12 +32,13 @@ _ELEMENTS = {
 }
 
 
-def narrow_operands(module: ir.Operation, wanted: bool) -> None:
+def narrow_operands(module: ir.Operation, packs: bool, observed: bool) -> None:
     """Hold activations that only contractions read in the bytes of the format that these round them to.
 
-    wanted: False leaves all as they are, for observers that look at operands before they are rounded.
+    packs: whether weights are in these bytes, too; else all stays as it is. observed: leave it for observers that look
+    at operands before they are rounded.
     """
-    if not wanted:
+    if not packs or observed:
         return
     with module.context, ir.Location.unknown():
         rows: list[dict[str, Any]] = []

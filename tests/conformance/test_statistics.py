@@ -405,7 +405,7 @@ def test_windows_that_overlap_or_leave_gaps(stride: int) -> None:
 @pytest.mark.parametrize("fma", ["mp", "bf16_2_2{3}"])
 def test_weights_that_lie_packed_in_the_program(fma: str) -> None:
     path = Path(__file__).parents[2] / "examples" / "digits" / "mlp.onnx"
-    program = numc.compile(path, fma=fma, statistics=True)
+    program = numc.compile(path, fma=fma)
     weights = [numpy_helper.to_array(w) for w in onnx.load(path).graph.initializer if len(w.dims) == 2]
     assert all(c["packed"] for c in program.manifest["contractions"])
     with numc.collect_stats("exponents") as collected:

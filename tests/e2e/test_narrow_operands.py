@@ -76,9 +76,9 @@ def exported(network: str) -> torch.export.ExportedProgram:
 
 def both(model: object, monkeypatch: pytest.MonkeyPatch, **options: object) -> tuple[Program, Program]:
     """A program with narrow operands, and one that holds all in float32."""
-    found = numc.compile(model, **options)
+    found = numc.compile(model, pack_weights=True, **options)
     monkeypatch.setenv("NUMC_DISABLE", "narrow-operands")
-    wide = numc.compile(model, **options)
+    wide = numc.compile(model, pack_weights=True, **options)
     monkeypatch.delenv("NUMC_DISABLE")
     assert any(row["narrow"] for row in found.manifest["contractions"])
     assert not any(row["narrow"] for row in wide.manifest["contractions"])
@@ -115,9 +115,9 @@ def test_on_every_target(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_what_it_relies_on(off: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for network, (_, shape) in NETWORKS.items():
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-        want = numc.compile(exported(network), fma="mp")(x)
+        want = numc.compile(exported(network), fma="mp", pack_weights=True)(x)
         monkeypatch.setenv("NUMC_DISABLE", off)
-        assert same(numc.compile(exported(network), fma="mp")(x), want)
+        assert same(numc.compile(exported(network), fma="mp", pack_weights=True)(x), want)
         monkeypatch.delenv("NUMC_DISABLE")
 
 
@@ -128,9 +128,9 @@ def test_a_loop_of_a_recurrent_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_manifest_says_how_activations_are_held() -> None:
-    rows = numc.compile(exported("images"), fma="mp").manifest["activations"]
+    rows = numc.compile(exported("images"), fma="mp", pack_weights=True).manifest["activations"]
     assert [row["held"] for row in rows] == ["bf16"] * 6
-    rows = numc.compile(exported("attention"), fma="mp").manifest["activations"]
+    rows = numc.compile(exported("attention"), fma="mp", pack_weights=True).manifest["activations"]
     assert sum(row["held"] == "bf16" for row in rows) == 6
 
 
@@ -145,7 +145,7 @@ def test_the_manifest_says_how_activations_are_held() -> None:
 )
 def test_why_activations_are_float32(fma: str, why: str) -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
-    (row,) = numc.compile(model, torch.randn(4, 8), fma=fma).manifest["activations"]
+    (row,) = numc.compile(model, torch.randn(4, 8), fma=fma, pack_weights=True).manifest["activations"]
     assert row["held"].startswith(f"float32: {why}")
 
 
@@ -155,7 +155,7 @@ def test_operands_of_several_formats_are_float32() -> None:
             y = torch.relu(x)
             return y @ y
 
-    (row,) = numc.compile(Product(), torch.randn(8, 8), fma="fma(a=bf16,b=bf16:rtz,acc=fp32)").manifest["activations"]
+    (row,) = numc.compile(Product(), torch.randn(8, 8), fma="fma(a=bf16,b=bf16:rtz,acc=fp32)", pack_weights=True).manifest["activations"]
     assert row["held"] == "float32: rounded to several formats: bf16, bf16:rtz"
 
 
@@ -169,27 +169,27 @@ def test_what_something_else_reads_is_float32() -> None:
             x = torch.relu(self.first(x))
             return x + self.second(x)
 
-    (row,) = numc.compile(Twice(), torch.randn(4, 8), fma="mp").manifest["activations"]
+    (row,) = numc.compile(Twice(), torch.randn(4, 8), fma="mp", pack_weights=True).manifest["activations"]
     assert re.fullmatch(r"float32: read as float32 by \S+", row["held"])
     assert row["bytes"] == 4 * 4 * 8
 
 
 def test_observers_read_narrow_operands() -> None:
-    program = numc.compile(exported("images"), fma="bf16_1_1")
+    program = numc.compile(exported("images"), fma="bf16_1_1", pack_weights=True)
     x = np.random.default_rng(0).standard_normal((2, 3, 21, 19)).astype(np.float32)
     assert not verify(program, {program.inputs[0].name: x}, samples=100).mismatches
-    attention = numc.compile(exported("attention"), fma="mp")
+    attention = numc.compile(exported("attention"), fma="mp", pack_weights=True)
     y = np.random.default_rng(0).standard_normal((2, 37, 48)).astype(np.float32)
     assert not verify(attention, {attention.inputs[0].name: y}, samples=100).mismatches
 
 
 def test_statistics_of_what_is_rounded_want_a_program_for_it() -> None:
     x = np.random.default_rng(0).standard_normal((2, 37, 48)).astype(np.float32)
-    program = numc.compile(exported("attention"), fma="mp")
-    wanted = "exponents: the program was compiled without statistics, operands of '.*' are rounded before they are in "
+    program = numc.compile(exported("attention"), fma="mp", pack_weights=True)
+    wanted = "exponents: the program was compiled with --pack-weights, operands of '.*' are rounded before they are in "
     with numc.collect_stats("exponents"), pytest.raises(NumcError, match=wanted):
         program(x)
-    counting = numc.compile(exported("attention"), fma="mp", statistics=True)
+    counting = numc.compile(exported("attention"), fma="mp", pack_weights=True, statistics=True)
     assert not any(row["narrow"] for row in counting.manifest["contractions"])
     assert same(counting(x), program(x))
     with numc.collect_stats("exponents") as collected:

@@ -30,7 +30,8 @@ def pack_once_text(task: Task) -> str:
         batch = f.i64("divui", number, blocks)
         first = f.i64("muli", f.i64("remui", number, blocks), lane_block)
         end = f.i64("minui", f.i64("addi", first, lane_block), lanes)
-        source, start = f.at(data, f.fetch(of_batch, batch)), f.i64("muli", batch, batch_words)
+        source = f.at(data, f.fetch(of_batch, batch), kernel.element("lanes"))
+        start = f.i64("muli", batch, batch_words)
         with f.loop(first, end, to.extent) as lane, f.loop(0, k_blocks) as kb:
             panel, k0 = f.i64("divui", lane, to.extent), f.i64("muli", kb, to.k_block)
             kc = f.i64("minui", f.i64("subi", depth, k0), to.k_block)
