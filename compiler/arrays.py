@@ -27,6 +27,7 @@ from numc.runtime.tensors import as_array, dense
 
 F32Array = npt.NDArray[np.float32]
 
+_F32 = np.dtype(np.float32)
 _calls = count()  # conversions to formats of groups that were given no seed
 
 
@@ -66,7 +67,8 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     if operator.datapath not in SOFTWARE_DATAPATHS:
         x, y, z = (dense("an operand", array).reshape(-1) for array in arrays)
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
-        return _run_matmul(_batch_dot(str(operator), counting()), x[:, None], y[:, None], np.array(z)).reshape(shape)
+        (result,) = _batch_dot(str(operator), counting()).run((x[:, None], y[:, None], np.array(z)))
+        return np.asarray(result).reshape(shape)
     text = "".join(
         f'numc.round"(%a{n}) {{to = "{to}"}} : (f32) -> f32\n    %v{n + 1} = "'
         for n, to in enumerate((operator.a, operator.b, operator.acc))
@@ -104,7 +106,8 @@ def matmul(
     rows = len(x) if 0 < len(x) < 8 else None
     operator = _text_of(fma) if isinstance(fma, str) else str(parse_fma(fma))
     program = _matmul(operator, rows, bool(start), target, fast, counting())
-    return _run_matmul(program, x, y, *start, threads=threads, seed=seed, widths=widths)
+    result: F32Array = program.run((x, y, *start), threads=threads, seed=seed, widths=widths)[0]
+    return result
 
 
 @cache
@@ -115,7 +118,7 @@ def _text_of(fma: str) -> str:
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
     """Return a float32 array; Python numbers become one. Raises NumcError, which calls it `name`, for other types."""
-    if type(value) is np.ndarray and value.dtype == np.float32 and value.flags.carray:
+    if type(value) is np.ndarray and value.dtype is _F32 and value.flags.carray:
         return value  # all other checks take longer than a small product
     array = as_array(name, value)
     if array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
@@ -126,13 +129,8 @@ def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
 
 
 def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Array:
-    result: Any = program(*(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
+    (result,) = program.run(tuple(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
     return np.asarray(result).reshape(arrays[0].shape)
-
-
-def _run_matmul(program: Program, *arrays: F32Array, **told: Any) -> F32Array:
-    result: Any = program(*arrays, **told)
-    return np.asarray(result)
 
 
 def compiled_text(text: str, **options: Any) -> Program:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import runtime_programs as programs  # noqa: E402
 from numc.compiler.support.errors import NumcError  # noqa: E402
 from numc.runtime import Program  # noqa: E402
-from numc.runtime.exchange import orders_of  # noqa: E402
+from numc.runtime.caller import orders_of  # noqa: E402
 
 X = torch.arange(24.0).reshape(6, 4)
 WANT = X + torch.arange(4.0)
@@ -58,7 +58,7 @@ def test_every_kind_of_tensor_gives_the_same(add: Program, monkeypatch: pytest.M
 
 
 def test_results_in_another_order(add: Program) -> None:
-    (got,) = add.on_tensors([X], orders=orders_of({0: [1, 0]}, 1))
+    (got,) = add.run((X,), orders=orders_of({0: [1, 0]}, 1))
     assert got.stride() == (1, 4)
     assert torch.equal(got, WANT.T)
 

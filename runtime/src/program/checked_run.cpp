@@ -20,7 +20,6 @@ size_t count_of(const numc_tensor &tensor) {
   return count;
 }
 
-size_t bytes_of(const numc_tensor &tensor) { return count_of(tensor) * item_size(tensor.dtype); }
 
 // One of the two runs: what it was given and what it gave.
 struct Attempt {
