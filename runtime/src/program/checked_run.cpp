@@ -120,7 +120,7 @@ int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs
     each.widths = state.widths;
     each.choices = state.choices;
     each.ranges = state.ranges;
-    each.threads = n == 0 ? state.threads : state.threads == 1 ? 2 : 1;
+    each.threads = n == 0 ? threads_of(state) : threads_of(state) == 1 ? 2 : 1;
     each.layout = n == 0 ? Layout::kEndsAtGuard : Layout::kBeginsAtGuard;
     copy_inputs(*this, given, each.layout, attempt);
     std::vector<numc_tensor> taken(abi.results.size());
