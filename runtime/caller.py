@@ -16,7 +16,7 @@ import numpy as np
 
 from numc.runtime.abi import TensorSpec
 from numc.runtime.library import MAX_RANK, library_of_python
-from numc.runtime.tensors import bits_dtype, torch_dtype
+from numc.runtime.tensors import bits_dtype, is_in_memory, torch_dtype
 
 #: Takes the inputs, the address of the options, whether the results are tensors in any case, and what `orders_of`
 #: returns. Returns the results; or the code and the text of a failure; or None, where an input is not as it has to be.
@@ -62,11 +62,9 @@ def _exchange() -> int:
 
 def dense_tensors(values: Sequence[Any]) -> tuple[Any, ...]:
     """Return `values` with copies in place of the tensors that are not dense, which torch makes faster than numpy."""
-    torch = sys.modules["torch"]
 
     def is_scattered(value: Any) -> bool:
-        plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
-        return plain and value.device.type == "cpu" and not value.is_contiguous() and value.nbytes <= _MOST_COPIED
+        return is_in_memory(value) and not value.is_contiguous() and value.nbytes <= _MOST_COPIED
 
     return tuple(value.detach().contiguous() if is_scattered(value) else value for value in values)
 
