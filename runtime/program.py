@@ -222,7 +222,7 @@ class Program:
             found = self._caller(values if self._updates else dense_tensors(values), options, tensors, orders)
             if found is not None:
                 return found
-        arrays, owned = self._bind(values)
+        arrays, owned = self._bind(tuple(self._in_order(values, {})))
         found = self._caller(tuple(arrays), options, tensors, orders)
         assert found is not None, "arrays that are as they have to be"
         if isinstance(found, list):
@@ -440,7 +440,7 @@ def _owned(spec: Input, value: Any) -> Array:
         raise NumcError(f"{what}, and got an array that is read-only: give a copy")
     if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
         raise NumcError(f"{what}, and got one that repeats its elements: give a copy")
-    return array.view(bits_dtype(spec.dtype))
+    return array.view(bits_dtype(spec.dtype).newbyteorder(array.dtype.byteorder))
 
 
 def _check_apart(specs: Sequence[Input], arrays: Sequence[Array], updated: Mapping[int, Array]) -> None:

@@ -99,6 +99,7 @@ bool apart(const std::vector<bool> &updated, const numc_tensor *inputs) {
 // Makes the values of a tuple the inputs of a run, without a copy; false if one of them is not as it has to be. tensors:
 // set if one is a tensor.
 bool bind(const Caller &caller, PyObject *values, Buffers &buffers, numc_tensor *inputs, bool &tensors) {
+  if (PyTuple_Size(values) != static_cast<intptr_t>(caller.updated.size())) return false;
   for (size_t i = 0; i < caller.updated.size(); ++i) {
     const auto place = static_cast<intptr_t>(i);
     PyObject *const value = PyTuple_GetItem(values, place);
