@@ -70,7 +70,7 @@ PyObject *new_memory_type(size_t header) {
   static PyType_Slot slots[] = {{kSlotBuffer, reinterpret_cast<void *>(fill_buffer)},
                                 {kSlotDealloc, reinterpret_cast<void *>(end)},
                                 {0, nullptr}};
-  PyType_Spec spec{"numc.runtime.Memory", static_cast<int>(header + sizeof(Memory)), 0, kTypeDefault, slots};
+  PyType_Spec spec{"numc.runtime.Memory", static_cast<int>(header + sizeof(Memory)), 0, 0, slots};
   return PyType_FromSpec(&spec);
 }
 

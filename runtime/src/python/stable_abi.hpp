@@ -76,9 +76,8 @@ NUMC_OF_PYTHON void PyEval_RestoreThread(PyThreadState *state);
 
 namespace numc {
 
-// METH_FASTCALL, PyBUF_WRITABLE, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS, Py_TPFLAGS_DEFAULT.
+// METH_FASTCALL, PyBUF_WRITABLE, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS.
 constexpr int kFastCall = 0x80, kWritable = 1, kDense = 0x4 | 0x8 | 0x10 | 0x20;
-constexpr unsigned kTypeDefault = 1u << 18;
 // Py_bf_getbuffer, Py_tp_dealloc, Py_tp_free.
 constexpr int kSlotBuffer = 1, kSlotDealloc = 52, kSlotFree = 74;
 
