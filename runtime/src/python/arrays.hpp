@@ -18,7 +18,7 @@ class Buffers {
   Buffers(const Buffers &) = delete;
   Buffers &operator=(const Buffers &) = delete;
 
-  // Whether an object is a dense, aligned array of the dtype and shape of an input, and can be written to if the program
+  // Whether an array is dense, aligned and of the dtype and shape of an input, and can be written to if the program
   // updates it. If so, it becomes `to`. format: of its elements, in the letters of Python's module struct. A Python
   // exception may be set where it is not.
   bool bind(PyObject *array, const Value &want, char format, bool updated, numc_tensor &to);

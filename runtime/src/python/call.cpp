@@ -22,9 +22,9 @@ struct Caller {
   numc_program *program;
   PyObject *given;
   PyObject *ndarray, *memory, *dtypes;
-  const char *formats;                        // of the inputs
-  std::vector<bool> updated;                  // of the inputs: whether the program updates it
-  const DLExchange *exchange = nullptr;       // of torch, if it is loaded
+  const char *formats;                   // of the inputs
+  std::vector<bool> updated;             // of the inputs: whether the program updates it
+  const DLExchange *exchange = nullptr;  // of torch, if it is loaded
   PyObject *tensor = nullptr, *parameter = nullptr, *is_neg = nullptr, *tensor_dtypes = nullptr;
 
   Caller(numc_program *of, PyObject *from) : program(of), given(from), updated(of->inputs.size()) {
@@ -96,8 +96,8 @@ bool apart(const std::vector<bool> &updated, const numc_tensor *inputs) {
   return true;
 }
 
-// Makes the values of a tuple the inputs of a run, without a copy; false if one of them is not as it has to be. tensors:
-// set if one is a tensor.
+// Makes the values of a tuple the inputs of a run, without a copy; false if one of them is not as it has to be. `tensors`
+// is set if one is a tensor.
 bool bind(const Caller &caller, PyObject *values, Buffers &buffers, numc_tensor *inputs, bool &tensors) {
   if (PyTuple_Size(values) != static_cast<intptr_t>(caller.updated.size())) return false;
   for (size_t i = 0; i < caller.updated.size(); ++i) {
