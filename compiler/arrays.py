@@ -23,10 +23,11 @@ from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents
 from numc.runtime.program import Program, seed_number
-from numc.runtime.tensors import as_array, dense
+from numc.runtime.tensors import as_array, dense, dtype_of, is_in_memory
 
 F32Array = npt.NDArray[np.float32]
 
+_F32 = np.dtype(np.float32)
 _calls = count()  # conversions to formats of groups that were given no seed
 
 
@@ -66,7 +67,8 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     if operator.datapath not in SOFTWARE_DATAPATHS:
         x, y, z = (dense("an operand", array).reshape(-1) for array in arrays)
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
-        return _run_matmul(_batch_dot(str(operator), counting()), x[:, None], y[:, None], np.array(z)).reshape(shape)
+        (result,) = _batch_dot(str(operator), counting()).run((x[:, None], y[:, None], np.array(z)))
+        return np.asarray(result).reshape(shape)
     text = "".join(
         f'numc.round"(%a{n}) {{to = "{to}"}} : (f32) -> f32\n    %v{n + 1} = "'
         for n, to in enumerate((operator.a, operator.b, operator.acc))
@@ -93,18 +95,26 @@ def matmul(
     for a Program. Raises NumcError for unknown operators and shapes that do not fit.
     """
     checked(target, "target", str, "a text"), checked(fast, "fast", bool, "True or False")
-    x, y = f32_array(a, "a"), f32_array(b, "b")
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
-        raise NumcError(f"matmul: a has shape {x.shape}, b has shape {y.shape}: want (m, k) and (k, n)")
-    shape = (x.shape[0], y.shape[1])
-    start = [] if c is None else [f32_array(c, "c")]
+    x, y = _operand(a, "a"), _operand(b, "b")
+    of_x, of_y = x.shape, y.shape
+    if len(of_x) != 2 or len(of_y) != 2 or of_x[1] != of_y[0]:
+        raise NumcError(f"matmul: a has shape {tuple(of_x)}, b has shape {tuple(of_y)}: want (m, k) and (k, n)")
+    shape = (of_x[0], of_y[1])
+    start = () if c is None else (_operand(c, "c"),)
     if start and start[0].shape != shape:
-        raise NumcError(f"matmul: c has shape {start[0].shape}: want {shape}")
+        raise NumcError(f"matmul: c has shape {tuple(start[0].shape)}: want {shape}")
     # Few rows have a micro-kernel of their own.
-    rows = len(x) if 0 < len(x) < 8 else None
+    rows = shape[0] if 0 < shape[0] < 8 else None
     operator = _text_of(fma) if isinstance(fma, str) else str(parse_fma(fma))
-    program = _matmul(operator, rows, bool(start), target, fast, counting())
-    return _run_matmul(program, x, y, *start, threads=threads, seed=seed, widths=widths)
+    program = _matmul(operator, rows, c is not None, target, fast, counting())
+    result = program.run((x, y, *start), threads=threads, seed=seed, widths=widths)[0]
+    return result if type(result) is np.ndarray else np.asarray(result)
+
+
+def _operand(value: Any, name: str) -> Any:
+    """Return what a program takes: a float32 tensor of torch as it is, and anything else as a float32 array."""
+    plain = type(value) is not np.ndarray and is_in_memory(value) and dtype_of(value) == "float32"
+    return value if plain else f32_array(value, name)
 
 
 @cache
@@ -115,7 +125,7 @@ def _text_of(fma: str) -> str:
 
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
     """Return a float32 array; Python numbers become one. Raises NumcError, which calls it `name`, for other types."""
-    if type(value) is np.ndarray and value.dtype == np.float32 and value.flags.carray:
+    if type(value) is np.ndarray and value.dtype is _F32 and value.flags.carray:
         return value  # all other checks take longer than a small product
     array = as_array(name, value)
     if array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
@@ -126,13 +136,8 @@ def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
 
 
 def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Array:
-    result: Any = program(*(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
+    (result,) = program.run(tuple(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
     return np.asarray(result).reshape(arrays[0].shape)
-
-
-def _run_matmul(program: Program, *arrays: F32Array, **told: Any) -> F32Array:
-    result: Any = program(*arrays, **told)
-    return np.asarray(result)
 
 
 def compiled_text(text: str, **options: Any) -> Program:

@@ -78,12 +78,6 @@ class RunOptions(ctypes.Structure):
     )
 
 
-class Exchange(ctypes.Structure):
-    """`numc_exchange` of numc.h."""
-
-    _fields_ = (("dlpack", ctypes.c_void_p), ("item", ctypes.c_void_p), ("set_item", ctypes.c_void_p))
-
-
 _pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_size_t
 _error = ctypes.POINTER(ctypes.c_void_p)  # char **: c_void_p keeps the address, which has to be freed
 # name: (result, arguments)
@@ -123,8 +117,8 @@ _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
 _object = ctypes.py_object
 _FUNCTIONS_OF_PYTHON: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "numc_bernoulli": (_int, (_pointer, ctypes.c_double, _int, _pointer, ctypes.c_int64)),
-    "numc_bind": (_int, (_pointer, _pointer, _object, _pointer)),
-    "numc_wrap": (_int, (_pointer, _pointer, _pointer, _pointer, _pointer, _object)),
+    "numc_memory_type": (_object, (_size,)),
+    "numc_caller": (_object, (_pointer, _object)),
 }
 
 

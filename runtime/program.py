@@ -8,7 +8,6 @@ import ctypes
 import dataclasses
 import importlib
 import os
-import struct
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,10 +18,10 @@ from numc.compiler.arithmetic.dtypes import BITS_DTYPES
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
-from numc.runtime import exchange
-from numc.runtime.abi import DTYPES, Array, Input, TensorSpec, WidthRange, encode_abi
+from numc.runtime.abi import Array, Input, TensorSpec, WidthRange, encode_abi
+from numc.runtime.caller import caller, dense_tensors
 from numc.runtime.container import Contents, read_program_and_abi, write_program
-from numc.runtime.library import MAX_RANK, ErrorText, Observer, RunOptions, Tensor, library
+from numc.runtime.library import ErrorText, Observer, RunOptions, library
 from numc.runtime.signature import signer
 from numc.runtime.tensors import (
     any_tensor,
@@ -49,41 +48,6 @@ CHECK_FAILED = -4
 #: Context managers that every run of a program enters: those of verification, statistics and profiles while they are
 #: active. One that profiles gives the address of a numc_profile.
 WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[int | None]]] = []
-
-
-class _Owner:
-    """Owns the memory of one result. Numpy arrays of that memory keep this object alive; its end frees the memory."""
-
-    __slots__ = ("__array_interface__", "_free", "_memory")
-
-    def __init__(self, data: int, memory: int, shape: tuple[int, ...], typestr: str) -> None:
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "data": (data, False)}
-        self._free, self._memory = library().numc_free, memory
-
-    def __del__(self) -> None:
-        self._free(self._memory)
-
-
-def _to_array(tensors: Any, place: int, form: struct.Struct, typestr: str) -> Array:
-    """Return tensor number `place` as an array, which owns its memory; form: `_result_form` of its rank."""
-    data, *dims, memory = form.unpack_from(tensors, place * _TENSOR)
-    shape = tuple(dims)
-    owner = _Owner(data, memory, shape, typestr)
-    return np.empty(shape, typestr) if 0 in shape else np.asarray(owner)
-
-
-# A tensor is read and written as bytes at once: each field of a ctypes.Structure takes as long as all of them.
-_TENSOR = ctypes.sizeof(Tensor)
-
-
-def _input_form(rank: int) -> struct.Struct:
-    """Address, dtype, rank and dimensions of a `Tensor`."""
-    return struct.Struct(f"@Pii{rank}q")
-
-
-def _result_form(rank: int) -> struct.Struct:
-    """Address, dimensions and owner of a `Tensor`."""
-    return struct.Struct(f"@P8x{rank}q{8 * (MAX_RANK - rank)}xP")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -137,19 +101,13 @@ class Program:
         self._handle = ctypes.c_void_p(handle)
         self._inputs = self._contents.abi.inputs
         # Computed once, because a call of a small program takes only microseconds.
-        dtypes = [DTYPES.index(spec.dtype) for spec in self._inputs]
-        forms = [_input_form(len(spec.shape)) for spec in self._inputs]
-        self._slots = [(n * _TENSOR, *each) for n, each in enumerate(zip(forms, dtypes, strict=True))]
-        self._plain = [(bits_dtype(spec.dtype), spec.shape) for spec in self._inputs]
         self._names = dict.fromkeys(spec.name for spec in self._inputs).keys()
-        self._outputs = [(_result_form(len(spec.shape)), bits_dtype(spec.dtype).str) for spec in self.outputs]
-        self._run, self._settings = library().numc_run_with, dict[int, RunOptions]()
-        self._bytes = [(n, spec.dtype) for n, spec in enumerate(self._inputs) if spec.dtype in ("int8", "uint8")]
+        self._caller, self._takes_tensors = caller(self._handle, self._inputs, self.outputs, tensors=False), False
+        self._settings = dict[int, tuple[RunOptions, int]]()
         self._viewed = [(n, spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype.startswith("float8")]
         self._narrow = {n: array_dtype(spec.dtype) for n, spec in enumerate(self.outputs) if spec.dtype in BITS_DTYPES}
         self._updates = dict(self._contents.abi.updates)
         self._widths: tuple[Any, Options | None] = None, None
-        self._given, self._taken = Tensor * max(len(self._inputs), 1), Tensor * max(len(self._outputs), 1)
         self._watchers: list[_Watcher] = []
         self._observer = _forwarder(self._watchers)
         weakref.finalize(self, library().numc_program_free, self._handle).atexit = False
@@ -205,8 +163,7 @@ class Program:
         Raises NumcError for inputs that are missing, unknown, or of another dtype or shape, and under NUMC_CHECK=1
         CompilerBug for code that does what it must not do.
         """
-        values = self._values(args, named)
-        results = self._results(values, any_tensor(values), threads, seed, widths)
+        results = self.run(self._values(args, named), threads=threads, seed=seed, widths=widths)
         for result in self._updates:
             if is_tensor(results[result]):
                 results[result] = results[result].detach()
@@ -214,84 +171,81 @@ class Program:
             return results[0]  # type: ignore[no-any-return]
         return {spec.name: found for spec, found in zip(self.outputs, results, strict=True)}
 
-    def on_tensors(
-        self, tensors: Sequence[Any], *, seed: int | None = None, widths: Any = None, orders: Any = None
-    ) -> list[Any]:
-        """Run on torch's tensors, in order, and return the results as a list of tensors; for torch.compile.
-
-        A result that was written into an input is the tensor that was given. seed, widths: as for a call. orders: what
-        `exchange.orders_of` returns.
-        """
-        return self._results(tuple(tensors), True, None, seed, widths, orders)
-
-    def _results(
+    def run(
         self,
         values: tuple[Any, ...],
-        as_tensors: bool,
-        threads: int | None,
-        seed: int | None,
-        widths: Any,
-        orders: Any = None,
+        *,
+        tensors: bool = False,
+        threads: int | None = None,
+        seed: int | None = None,
+        widths: Any = None,
+        orders: bytes | None = None,
     ) -> list[Any]:
-        """Run on values in order, and return the results in order: arrays, or tensors."""
+        """Run on the values of all inputs, in order, and return the results in order, as arrays or torch tensors.
+
+        They are tensors if `tensors` says so, and if one of the values is a tensor. One that was written into an input
+        is the value that was given. threads, seed, widths: as for a call. orders: of the dimensions of results that are
+        tensors, what `caller.orders_of` returns. Raises NumcError and CompilerBug as a call does.
+        """
         count = 0
         if threads is not None:
             plain = type(threads) is int and 1 <= threads <= _MOST_THREADS
             count = threads if plain else checked_integer(threads, "threads", 1, _MOST_THREADS)
-        given, taken = self._given(), self._taken()
-        arrays: list[Array] = []
-        owned: dict[int, Array] = {}
-        held = exchange.bound(self._handle, values, self._bytes, not self._updates, given) if as_tensors else None
-        if held is None:
-            arrays, owned = self._bind(values)
-            for array, (offset, form, dtype) in zip(arrays, self._slots, strict=True):
-                form.pack_into(given, offset, _address(array), dtype, array.ndim, *array.shape)
         chosen = None if widths is None else self._chosen(widths)
-        options = self._told(count, seed, chosen)
-        error = ErrorText()
+        options, address = self._told(count, seed, chosen)
         if WATCHES:
             with contextlib.ExitStack() as stack:
                 for watch in WATCHES:
                     options.profile = stack.enter_context(watch(self)) or options.profile
-                code = self._execute(given, taken, options, error)
+                found = self._found(values, address, tensors, orders)
         else:
-            code = self._execute(given, taken, options, error)
-        if code != 0:
-            raise self._failure(code, error.take())
+            found = self._found(values, address, tensors, orders)
+        if isinstance(found, tuple):
+            raise self._failure(*found)
         if chosen is not None:
             chosen.take()
-        if as_tensors:
-            return self._as_tensors(values, arrays, owned, given, taken, orders)
-        results: list[Any] = [_to_array(taken, place, *each) for place, each in enumerate(self._outputs)]
-        for result, number in self._updates.items():
-            if taken[result].data != given[number].data:
-                np.copyto(arrays[number], results[result])
-            if owned[number] is not arrays[number]:
-                np.copyto(owned[number], arrays[number])
-            results[result] = owned[number]
-        for result, narrow in self._narrow.items():
-            results[result] = results[result].view(narrow)
-        return results
+        if self._updates or self._viewed or self._narrow:
+            self._restore(found, tensors or any_tensor(values))
+        return found
 
-    def _as_tensors(
-        self,
-        values: tuple[Any, ...],
-        arrays: list[Array],
-        owned: Mapping[int, Array],
-        given: Any,
-        taken: Any,
-        orders: Any,
-    ) -> list[Any]:
-        """Return the results of a run as tensors; arrays, owned: from `_bind`, empty if that was not needed."""
-        results = exchange.tensors_of(self._handle, given, taken, len(self._outputs), orders)
+    def _found(
+        self, values: tuple[Any, ...], options: int, tensors: bool, orders: bytes | None
+    ) -> list[Any] | tuple[int, str]:
+        """Return the results of a run, or the code and the text of its failure. options: the address of RunOptions."""
+        found = self._caller(values, options, tensors, orders)
+        if found is not None:
+            return found
+        if tensors := tensors or any_tensor(values):
+            if not self._takes_tensors:
+                self._caller = caller(self._handle, self._inputs, self.outputs, tensors=True)
+                self._takes_tensors = True
+            found = self._caller(values if self._updates else dense_tensors(values), options, tensors, orders)
+            if found is not None:
+                return found
+        arrays, owned = self._bind(tuple(self._in_order(values, {})))
+        found = self._caller(tuple(arrays), options, tensors, orders)
+        assert found is not None, "arrays that are as they have to be"
+        if isinstance(found, list):
+            for result, number in self._updates.items():
+                if owned[number] is not arrays[number]:
+                    np.copyto(owned[number], arrays[number])
+                found[result] = values[number]
+        return found
+
+    def _restore(self, results: list[Any], tensors: bool) -> None:
+        """Make tensors of the arrays that a run updated, if the results are tensors, and restore all their dtypes.
+
+        Where DLPack or numpy lack the dtype of a result, it comes as the bits of its values.
+        """
+        if not tensors:
+            for result, narrow in self._narrow.items():
+                results[result] = results[result].view(narrow)
+            return
         for result, number in self._updates.items():
-            if owned and owned[number] is not arrays[number]:
-                np.copyto(owned[number], arrays[number])
-            value, dtype = values[number], self._inputs[number].dtype
-            results[result] = value if is_tensor(value) else to_tensor(owned[number], dtype)
+            if not is_tensor(results[result]):
+                results[result] = to_tensor(results[result], self._inputs[number].dtype)
         for result, dtype in self._viewed:
             results[result] = results[result].view(torch_dtype(dtype))
-        return results
 
     def by_name(
         self, inputs: Mapping[str, Any], *, threads: int | None = None, seed: int | None = None, widths: Any = None
@@ -339,20 +293,18 @@ class Program:
             self._widths = copy.deepcopy(widths), options
         return options
 
-    def _told(self, count: int, seed: int | None, chosen: Options | None) -> RunOptions:
-        """Return what a run is told; the same for every run with this many threads that is told nothing else."""
+    def _told(self, count: int, seed: int | None, chosen: Options | None) -> tuple[RunOptions, int]:
+        """Return what a run is told, and its address; the same for every run with so many threads and nothing else."""
         if seed is not None or chosen is not None or WATCHES:
             drawn = 0 if seed is None else seed_number(seed)
             options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
             if chosen is not None:
                 options.widths, options.choices = chosen.widths, chosen.choices
-            return options
+            return options, ctypes.addressof(options)
         if count not in self._settings:
-            self._settings[count] = RunOptions(ctypes.sizeof(RunOptions), count)
+            options = RunOptions(ctypes.sizeof(RunOptions), count)
+            self._settings[count] = options, ctypes.addressof(options)
         return self._settings[count]
-
-    def _execute(self, given: Any, taken: Any, options: RunOptions, error: ErrorText) -> int:
-        return int(self._run(self._handle, given, taken, ctypes.byref(options), error.reference()))
 
     def _failure(self, code: int, text: str) -> NumcError | CompilerBug:
         """Return the text that the manifest has for a code of numc_fail."""
@@ -365,7 +317,7 @@ class Program:
         """Return the values of all inputs, in order."""
         if len(args) == 1 and type(args[0]) is dict and not named and args[0].keys() == self._names:
             return tuple(args[0][name] for name in self._names)
-        if named or len(args) != len(self._plain) or (args and isinstance(args[0], Mapping)):
+        if named or len(args) != len(self._inputs) or (args and isinstance(args[0], Mapping)):
             return tuple(self._in_order(args, named))
         return args
 
@@ -375,10 +327,7 @@ class Program:
         The latter are arrays of the caller's memory by number of the input, which are not dense where the inputs are
         copies.
         """
-        arrays = [
-            _checked(spec, value) if (array := _plain(value, dtype, shape)) is None else array
-            for spec, value, (dtype, shape) in zip(self._inputs, values, self._plain, strict=True)
-        ]
+        arrays = [_checked(spec, value) for spec, value in zip(self._inputs, values, strict=True)]
         if not self._updates:
             return arrays, {}
         owned = {number: _owned(self.inputs[number], values[number]) for number in self._updates.values()}
@@ -457,37 +406,6 @@ def seed_number(seed: Any) -> int:
     return checked_integer(seed, "seed", 0, 2**64 - 1)
 
 
-def _address(array: Array) -> int:
-    """Return the address of the first element of a dense array."""
-    if array.size and array.flags.writeable:  # this takes a quarter of the time of array.ctypes
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-    return array.ctypes.data
-
-
-def _plain(value: Any, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Array | None:
-    """Return the array that `value` is, or that of a tensor, if it is dense and of this dtype and shape; else None.
-
-    This takes a tenth of the time of `_checked`.
-    """
-    if type(value) is not np.ndarray:
-        if not is_tensor(value):
-            return None
-        try:
-            value = value.detach().numpy()
-        except (TypeError, RuntimeError):  # `_checked` says why
-            return None
-    found: tuple[int, ...] = value.shape
-    kind = value.dtype
-    if (kind is not dtype and kind != dtype) or not value.flags.carray or len(found) != len(shape):
-        return None
-    if found != shape:
-        for got, want in zip(found, shape, strict=True):
-            if want is not None and got != want:
-                return None
-    array: Array = value
-    return array
-
-
 def _checked(spec: Input, value: Any) -> Array:
     """Return `value` as a dense array of exactly the wanted dtype and shape."""
     what = f"input {quoted(spec.name)}"
@@ -522,7 +440,7 @@ def _owned(spec: Input, value: Any) -> Array:
         raise NumcError(f"{what}, and got an array that is read-only: give a copy")
     if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
         raise NumcError(f"{what}, and got one that repeats its elements: give a copy")
-    return array.view(bits_dtype(spec.dtype))
+    return array.view(bits_dtype(spec.dtype).newbyteorder(array.dtype.byteorder))
 
 
 def _check_apart(specs: Sequence[Input], arrays: Sequence[Array], updated: Mapping[int, Array]) -> None:

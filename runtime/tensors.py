@@ -100,6 +100,14 @@ def is_tensor(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def is_in_memory(value: object) -> bool:
+    """Whether `value` is a torch.Tensor whose elements lie in memory, at strides: no sparse one, none of a GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return False
+    return value.is_cpu and value.layout is torch.strided and not value.is_nested
+
+
 def any_tensor(values: Iterable[object]) -> bool:
     """Whether a torch.Tensor is among `values`."""
     return "torch" in sys.modules and any(map(is_tensor, values))
@@ -110,20 +118,20 @@ def to_array(what: str, tensor: Any) -> npt.NDArray[Any]:
 
     Raises NumcError where that is impossible.
     """
-    if tensor.device.type != "cpu":
+    torch = sys.modules["torch"]
+    if not tensor.is_cpu:
         raise NumcError(f"{what}: on device {tensor.device}; programs run on the CPU: use .to('cpu')")
-    for kind, is_kind, use in (
-        ("a nested tensor", tensor.is_nested, "torch.nested.to_padded_tensor"),
-        ("a sparse tensor", str(tensor.layout) != "torch.strided", ".to_dense()"),
-        ("a quantised tensor", tensor.is_quantized, ".dequantize()"),
-    ):
-        if is_kind:
-            raise NumcError(f"{what}: got {kind}, which no array can hold: use {use}")
+    if tensor.is_nested:
+        raise NumcError(f"{what}: got a nested tensor, which no array can hold: use torch.nested.to_padded_tensor")
+    if tensor.layout is not torch.strided:
+        raise NumcError(f"{what}: got a sparse tensor, which no array can hold: use .to_dense()")
+    if tensor.is_quantized:
+        raise NumcError(f"{what}: got a quantised tensor, which no array can hold: use .dequantize()")
     name = dtype_of(tensor)
     try:
         plain = tensor.detach().resolve_conj().resolve_neg()
         if name in BITS_DTYPES and not hasattr(np, name):
-            plain = plain.view(getattr(sys.modules["torch"], BITS_DTYPES[name].replace("uint16", "int16")))
+            plain = plain.view(getattr(torch, BITS_DTYPES[name].replace("uint16", "int16")))
         array: npt.NDArray[Any] = plain.numpy()
     except (TypeError, RuntimeError):
         shape = ",".join(map(str, tensor.shape))

@@ -208,14 +208,14 @@ def _is_wide(value: Any, parameter: Tensor) -> bool:
 
 def _codes(value: Tensor, to: Conversion, seed: int) -> Tensor:
     """Return the codes of a float32 tensor, as uint8 or uint16."""
-    (codes,) = narrowing(to).on_tensors([value.detach().reshape(-1)], seed=seed)
+    (codes,) = narrowing(to).run((value.detach().reshape(-1),), seed=seed)
     return codes.view(torch.uint8 if codes.itemsize == 1 else torch.uint16).view(value.shape)
 
 
 def _values(codes: Tensor, to: Conversion) -> Tensor:
     """Return the values of codes, as float32."""
     numbers = codes.reshape(-1).view(torch.int8 if codes.itemsize == 1 else torch.int16)
-    (values,) = widening(to.format).on_tensors([numbers])
+    (values,) = widening(to.format).run((numbers,))
     return values.view(codes.shape)
 
 

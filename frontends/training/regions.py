@@ -28,7 +28,7 @@ from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_numb
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.orders import inputs_by_strides, inverse, results_by_strides
 from numc.frontends.training.roles import by_name
-from numc.runtime.exchange import orders_of
+from numc.runtime.caller import orders_of
 from numc.runtime.program import Program
 
 aten = torch.ops.aten
@@ -166,7 +166,7 @@ class Region:
             tensors[number] = tensors[number].permute(order)
         program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
         seed = next(_seeds[-1]) % 2**64 if _seeds else None
-        results = program.on_tensors(tensors, seed=seed, widths=widths_of(program), orders=self._orders)
+        results = program.run(tuple(tensors), tensors=True, seed=seed, widths=widths_of(program), orders=self._orders)
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]

@@ -201,25 +201,26 @@ NUMC_API int32_t numc_run_with(numc_program *program, const numc_tensor *inputs,
 /* Frees the memory of an output. */
 NUMC_API void numc_tensor_release(numc_tensor *tensor);
 
-/* Tensors of a Python library: the address of its C exchange interface of DLPack, and two functions of Python, which
- * return an item of a tuple (PyTuple_GetItem) and put a new object into a list (PyList_SetItem). The functions below are
- * called with Python's global lock, and a Python exception may be set where they fail. */
-typedef struct numc_exchange {
-  const void *dlpack;
-  void *(*item)(void *tuple, intptr_t place);
-  int (*set_item)(void *list, intptr_t place, void *object);
-} numc_exchange;
-
-/* Makes the tensors of a tuple the inputs of a run, without a copy. Returns NUMC_BAD_INPUT if one is not dense, in
- * memory, and of the dtype and shape of its input, or shares memory with an input that the program updates. */
-NUMC_API int32_t numc_bind(const numc_program *program, const numc_exchange *exchange, void *objects,
-                           numc_tensor *inputs);
-/* Puts the results of a run into a list, as tensors that own their memory, and releases `outputs`. Those that update an
- * input are copied to it where they are elsewhere, and leave their place in the list as it is. orders: NULL, or for each
- * result NULL or which of its dimensions is dimension d of the tensor. Types that DLPack or the library may lack (int4,
- * float8 and such) are uint8 with the bits of the values. */
-NUMC_API int32_t numc_wrap(const numc_program *program, const numc_exchange *exchange, const numc_tensor *inputs,
-                           numc_tensor *outputs, const int32_t *const *orders, void *objects);
+/* For Python: these two functions are called with its global lock, and return a new object, or NULL with an exception.
+ *
+ * numc_memory_type makes the type of what owns the memory of results. header: object.__basicsize__.
+ *
+ * numc_caller makes a function that runs a program on arrays of numpy and tensors of torch as they are, without a copy.
+ * The function lives no longer than the program. given: a tuple of the type ndarray; a type of numc_memory_type; bytes,
+ * the letter of the module struct for the elements of every input; a tuple, the dtype of the arrays of every result; and
+ * if torch is loaded its types Tensor and Parameter, the function Tensor.is_neg, a tuple, the dtype of the tensors of
+ * every input that DLPack cannot tell from others of torch or None, and the address of the C exchange interface of
+ * DLPack.
+ * The function takes a tuple of the inputs; the address of a numc_run_options; whether the results are tensors even if
+ * no input is one; and None, or bytes of which NUMC_MAX_RANK belong to each result: which of its dimensions is dimension
+ * d of the tensor. It returns a list of the results, which own their memory; in place of one that updates an input this
+ * input. If the run fails, it returns its code and a text. It returns None, and runs nothing, if an input is no ndarray
+ * or tensor, or not dense, aligned, in memory and of the dtype and shape that the program wants, or if one that the
+ * program updates cannot be written to or shares memory with another input. In arrays, types that numpy lacks are
+ * integers with the bits of the values; in tensors, types that DLPack or torch may lack (int4, float8 and such) are
+ * uint8. */
+NUMC_API void *numc_memory_type(size_t header);
+NUMC_API void *numc_caller(numc_program *program, void *given);
 
 /* Sets the observer of all runs that start from now on; NULL removes it. */
 NUMC_API void numc_set_observer(numc_program *program, numc_observer observer, void *user);

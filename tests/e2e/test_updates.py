@@ -97,3 +97,30 @@ def test_an_input_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(numc.NumcError, match="^input 't0': the program updates it, and got an array that is read-only"):
         program(*inputs)
     assert inputs[0].tobytes() == given(3)[0].tobytes()
+
+
+def test_updates_of_arrays_and_tensors_of_every_kind_are_those_that_were_given() -> None:
+    torch = pytest.importorskip("torch")
+    for program in (compiled(MOMENTUM, 3, {0: 0, 1: 1}), compiled(REVERSED, 1, {0: 0})):
+        count = len(program.inputs)
+        want = [result.tobytes() for result in program(*given(count)).values()]
+        scattered, swapped = np.zeros((1000, 2), np.float32)[:, 0], given(count)[0].astype(">f4")
+        scattered[...] = given(count)[0]
+        for first in (given(count)[0], scattered, swapped):
+            got = list(program(first, *given(count)[1:]).values())
+            assert got[0] is first
+            assert [result.astype(np.float32).tobytes() for result in got] == want
+        for first in (torch.from_numpy(given(count)[0]), torch.zeros(1000, 2)[:, 0]):
+            first.copy_(torch.from_numpy(given(count)[0]))
+            got = program.run((first, *given(count)[1:]))  # other inputs are arrays
+            assert got[0] is first
+            assert all(type(result) is torch.Tensor for result in got)
+            assert [result.numpy().tobytes() for result in got] == want
+
+
+def test_values_in_order_have_to_be_all_of_them() -> None:
+    program = compiled(MOMENTUM, 3, {})
+    with pytest.raises(numc.NumcError, match="^program: missing 't2': want 't0', 't1', 't2'$"):
+        program.run(tuple(given(2)))
+    with pytest.raises(numc.NumcError, match="^program: got 4 inputs, want 3"):
+        program.run(tuple(given(4)))

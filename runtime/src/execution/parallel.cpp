@@ -78,7 +78,7 @@ void run_chains(void *context, int64_t begin, int64_t end) {
 
 int64_t parallel_threads() {
   if (parallel_depth > 0) return 1;
-  return current_run != nullptr ? current_run->threads : numc_default_threads();
+  return current_run != nullptr ? threads_of(*current_run) : numc_default_threads();
 }
 
 void parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n, int64_t id, int64_t threads) {
@@ -101,14 +101,14 @@ using namespace numc;
 extern "C" {
 
 void numc_parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n, int64_t id) {
-  parallel(task, context, n, id, parallel_threads());
+  parallel(task, context, n, id, n > 1 ? parallel_threads() : 1);
 }
 
 void numc_side_by_side(void (*const *functions)(void *), void *context, int64_t n) {
-  const int64_t threads = parallel_threads();
+  const int64_t threads = n > 1 ? parallel_threads() : 1;
   // Observers and profiles see one part after the other, and a checked run names the first fault of the program.
   const bool watched = current_run == nullptr || current_run->observer != nullptr || current_run->profile != nullptr;
-  if (threads <= 1 || n <= 1 || watched || checking()) {
+  if (threads <= 1 || watched || checking()) {
     for (int64_t i = 0; i < n; ++i) functions[i](context);
     return;
   }

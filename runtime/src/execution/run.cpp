@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -52,22 +53,29 @@ int affinity_count() {
   return 1;
 }
 
-int resolve_threads(int32_t threads) {
+int told_threads(int32_t threads) {
   if (threads > NUMC_MAX_THREADS)
     throw Error("threads: got " + std::to_string(threads) + ", at most " + std::to_string(NUMC_MAX_THREADS) +
                 " are allowed");
   if (threads > 0) return threads;
   const char *text = std::getenv("NUMC_NUM_THREADS");
-  if (text == nullptr || *text == '\0') {
-    const int count = affinity_count();
-    return count < NUMC_MAX_THREADS ? count : NUMC_MAX_THREADS;
-  }
+  if (text == nullptr || *text == '\0') return 0;
   char *end = nullptr;
   const long value = std::strtol(text, &end, 10);
   if (*end != '\0' || value < 1 || value > NUMC_MAX_THREADS)
     throw Error("NUMC_NUM_THREADS: got '" + std::string(text) + "', want a whole number from 1 to " +
                 std::to_string(NUMC_MAX_THREADS));
   return static_cast<int>(value);
+}
+
+int resolve_threads(int32_t threads) {
+  const int told = told_threads(threads);
+  return told > 0 ? told : std::min(affinity_count(), NUMC_MAX_THREADS);
+}
+
+int threads_of(Run &run) {
+  if (run.threads == 0) run.threads = std::min(affinity_count(), NUMC_MAX_THREADS);
+  return run.threads;
 }
 
 uint64_t resolve_memory() {

@@ -1,6 +1,7 @@
 // The state of one run of generated code, and how the run ends when generated code calls numc_fail.
 #pragma once
 
+#include <atomic>
 #include <csetjmp>
 #include <cstdint>
 #include <memory>
@@ -35,7 +36,7 @@ class ConvertedWeights {
 };
 
 struct Run {
-  int threads = 1;
+  std::atomic<int> threads{1};  // 0: the processors, which threads_of counts
   uint64_t memory = UINT64_MAX;  // the most bytes that the large buffers of all runs may take while this one allocates
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
@@ -70,9 +71,16 @@ extern thread_local int parallel_depth;
 // numc_fail.
 int32_t call_protected(void (*function)(void **), void **args, Run &run);
 
-// The number of threads of a run: `threads` if it is positive, else NUMC_NUM_THREADS if that is set, else the
-// processors that this process may use. Throws Error if it is too large or NUMC_NUM_THREADS is no number.
+// The number of threads that a run is told: `threads` if it is positive, else NUMC_NUM_THREADS if that is set, else 0 for
+// the processors that this process may use. Throws Error if it is too large or NUMC_NUM_THREADS is no number.
+int told_threads(int32_t threads);
+
+// The same with the number of these processors instead of 0.
 int resolve_threads(int32_t threads);
+
+// The number of threads of a run. Counting processors takes as long as a small program, so that this is done when a part
+// first asks.
+int threads_of(Run &run);
 
 // The bytes that large buffers may take: NUMC_MEMORY, in GiB, if it is set, else the memory of the machine. Throws Error
 // if NUMC_MEMORY is no number above 0.

@@ -20,7 +20,6 @@ size_t count_of(const numc_tensor &tensor) {
   return count;
 }
 
-size_t bytes_of(const numc_tensor &tensor) { return count_of(tensor) * item_size(tensor.dtype); }
 
 // One of the two runs: what it was given and what it gave.
 struct Attempt {
@@ -121,7 +120,7 @@ int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs
     each.widths = state.widths;
     each.choices = state.choices;
     each.ranges = state.ranges;
-    each.threads = n == 0 ? state.threads : state.threads == 1 ? 2 : 1;
+    each.threads = n == 0 ? threads_of(state) : threads_of(state) == 1 ? 2 : 1;
     each.layout = n == 0 ? Layout::kEndsAtGuard : Layout::kBeginsAtGuard;
     copy_inputs(*this, given, each.layout, attempt);
     std::vector<numc_tensor> taken(abi.results.size());

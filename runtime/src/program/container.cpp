@@ -168,6 +168,12 @@ WidthRange read_width(Cursor &cursor) {
 
 size_t item_size(int32_t dtype) { return kDtypes[dtype].size; }
 
+size_t bytes_of(const numc_tensor &tensor) {
+  size_t bytes = item_size(tensor.dtype);
+  for (int32_t d = 0; d < tensor.rank; ++d) bytes *= static_cast<size_t>(tensor.dims[d]);
+  return bytes;
+}
+
 const char *dtype_name(int32_t dtype) { return dtype >= 0 && dtype < kDtypeCount ? kDtypes[dtype].name : "unknown"; }
 
 uint32_t crc32(uint32_t seed, const uint8_t *bytes, size_t size) {

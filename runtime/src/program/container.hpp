@@ -86,6 +86,7 @@ Abi read_abi(Span bytes);
 Storage read_storage(Span bytes);
 
 size_t item_size(int32_t dtype);
+size_t bytes_of(const numc_tensor &tensor);
 const char *dtype_name(int32_t dtype);
 uint32_t crc32(uint32_t seed, const uint8_t *bytes, size_t size);
 

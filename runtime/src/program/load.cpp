@@ -125,7 +125,10 @@ void numc_program::set_up(Span abi_bytes, Span code) {
   if (!object->is_code(address)) throw Error("damaged program file (" + abi.entry + " is not a function)");
   entry = reinterpret_cast<void (*)(void **)>(address);
   for (const auto &argument : abi.arguments)
-    if (!argument.weight) inputs.push_back(&argument);
+    if (!argument.weight) {
+      inputs.push_back(&argument);
+      input_words += descriptor_words(argument.dims.size());
+    }
   for (const auto &result : abi.results) result_words += descriptor_words(result.dims.size());
 }
 

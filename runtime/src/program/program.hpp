@@ -58,7 +58,7 @@ struct numc_program {
   void (*entry)(void **) = nullptr;
   std::vector<const numc::Value *> inputs;
   std::vector<std::vector<int64_t>> weights[2];  // their descriptors, in the order of the arguments, by Layout
-  size_t result_words = 0;
+  size_t input_words = 0, result_words = 0;  // the lengths of all their descriptors
   std::mutex mutex;  // guards the observer
   numc_observer observer = nullptr;
   void *observer_user = nullptr;

@@ -26,9 +26,9 @@ std::string shape_text(int32_t dtype, const int64_t *dims, size_t rank) {
 
 // Throws Error if `got` has not the dtype and shape of the input `want`.
 void check_input(const Value &want, const numc_tensor &got) {
-  const std::string who = "input '" + want.name + "'";
+  const auto who = [&] { return "input '" + want.name + "'"; };
   bool good = got.dtype == want.dtype && got.rank == static_cast<int32_t>(want.dims.size());
-  if (got.rank < 0 || got.rank > NUMC_MAX_RANK) throw Error(who + ": rank " + std::to_string(got.rank));
+  if (got.rank < 0 || got.rank > NUMC_MAX_RANK) throw Error(who() + ": rank " + std::to_string(got.rank));
   bool negative = false;
   uint64_t bytes = item_size(want.dtype);
   for (int32_t d = 0; d < got.rank; ++d) {
@@ -37,12 +37,12 @@ void check_input(const Value &want, const numc_tensor &got) {
     if (got.dims[d] > 0 && __builtin_mul_overflow(bytes, static_cast<uint64_t>(got.dims[d]), &bytes)) good = false;
   }
   if (!good || negative)
-    throw Error(who + ": got " + shape_text(got.dtype, got.dims, static_cast<size_t>(got.rank)) + ", want " +
+    throw Error(who() + ": got " + shape_text(got.dtype, got.dims, static_cast<size_t>(got.rank)) + ", want " +
                 shape_text(want.dtype, want.dims.data(), want.dims.size()));
   if (got.data == nullptr) {
     for (int32_t d = 0; d < got.rank; ++d)
       if (got.dims[d] == 0) return;
-    throw Error(who + ": data is NULL");
+    throw Error(who() + ": data is NULL");
   }
 }
 
@@ -159,24 +159,27 @@ int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, Run &s
     state.observer = observer;
     state.observer_user = observer_user;
   }
-  std::vector<int64_t> results(result_words, 0);
-  std::vector<std::vector<int64_t>> descriptors(inputs.size());
+  // The descriptors of the results, then those of the inputs.
+  std::vector<int64_t> words;
+  words.reserve(result_words + input_words);
+  words.resize(result_words);
   std::vector<void *> args;
-  if (!abi.results.empty()) args.push_back(results.data());
+  args.reserve(abi.arguments.size() + 1);
+  if (!abi.results.empty()) args.push_back(words.data());
   size_t input = 0, weight = 0;
   for (const auto &argument : abi.arguments) {
     if (argument.weight) {
       args.push_back(const_cast<int64_t *>(weights[static_cast<int>(state.layout)][weight++].data()));
       continue;
     }
-    const numc_tensor &tensor = given[input];
-    append_descriptor(descriptors[input], tensor.data, tensor.dims, static_cast<size_t>(tensor.rank));
-    args.push_back(descriptors[input++].data());
+    const numc_tensor &tensor = given[input++];
+    args.push_back(words.data() + words.size());
+    append_descriptor(words, tensor.data, tensor.dims, static_cast<size_t>(tensor.rank));
   }
   std::vector<numc_tensor> taken;
   taken.reserve(abi.results.size());
   int32_t code = call_protected(entry, args.data(), state);
-  if (code == 0 && !take_results(*this, state, results.data(), args, given, taken)) code = NUMC_OUT_OF_MEMORY;
+  if (code == 0 && !take_results(*this, state, words.data(), args, given, taken)) code = NUMC_OUT_OF_MEMORY;
   free_run(state);
   if (code != 0) {
     for (auto &tensor : taken) numc_tensor_release(&tensor);
@@ -215,7 +218,7 @@ int32_t run_profiled(numc_program &program, const numc_tensor *given, numc_tenso
     numc_profile &profile;
     ~Recording() { profile.end(); }
   };
-  profile.begin(state.threads);
+  profile.begin(threads_of(state));
   Recording recording{profile};
   state.profile = &profile;
   return program.run(given, outputs, state, error);
@@ -227,7 +230,7 @@ int32_t start(numc_program &program, const numc_tensor *given, numc_tensor *outp
     throw Error("numc_run_options: size is " + std::to_string(options.size) + ", want " +
                 std::to_string(sizeof(numc_run_options)));
   Run state;
-  state.threads = resolve_threads(options.threads);
+  state.threads = told_threads(options.threads);
   state.memory = resolve_memory();
   program.check_inputs(given);
   state.widths = chosen_widths(program.abi, options.widths);
