@@ -19,9 +19,11 @@ from numc.passes.buffers.loop_elements import (
     Place,
     body_declaration,
     gets_in_lanes,
+    in_rows,
     trips,
     value_of,
 )
+from numc.passes.buffers.loop_extremes import extreme, extremes
 from numc.passes.buffers.loop_nest import ONE, TWO, WIDTHS, ZERO, Loop, Nest, Symbol, element
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -281,6 +283,11 @@ class _Task(Elements):
         high = self.size(first.count)
         low: Number = 0
         if lanes and not rest and self.contiguous(first):
+            if self.nest.extreme and in_rows(self.nest, first, self.lanes):
+                found, low = extremes(self, self.nest.extreme, first, high, places[0], lanes)
+                sums = [extreme(f, self.nest.extreme, found, *sums)]
+                if low is high:
+                    return sums
             for steps in sorted({lanes, STEPS}, reverse=True):  # first, whole lines of the cache
                 if not first.count.symbols and first.count.number < steps:
                     continue
