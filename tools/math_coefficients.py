@@ -135,28 +135,21 @@ def fits() -> dict[str, Fit]:
     }
 
 
-# The pieces of erf: the polynomial of piece n is of x - n * ERF_STEP. The first one has the leading coefficient of
-# "ERF", so that subnormal results are the same, and no error at 0.
-ERF_STEP, ERF_DEGREE = mpf("0.5625"), 10
+# The pieces of erf(x) / x, which is even: the polynomial of piece n is of x - n * ERF_STEP.
+ERF_STEP, ERF_DEGREE = mpf("0.125"), 6
 
 
-def erf_pieces(leading: float) -> Iterator[tuple[list[mpf], mpf]]:
-    """Yield the coefficients, lowest first, of each piece of erf, and its largest relative error."""
-    half, first = ERF_STEP / 2, mpf(leading)
-    rest, error = remez(
-        lambda x: (mpmath.erf(x) / x - first) / x,
-        mpf(2) ** -12,
-        half,
-        ERF_DEGREE - 2,
-        lambda x: x * x / mpmath.erf(x),
-    )
-    yield [mpf(0), first, *rest], error
-    for n in range(1, 8):
+def erf_pieces() -> Iterator[tuple[list[mpf], mpf]]:
+    """Yield the coefficients, lowest first, of each piece of erf(x) / x, and its largest relative error."""
+    half = ERF_STEP / 2
+    even, error = remez(_erf, mpf(0), half**2, ERF_DEGREE // 2, _relative(_erf))
+    yield [even[n // 2] if n % 2 == 0 else mpf(0) for n in range(ERF_DEGREE + 1)], error
+    for n in range(1, 32):
         yield remez(_shifted(n), -half, half, ERF_DEGREE, _relative(_shifted(n)))
 
 
 def _shifted(n: int) -> Function:
-    return lambda x: mpmath.erf(n * ERF_STEP + x)
+    return lambda x: _erf((n * ERF_STEP + x) ** 2)
 
 
 def exp_powers() -> Iterator[tuple[mpf, mpf]]:
@@ -185,7 +178,6 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
         "POLYNOMIALS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {",
     ]
     with mp.workdps(50):
-        leading = 0.0
         for name, fit in fits().items():
             weight = fit.weight or _relative(fit.f)
             lines.append(f'    "{name}": (')
@@ -193,15 +185,17 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
                 coefficients, error = remez(fit.f, fit.low, fit.high, degree, weight)
                 report(f"{name} degree {degree}: 2^{float(mpmath.log(error, 2)):.1f}")
                 lines += ["        (", *(f"            {float(c)!r}," for c in coefficients), "        ),"]
-                if name == "ERF" and degree == fit.narrow:
-                    leading = float(coefficients[0])
             lines.append("    ),")
         powers = [(float(power), float(rest)) for power, rest in exp_powers()]
         pieces = []
-        for n, (coefficients, error) in enumerate(erf_pieces(leading)):
+        for n, (coefficients, error) in enumerate(erf_pieces()):
             pieces.append([float(c) for c in coefficients])
             report(f"ERF piece {n}: 2^{float(mpmath.log(error, 2)):.1f}")
-    lines += ["}", "", "# The pieces of erf, ERF_STEP apart: their coefficients of each power, the lowest first"]
+    lines += [
+        "}",
+        "",
+        "# erf(x) / x in pieces that are ERF_STEP apart: their coefficients of each power, the lowest first",
+    ]
     lines += [f"ERF_STEP = {float(ERF_STEP)!r}", "ERF_PIECES: tuple[tuple[float, ...], ...] = ("]
     for power in zip(*pieces, strict=True):
         lines += ["    (", *(f"        {c!r}," for c in power), "    ),"]

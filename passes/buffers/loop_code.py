@@ -19,9 +19,11 @@ from numc.passes.buffers.loop_elements import (
     Place,
     body_declaration,
     gets_in_lanes,
+    in_rows,
     trips,
     value_of,
 )
+from numc.passes.buffers.loop_extremes import extreme, extremes
 from numc.passes.buffers.loop_nest import ONE, TWO, WIDTHS, ZERO, Loop, Nest, Symbol, element
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -40,7 +42,7 @@ _STRIP = 8
 def loops_text(nest: Nest, isa: InstructionSet) -> str:
     """The functions ``@loops`` and ``@loops_task``, and the declarations of what they call."""
     lanes = isa.width
-    widths = (0, *_widths(lanes)) if nest.in_lanes else (0,)
+    widths = (0, *_widths(nest, lanes)) if nest.in_lanes else (0,)
     declared = "llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)"
     if nest.rows:
         declared = "llvm.func @numc_rows_loops(!llvm.ptr, !llvm.ptr, i64, i64, i64, i64)"
@@ -48,9 +50,13 @@ def loops_text(nest: Nest, isa: InstructionSet) -> str:
     return "\n".join([*bodies, declared, _region(nest, lanes), _Task(nest, isa).text()])
 
 
-def _widths(lanes: int) -> list[int]:
-    """The numbers of lanes that neighbours are computed in: those of a vector, then of the smallest one."""
-    return sorted({lanes, STEPS}, reverse=True)
+def _widths(nest: Nest, lanes: int) -> list[int]:
+    """The numbers of lanes that neighbours are computed in: those of a vector, then of the smallest one.
+
+    Functions are computed on two vectors at once, because an operation in one waits for the one before it.
+    """
+    pair = [2 * lanes] if nest.has_functions and not (nest.reductions or nest.lookups or nest.across) else []
+    return sorted({*pair, lanes, STEPS}, reverse=True)
 
 
 def _way(nest: Nest) -> Literal["around", "lanes", "rows"]:
@@ -93,7 +99,7 @@ def _region(nest: Nest, lanes: int) -> str:
     total, work = trips(f, nest.outer, known), nest.work
     grain = f.i64("maxui", f.i64("divui", _TASK_WORK, f.i64("maxui", value_of(f, work, known), 1)), 1)
     if nest.in_lanes and nest.outer == nest.parallel:  # no task but the last one has lanes left over
-        least = lanes * _STRIP if nest.reductions and _way(nest) == "around" else lanes
+        least = lanes * _STRIP if nest.reductions and _way(nest) == "around" else _widths(nest, lanes)[0]
         grain = f.i64("muli", f.i64("ceildivui", grain, least), least)
     context = f.alloca(len(words) + 1, "i64")
     for n, word in enumerate([*words, grain]):
@@ -208,7 +214,7 @@ class _Task(Elements):
         """
         f = self.code
         rest = None if last.count.symbols or self.nest.rows else last.count.number
-        for lanes in (*_widths(self.lanes), 0):
+        for lanes in (*_widths(self.nest, self.lanes), 0):
             if rest is not None and lanes > rest:
                 continue
             end: Number = high
@@ -277,6 +283,11 @@ class _Task(Elements):
         high = self.size(first.count)
         low: Number = 0
         if lanes and not rest and self.contiguous(first):
+            if self.nest.extreme and in_rows(self.nest, first, self.lanes):
+                found, low = extremes(self, self.nest.extreme, first, high, places[0], lanes)
+                sums = [extreme(f, self.nest.extreme, found, *sums)]
+                if low is high:
+                    return sums
             for steps in sorted({lanes, STEPS}, reverse=True):  # first, whole lines of the cache
                 if not first.count.symbols and first.count.number < steps:
                     continue

@@ -89,6 +89,12 @@ class Place:
     indices: dict[int, Value]
 
 
+def in_rows(nest: Nest, loop: Loop, lanes: int) -> bool:
+    """Whether every input is contiguous along `loop`, or the same, for as many steps as lanes if that is known."""
+    near = all(loop.strides[k] in (ZERO, ONE) for k in range(nest.inputs))
+    return near and not nest.indices and bool(loop.count.symbols or loop.count.number >= lanes)
+
+
 def gets_in_lanes(nest: Nest, k: int) -> bool:
     """Whether input `k` of a reduction gets into lanes without a load for each of them."""
     return nest.parallel[-1].strides[k] in (ZERO, ONE, TWO) or k in _contiguous(nest, nest.reductions[-1])
@@ -258,14 +264,23 @@ class Elements:
             there = self.moved(place, loop, f.i64("addi", start, step))
             yield {k: vectors[step] for k, vectors in read.items()}, there
 
+    def rows(self, loop: Loop, place: Place, lanes: int, steps: int) -> list[list[Value]]:
+        """So many steps of a loop, from each lane's place on: for every lane a vector of each input."""
+        read = []
+        for k in range(self.nest.inputs):
+            offsets = self._lane_offsets(k, place, lanes)
+            if loop.strides[k] == ONE:
+                read.append([self._vector(k, offset, steps) for offset in offsets])
+            else:
+                read.append([self.code.lanes(steps).broadcast(self._scalar(k, offset)) for offset in offsets])
+        return [list(values) for values in zip(*read, strict=True)]
+
     def _transposed(self, k: int, place: Place, lanes: int, steps: int) -> list[Value]:
         """As many vectors as steps: operand `k`, read along the loop it is contiguous along, from each lane's place."""
         f = self.code.lanes(steps)
         rows = [self._vector(k, offset, steps) for offset in self._lane_offsets(k, place, lanes)]
         if steps == lanes:
-            fours = [_in_fours(f, rows[n : n + STEPS]) for n in range(0, lanes, STEPS)]
-            columns = [_in_blocks(f, [four[n] for four in fours]) for n in range(STEPS)]
-            return [columns[n % STEPS][n // STEPS] for n in range(steps)]
+            return columns(f, rows)
         # Row n of every four rows in a vector, so that transposing does not move anything beyond four lanes.
         return _in_fours(f, [f.joined(rows[n::STEPS]) for n in range(STEPS)])
 
@@ -284,6 +299,13 @@ class Elements:
         captured = [f.lanes(lanes).broadcast(value) for value in self.captured]
         made = ", ".join(str(f.lanes(lanes).ty(element(t))) for t in nest.types[nest.inputs :])
         return f.call(_body(lanes), *values, *captured, *indices, results=made)
+
+
+def columns(f: Code, rows: Sequence[Value]) -> list[Value]:
+    """As many vectors as they have lanes, transposed: the first has the first lane of every row."""
+    fours = [_in_fours(f, rows[n : n + STEPS]) for n in range(0, len(rows), STEPS)]
+    found = [_in_blocks(f, [four[n] for four in fours]) for n in range(STEPS)]
+    return [found[n % STEPS][n // STEPS] for n in range(len(rows))]
 
 
 def _in_fours(f: Code, rows: Sequence[Value]) -> list[Value]:

@@ -22,6 +22,8 @@ from numc.passes.buffers.lower_math import FUNCTIONS
 # Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
 # written; of an element that is transposed; of other operations of math, and of elementary functions.
 _CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 3, 6, 8, 32
+# Operations on floats that give the same bits in any order, and if they meet an element twice.
+_EXTREMES = ("arith.maximumf", "arith.minimumf")
 # Elements that can be in lanes of a vector, as they are in memory.
 _LANES = ("f32", "f64", "i32", "i64")
 _WRITTEN_LANES = (*_LANES, *NARROW_ELEMENTS)
@@ -84,10 +86,10 @@ class Nest:
     from outside. indices: the dimension of each linalg.index of the body. cost: of the body, in cheap operations.
     in_lanes: whether the body can be computed on vectors of neighbouring outputs. across: if it can and there are no
     reductions, the parallel loop along which some operand is contiguous that is not so along the last one; it is the
-    last but one. has_functions: whether the body has elementary functions. lookups: of every operand that is looked
-    up, the inputs that its indices are read from, how far each moves, and the size of the dimension. rows: how many
-    rows there are if the nest is a step of a chain that is computed by rows (rows.py): then `outer` begins with them,
-    and its iterations may be cut between any two.
+    last but one. has_functions: whether the body has elementary functions. extreme: the one of _EXTREMES that a
+    reduction of f32 is. lookups: of every operand that is looked up, the inputs that its indices are read from, how far
+    each moves, and the size of the dimension. rows: how many rows there are if the nest is a step of a chain that is
+    computed by rows (rows.py): then `outer` begins with them, and its iterations may be cut between any two.
     """
 
     operands: list[ir.Value]
@@ -103,6 +105,7 @@ class Nest:
     in_lanes: bool
     across: Loop | None
     has_functions: bool
+    extreme: str | None
     lookups: dict[int, list[tuple[int, Size, Size]]]
     rows: Size | None
 
@@ -233,6 +236,7 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
         in_lanes,
         None if across is None else parallel[-2],
         any(op.name in FUNCTIONS for op in linalg.operations(generic)),
+        _extreme(generic),
         lookups,
         prod(counts[:rows], start=ONE) if rows else None,
     )
@@ -252,6 +256,19 @@ def _has_lanes(generic: ir.Operation) -> bool:
         and all(op.operation.name.split(".")[0] in ("arith", "math") and len(op.results) == 1 for op in ops)
         and not any(isinstance(v.type, ir.IndexType) for v in values)
     )
+
+
+def _extreme(generic: ir.Operation) -> str | None:
+    """The one of _EXTREMES that a reduction of f32 is, of whatever it computes of the inputs."""
+    block = linalg.body(generic)
+    *_, last = block.operations
+    running = block.arguments[len(block.arguments) - 1]
+    made = list(last.operands)
+    if not linalg.reduces(generic) or len(made) != 1 or not isinstance(made[0], ir.OpResult):
+        return None
+    found = made[0].owner.operation
+    only = [use.owner.operation for use in running.uses] == [found]
+    return str(found.name) if only and found.name in _EXTREMES and str(running.type) == "f32" else None
 
 
 def read_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> list[int]:

@@ -83,7 +83,9 @@ def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) ->
     op.operation.walk(visit)
     bodies: dict[tuple[str, ...], ir.Module] = {}
     for inner in found:
-        if isa.lookup is not None and inner.name in CHECKED and _lanes(inner) == (isa.width, "f32"):
+        lanes, element = _lanes(inner)
+        whole = element == "f32" and lanes in (isa.width, 2 * isa.width)
+        if isa.lookup is not None and inner.name in CHECKED and whole:
             replace(inner, lambda op: _checked_text(op, isa), bodies)
         else:
             replace(inner, lambda op: function_text(op, FUNCTIONS[op.name]), bodies)
@@ -107,9 +109,9 @@ def _checked_text(op: ir.Operation, isa: InstructionSet) -> str:
     assert lookup is not None
     function = Function("f", {"x0": kind}, kind, attributes="")
     code, x = function.lanes(lanes), function["x0"]
-    found = CHECKED[op.name](checked.Vectors(code, lookup, isa.barrier), x)
+    found = CHECKED[op.name](checked.Vectors(code, lookup), x)
     bits = function.reinterpret(found.doubt, f"i{lanes}")
-    with function.choose(function.compare("ne", bits, function.int(0, f"i{lanes}")), kind) as choice:
+    with function.choose(function.seldom(function.compare("ne", bits, function.int(0, f"i{lanes}"))), kind) as choice:
         with choice.then():
             y = FUNCTIONS[op.name][0](Lanes(code, wide=False), code.cast("extf", x, "f64"))
             choice.next = [code.cast("truncf", y, "f32")]

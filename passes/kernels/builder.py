@@ -84,6 +84,10 @@ class Code(Straight):
         yield Choice(self, types, results)
         self.line("}")
 
+    def seldom(self, condition: Value) -> Value:
+        """The same i1, which is expected to be false: registers go to the code that runs then."""
+        return self.op(f"llvm.intr.expect {condition}, {self.int(0, 'i1')} : i1", "i1")
+
     def leave_block(self, values: Sequence[Value], kinds: Sequence[Type]) -> None:
         """End a block that gives `values`, which have to be of these types."""
         found = [v.type for v in values]

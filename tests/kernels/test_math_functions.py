@@ -298,13 +298,14 @@ def test_same_bits_on_two_instruction_sets(name: str) -> None:
 
 
 @pytest.mark.skipif(not has_avx512(), reason="needs a CPU with AVX-512")
+@pytest.mark.parametrize("lanes", [16, 32])
 @pytest.mark.parametrize("name", [n.removeprefix("math.") for n in CHECKED])
-def test_cheaper_code_with_a_check_has_the_same_bits(name: str) -> None:
+def test_cheaper_code_with_a_check_has_the_same_bits(name: str, lanes: int) -> None:
     """Vectors in which no lane, one lane or many lanes are too near the middle between two f32 values."""
     rng = np.random.default_rng(7)
     every = every_float(50021, 0)
-    x = np.concatenate([every[: len(every) // 16 * 16], rng.uniform(-4.5, 4.5, 1 << 22).astype(np.float32)])
-    checked = apply(Compiled(vector_text(name, 16), V4, "x86-64-v4", AVX512), x)
+    x = np.concatenate([every[: len(every) // lanes * lanes], rng.uniform(-4.5, 4.5, 1 << 22).astype(np.float32)])
+    checked = apply(Compiled(vector_text(name, lanes), V4, "x86-64-v4", AVX512), x)
     assert same(checked, apply(Compiled(loop_text(name, 1), V3_ONLY, "x86-64-v3"), x)).all()
 
 

@@ -75,12 +75,13 @@ def permute(code: Code, x: Value, index: Value) -> Value:
 
 
 def lookup(code: Code, table: Sequence[float], index: Value) -> Value:
-    """VPERMPD, or VPERMI2PS of two registers, which ignore all other bits of an index."""
-    if index.type.element == "i64":
-        numbers = code.table(table)
-        return code.intrinsic("llvm.x86.avx512.permvar.df.512", numbers, index, result=numbers.type)
+    """VPERMI2PS of two registers, which ignores all other bits of an index; a pair of vectors takes two."""
     low, high = (code.table(part, "f32") for part in (table[:16], table[16:]))
-    return code.intrinsic("llvm.x86.avx512.vpermi2var.ps.512", low, index, high, result=low.type)
+    indices = [index]
+    if index.type.lanes > 16:
+        indices = [code.shuffle(index, range(n, n + 16)) for n in range(0, index.type.lanes, 16)]
+    name = "llvm.x86.avx512.vpermi2var.ps.512"
+    return code.joined([code.intrinsic(name, low, each, high, result=low.type) for each in indices])
 
 
 AVX512 = replace(

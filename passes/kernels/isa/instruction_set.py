@@ -92,8 +92,7 @@ class InstructionSet:
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
     dot_quads(code, acc, a, b): the same of four 8-bit integers, those of `a` unsigned and those of `b` signed.
     permute(code, x, index): the lanes of an f32 vector that the lowest bits of i32 name.
-    lookup(code, table, index): those numbers of a table that the lowest bits of integers name: of eight binary64
-        numbers by i64 in eight lanes, of 32 binary32 numbers by i32 in sixteen lanes.
+    lookup(code, table, index): those of 32 binary32 numbers that the lowest bits of i32 name, in one vector or two.
     """
 
     name: str
