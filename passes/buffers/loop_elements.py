@@ -233,6 +233,8 @@ class Elements:
         if not isinstance(self.nest.types[k], ir.MemRefType):
             return self.operands[k]
         value = self.code.load(self._address(k, offset), element=in_memory(kind), alignment=WIDTHS[kind])
+        if kind == "i1":
+            return self.code.cast("trunci", value, kind)
         return value if value.type.element == kind else self.code.cast("bitcast", value, kind)
 
     def _vector(self, k: int, offset: Value, lanes: int) -> Value:
@@ -270,7 +272,8 @@ class Elements:
     def store(self, k: int, place: Place, value: Value) -> None:
         """Store element `k` at a place, or the elements in the lanes of a vector from there on."""
         kind = in_memory(value.type.element)
-        stored = value if value.type.element == kind else self.code.cast("bitcast", value, kind)
+        change = "extui" if value.type.element == "i1" else "bitcast"
+        stored = value if value.type.element == kind else self.code.cast(change, value, kind)
         address = self._address(k, self.code.number(place.offsets[k]))
         self.code.store(stored, address, alignment=WIDTHS[element(self.nest.types[k])])
 

@@ -142,7 +142,7 @@ def element(kind: ir.Type) -> str:
 
 def in_memory(kind: str) -> str:
     """The type that an element is loaded as and stored as: LLVM has no floating-point types of 8 bits."""
-    return "i8" if kind.startswith("f8") else kind
+    return "i8" if kind.startswith("f8") or kind == "i1" else kind
 
 
 def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:

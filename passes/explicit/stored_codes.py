@@ -2,7 +2,8 @@
 
 A backward pass that only rounds a tensor to a format, and asks which elements are positive, needs no more of it than
 the codes of the rounded elements: rounding is idempotent. A positive number that rounds to zero has a code that no
-other number has, that of the NaN with a sign. Tensors of which only the positive elements are asked for take a byte.
+other number has, that of the NaN with a sign. Tensors of which only the positive elements are asked for, and those of
+bool, take a bit for each element (stored_bits.py).
 """
 
 from __future__ import annotations
@@ -14,10 +15,19 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import SIGNS, parse_conversion, stored_dtype
+from numc.compiler.arithmetic.grammar import parse_conversion
+from numc.compiler.arithmetic.stored import (
+    BITS,
+    IN_BITS,
+    NOT_AT_MOST_ZERO,
+    POSITIVE,
+    stored_dtype,
+    stored_shape,
+)
 from numc.compiler.support.errors import CompilerBug
 from numc.passes import facts, linalg
 from numc.passes.dialect import conversion_of, fma_of, varies
+from numc.passes.explicit.stored_bits import packed, unpacked
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.codes import emit_narrowed, emit_widened
@@ -29,10 +39,12 @@ _LEAST = 2.0**-149
 """A positive float32 that every rounding makes zero that makes any positive number zero."""
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
 # x <= 0 and x > 0 are the same for x and for its code; x < 0 is not where a negative number rounds to zero.
-_PREDICATES = tuple(
-    int(each)
-    for each in (arith.CmpFPredicate.OGT, arith.CmpFPredicate.OLE, arith.CmpFPredicate.UGT, arith.CmpFPredicate.ULE)
-)
+_PREDICATES = {
+    int(arith.CmpFPredicate.OGT): POSITIVE,
+    int(arith.CmpFPredicate.ULE): POSITIVE,
+    int(arith.CmpFPredicate.OLE): NOT_AT_MOST_ZERO,
+    int(arith.CmpFPredicate.UGT): NOT_AT_MOST_ZERO,
+}
 _OPEN = "read as float32 by "
 
 
@@ -54,12 +66,12 @@ def _reading(tensor: ir.Value) -> Reading:
     found: set[str] = set()
     if (reader := _readers(tensor, found)) is not None:
         return Reading("", reader)
-    formats = found - {SIGNS}
+    formats = found - set(IN_BITS) or found
     if len(formats) > 1:
-        return Reading("", f"rounded to several formats: {', '.join(sorted(formats))}")
+        return Reading("", f"read in several formats: {', '.join(sorted(formats))}")
     if not found:
         return Reading("", "not read")
-    return Reading(next(iter(formats or found)), "")
+    return Reading(next(iter(formats)), "")
 
 
 def _readers(tensor: ir.Value, found: set[str]) -> str | None:
@@ -97,8 +109,8 @@ def _body_readers(generic: ir.Operation, element: ir.Value, found: set[str]) -> 
             found.add(str(to))
         elif owner.name == "numc.round":
             return "rounded anew in every execution"
-        elif owner.name == "arith.cmpf" and use.operand_number == 0 and _asks_for_positive(owner):
-            found.add(SIGNS)
+        elif owner.name == "arith.cmpf" and use.operand_number == 0 and (asked := _asked(owner)):
+            found.add(asked)
         elif owner.name == "numc.fma":
             how = "converted in groups by " if fma_of(owner).groups else _OPEN
             return how + (linalg.name_of(generic) or generic.name)
@@ -107,12 +119,12 @@ def _body_readers(generic: ir.Operation, element: ir.Value, found: set[str]) -> 
     return None
 
 
-def _asks_for_positive(op: ir.Operation) -> bool:
-    predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+def _asked(op: ir.Operation) -> str:
+    """What bit of an element a comparison asks for; "" if it compares in another way, or not with zero."""
     zero = linalg.maker(op.operands[1])
-    if predicate not in _PREDICATES or zero is None or zero.name != "arith.constant":
-        return False
-    return bool(ir.FloatAttr(zero.attributes["value"]).value == 0)
+    if zero is None or zero.name != "arith.constant" or ir.FloatAttr(zero.attributes["value"]).value != 0:
+        return ""
+    return _PREDICATES.get(ir.IntegerAttr(op.attributes["predicate"]).value, "")
 
 
 def stored_codes(module: ir.Operation) -> None:
@@ -124,8 +136,8 @@ def stored_codes(module: ir.Operation) -> None:
         main = linalg.main(module)
         block = main.regions[0].blocks[0]
         for number, stored in inputs.items():
-            found = _reading(block.arguments[number])
-            if found.format != stored and not (found.format == SIGNS and stored):
+            found = _reading(block.arguments[number]) if stored != BITS else Reading(BITS, "")
+            if found.format != stored and not (found.format in IN_BITS and stored not in IN_BITS):
                 raise CompilerBug(f"argument {number} is stored in {stored}: {found.why or found.format}")
             _widen(block.arguments[number], stored)
         end = list(block.operations)[-1].operation
@@ -140,12 +152,17 @@ def _widen(argument: ir.Value, stored: str) -> None:
     wide = ir.RankedTensorType(argument.type)
     users = {use.owner.operation for use in argument.uses}
     uses = list(argument.uses)
-    argument.set_type(ir.RankedTensorType.get(wide.shape, _element(stored)))
+    argument.set_type(ir.RankedTensorType.get(stored_shape(stored, wide.shape), _element(stored)))
     if not users:
         return
     first = next(op.operation for op in argument.owner.operations if op.operation in users)
     with ir.InsertionPoint(first), first.location:
-        made = _elementwise(argument, wide, _inlined(_widening(stored)))
+        if stored not in IN_BITS:
+            made = _elementwise(argument, wide, _inlined(_widening(stored)))
+        else:
+            made = unpacked(argument, wide.shape)
+            if stored != BITS:
+                made = _elementwise(made, wide, lambda bit: arith.UIToFPOp(wide.element_type, bit).result)
     for use in uses:
         use.owner.operands[use.operand_number] = made
 
@@ -155,7 +172,20 @@ def _narrow(value: ir.Value, stored: str) -> ir.Value:
     maker, kind = linalg.maker(value), ir.RankedTensorType(value.type)
     point = ir.InsertionPoint.at_block_begin(value.owner) if maker is None else ir.InsertionPoint.after(maker)
     with point, ir.Location.unknown() if maker is None else maker.location:
+        if stored in IN_BITS:
+            return packed(value if stored == BITS else _compared(value, stored))
         return _elementwise(value, ir.RankedTensorType.get(kind.shape, _element(stored)), _inlined(_narrowing(stored)))
+
+
+def _compared(value: ir.Value, stored: str) -> ir.Value:
+    """The bits (i1) that are asked of the elements of a tensor."""
+    predicate = arith.CmpFPredicate.OGT if stored == POSITIVE else arith.CmpFPredicate.UGT
+    bits = ir.RankedTensorType.get(ir.RankedTensorType(value.type).shape, ir.IntegerType.get_signless(1))
+
+    def compare(x: ir.Value) -> ir.Value:
+        return arith.CmpFOp(predicate, x, arith.ConstantOp(x.type, 0.0).result).result
+
+    return _elementwise(value, bits, compare)
 
 
 def _element(stored: str) -> ir.Type:
@@ -190,9 +220,6 @@ def _narrowing(stored: str) -> str:
     code = Function("narrow", {"x": "f32"}, bits, attributes="")
     x = code["x"]
     is_positive = code.compare("ogt", x, code.f32(0.0))
-    if stored == SIGNS:
-        number = code.select(is_positive, code.int(1), code.int(0))
-        return code.function(code.cast("trunci", code.select(code.compare("uno", x, x), code.int(2), number), bits))
     to = parse_conversion(stored)
     rounded = emit_round(code, x, to)
     is_lost = code.binary("andi", is_positive, code.compare("oeq", rounded, code.f32(0.0)))
@@ -204,10 +231,6 @@ def _widening(stored: str) -> str:
     """A function from a code to a float32 that rounds to the same, and is positive where what was stored is."""
     code = Function("widen", {"x": stored_dtype(stored).replace("int", "i")}, "f32", attributes="")
     x = code.cast("extui", code["x"], "i32")
-    if stored == SIGNS:
-        number = code.select(code.compare("eq", x, code.int(1)), code.f32(1.0), code.f32(0.0))
-        is_nan = code.compare("eq", x, code.int(2))
-        return code.function(code.select(is_nan, code.f32(float("nan")), number))
     to = parse_conversion(stored)
     found: Value = emit_widened(code, x, to.format)
     is_lost = code.compare("eq", x, code.int(_positive_zero(to)))
