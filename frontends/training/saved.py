@@ -13,7 +13,7 @@ from torch import fx
 
 from numc.compiler import cache
 from numc.compiler.arithmetic.policy.presets import Arithmetic
-from numc.compiler.arithmetic.stored import BITS, IN_BITS, stored_dtype
+from numc.compiler.arithmetic.stored import BITS, IN_BITS, groups_of, stored_dtype, stored_shape
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.switches import disabled
@@ -30,7 +30,7 @@ class Kept:
 
     name: in the graph. shape: its sizes, -1 for a free one. dtype: in the graph. format: in whose codes it is kept,
     ``bits`` for a bit for each element, which says what the backward pass asks of it, "" where it is kept as it is.
-    why: the reason for that. bits: of an element as it is kept.
+    why: the reason for that. bytes: that it takes, where free sizes count as 1.
     """
 
     name: str
@@ -38,17 +38,12 @@ class Kept:
     dtype: str
     format: str
     why: str
-    bits: int
+    bytes: int
 
     @property
     def elements(self) -> int:
         """The number of elements; free sizes count as 1."""
         return prod(max(size, 1) for size in self.shape)
-
-    @property
-    def bytes(self) -> int:
-        """The bytes that it takes."""
-        return -(-self.elements * self.bits // 8)
 
     def __str__(self) -> str:
         shape = ",".join("?" if size < 0 else str(size) for size in self.shape)
@@ -113,13 +108,13 @@ class Saved:
                 for number, reading in _readings(region.imported, options, sorted(names)).items():
                     found[names[number]] = reading
             for name, (stored, _) in found.items():
-                if stored in IN_BITS and (why := self._against_bits(name)):
-                    found[name] = "", why
+                if stored in IN_BITS or (stored and groups_of(stored)):
+                    found[name] = (stored, "") if not (why := self._against_planes(name)) else ("", why)
             self._known[arithmetic] = found
         return self._known[arithmetic]
 
-    def _against_bits(self, name: str) -> str:
-        """Return why a tensor is not kept in bits, whose order is that of the elements in memory; "" if it is."""
+    def _against_planes(self, name: str) -> str:
+        """Return why a tensor is not kept in planes, which have the elements in the order of memory; "" if it is."""
         (maker, result), (reader, number) = self.made[name], self.read[name]
         made, read = maker.orders.get(result), reader.input_orders.get(number)
         if prod(reader.imported.inputs[number].shape) < 8:
@@ -169,11 +164,16 @@ class Saved:
             spec = region.imported.inputs[number]
             dtype = getattr(torch, spec.dtype)
             stored, why = found.get(name, ("", "it is narrow" if dtype.itemsize < 4 else "switched off"))
-            bits = 1 if stored in IN_BITS else 8 * (getattr(torch, stored_dtype(stored)) if stored else dtype).itemsize
-            rows.append(Kept(name, region.sizes_of(number), spec.dtype, BITS if bits == 1 else stored, why, bits))
+            sizes = region.sizes_of(number)
+            kept = [max(size, 1) for size in sizes]
+            if stored:
+                dtype, kept = getattr(torch, stored_dtype(stored)), list(stored_shape(stored, kept))
+            how = BITS if stored in IN_BITS else stored
+            rows.append(Kept(name, sizes, spec.dtype, how, why, prod(kept) * dtype.itemsize))
         for name, (value, why) in self.others.items():
             sizes = tuple(int(size) if isinstance(size, int) else -1 for size in value.shape)
-            rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, 8 * value.itemsize))
+            size = prod(max(n, 1) for n in sizes) * value.itemsize
+            rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, size))
         return sorted(rows, key=lambda row: -row.bytes)
 
 
@@ -182,7 +182,7 @@ def _readings(imported: Imported, options: Options, numbers: Collection[int]) ->
 
     def find() -> str:
         from numc.compiler.lower import lowered
-        from numc.passes.explicit.stored_codes import readings
+        from numc.passes.explicit.readings import readings
 
         found = readings(lowered(imported, options, "numc").operation, list(numbers))
         return json.dumps({number: (reading.format, reading.why) for number, reading in found.items()})
