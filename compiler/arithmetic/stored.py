@@ -58,7 +58,7 @@ def stored_dtype(stored: str) -> str:
 
 
 def stored_shape(stored: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the sizes of what a tensor of static sizes, at least one, is stored in: bytes are in the last dimension."""
+    """Return the sizes of what a tensor is stored in. Bytes of planes are in the last dimension, of one or more."""
     found = groups_of(stored)
     if stored not in IN_BITS and found is None:
         return tuple(shape)

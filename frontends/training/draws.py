@@ -41,7 +41,7 @@ def narrow_masks(graph: fx.Graph) -> None:
 
 
 def keep_copies(forward: fx.Graph, backward: fx.Graph) -> None:
-    """Keep copies of the masks that a forward graph keeps, which its parts make: in bits, unlike torch's own (saved.py)."""
+    """Let a forward graph keep copies of the masks that torch draws: its parts make these, and keep them in bits."""
     output = forward.output_node()
     kept = {node.name: node for node in backward.find_nodes(op="placeholder")}
     for mask in forward.find_nodes(op="call_function", target=aten.bernoulli.p):

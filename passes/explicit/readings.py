@@ -74,9 +74,7 @@ def _readers(tensor: ir.Value, found: set[str], dims: _Dims) -> str | None:
     return None
 
 
-def _body_readers(
-    generic: ir.Operation, number: int, element: ir.Value, found: set[str], dims: _Dims
-) -> str | None:
+def _body_readers(generic: ir.Operation, number: int, element: ir.Value, found: set[str], dims: _Dims) -> str | None:
     for use in element.uses:
         owner = use.owner.operation
         if owner.name == "linalg.yield":
@@ -98,16 +96,13 @@ def _body_readers(
         elif owner.name == "arith.cmpf" and use.operand_number == 0 and (asked := _asked(owner)):
             found.add(asked)
         elif owner.name == "numc.fma" and (whole := contracted(generic)) is not None and whole.fma.groups:
-            to = (whole.fma.a, whole.fma.b, None)[use.operand_number]
-            name = linalg.name_of(generic) or generic.name
-            if not isinstance(to, GroupConversion):
-                return _OPEN + name
-            if not has_codes(to):
-                return f"converted to {to} by {name}"
-            axis = _axis(generic, number, to, dims)
+            operand, name = (whole.fma.a, whole.fma.b, None)[use.operand_number], linalg.name_of(generic)
+            if not isinstance(operand, GroupConversion):
+                return _OPEN + (name or generic.name)
+            axis = _axis(generic, number, operand, dims) if has_codes(operand) else "which has no codes"
             if isinstance(axis, str):
-                return f"converted to {to} by {name}, {axis}"
-            found.add(along(to, axis))
+                return f"converted to {operand} by {name or generic.name}, {axis}"
+            found.add(along(operand, axis))
         else:
             return _OPEN + (linalg.name_of(generic) or generic.name)
     return None

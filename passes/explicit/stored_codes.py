@@ -36,6 +36,7 @@ from numc.passes.kernels.values.rounding import emit_round
 INPUTS, RESULTS = "numc.stored", "numc.stored_results"
 """Facts: of an argument of @main, the format that it is stored in; of the module, pairs of a result and its format."""
 
+
 def stored_codes(module: ir.Operation) -> None:
     """Let arguments and results of @main be the codes of a format, where `numc.stored` says so."""
     inputs, results = facts.of_arguments(module, INPUTS), facts.get(module, RESULTS, [])
