@@ -117,7 +117,10 @@ class Saved:
         """Return why a tensor is not kept in planes, which have the elements in the order of memory; "" if it is."""
         (maker, result), (reader, number) = self.made[name], self.read[name]
         made, read = maker.orders.get(result), reader.input_orders.get(number)
-        if prod(reader.imported.inputs[number].shape) < 8:
+        shape = reader.imported.inputs[number].shape
+        if min(shape, default=0) < 0:
+            return "its sizes are free"
+        if prod(shape) < 8:
             return "it is small"
         return "" if (made and inverse(made)) == read else "it is read in another order of dimensions"
 

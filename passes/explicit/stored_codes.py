@@ -25,9 +25,11 @@ from numc.compiler.arithmetic.stored import (
 )
 from numc.compiler.support.errors import CompilerBug
 from numc.passes import facts, linalg
+from numc.passes.explicit.group_codes import LEAST
+from numc.passes.explicit.inlined import inlined
 from numc.passes.explicit.readings import Reading, reading_of
 from numc.passes.explicit.stored_bits import codes_of, collapsed, expanded, planes_of
-from numc.passes.explicit.stored_groups import LEAST, inlined, packed_groups, unpacked_groups
+from numc.passes.explicit.stored_groups import packed_groups, unpacked_groups
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.codes import emit_narrowed, emit_widened

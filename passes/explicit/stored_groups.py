@@ -1,12 +1,7 @@
 """Tensors as the codes of a format whose elements share a scale, from which a contraction converts the same values.
 
 The bytes are the largest magnitude of the tensor (a binary32 number), the exponents of the largest magnitudes of the
-groups (16 bits each), and the codes, all of them in planes (stored_bits.py). A code is how many units of its group an
-element becomes. One that becomes none but is positive has the least code. In a group that is not finite, which a
-contraction takes for NaN as a whole, codes only say what kind of number an element is.
-
-What is made of these bytes is in the format, so that converting it changes nothing, and the conversion sees the same
-largest magnitudes: those of groups have the same exponents, and that of the tensor is the same number.
+groups (16 bits each), and the codes (group_codes.py), all of them in planes (stored_bits.py).
 """
 
 from __future__ import annotations
@@ -20,17 +15,11 @@ from torch_mlir.dialects import arith, tensor
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.stored import code_bits, group_count, groups_of
 from numc.passes import linalg
+from numc.passes.explicit.group_codes import MAGNITUDE, exponent, narrowing, widening
+from numc.passes.explicit.inlined import inlined
 from numc.passes.explicit.stored_bits import codes_of, collapsed, expanded, integer, part, planes_of, put
-from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, emit_exponent, scale_up
-from numc.passes.kernels.values.kinds import code_of
+from numc.passes.kernels.values.group_values import INFINITY
 
-LEAST = 2.0**-149
-"""A positive float32 that every rounding makes zero that makes any positive number zero."""
-_NOT_FINITE = 0x7FFF  # in place of the exponent of a group
-_POSITIVE, _NAN, _INFINITE = 1, 2, 3  # codes of such a group; 0 is any other finite number
-_MAGNITUDE = 0x7FFFFFFF
 _Body = Callable[..., ir.Value]
 
 
@@ -39,7 +28,7 @@ def packed_groups(value: ir.Value, stored: str) -> ir.Value:
     to, axis = _known(stored)
     shape, bits = list(ir.RankedTensorType(value.type).shape), code_bits(to)
     largest = _largest_of(value, finite=to.format.finite_only)
-    kind, narrow = integer(8 if bits <= 8 else 16), inlined(_narrowing(to))
+    kind, narrow, power = integer(8 if bits <= 8 else 16), inlined(narrowing(to)), inlined(exponent())
     planes = planes_of(largest, 32)
     if to.format.group is None:
         codes = _mapped([value, largest], shape, kind, lambda x, most, _: narrow(x, most, most))
@@ -48,7 +37,7 @@ def packed_groups(value: ir.Value, stored: str) -> ir.Value:
     for rows in _groups_of(value, axis, to.format.group):
         most = _largest_along(rows)
         sizes = list(ir.RankedTensorType(most.type).shape)
-        exponents.append(collapsed(_mapped([most], sizes, integer(16), lambda x, _: _exponent(x))))
+        exponents.append(collapsed(_mapped([most], sizes, integer(16), lambda x, _: power(x))))
         parts.append(_mapped([rows, most, largest], _sizes(rows), kind, lambda x, m, whole, _: narrow(x, m, whole)))
     codes = _joined(parts, shape, axis)
     planes += planes_of(_concatenated(exponents), 16)
@@ -66,7 +55,7 @@ def unpacked_groups(data: ir.Value, stored: str, shape: Sequence[int]) -> ir.Val
         planes.append(part(flat, start, size))
         start += size
     largest = tensor.CollapseShapeOp(ir.RankedTensorType.get([], integer(32)), codes_of(planes[:4], 32, [1]), []).result
-    f32, widen = ir.F32Type.get(), inlined(_widening(to))
+    f32, widen = ir.F32Type.get(), inlined(widening(to))
     if to.format.group is None:
         codes = codes_of(planes[4:], bits, shape)
         return _mapped([codes, largest], list(shape), f32, lambda code, most, _: widen(code, most))
@@ -77,19 +66,6 @@ def unpacked_groups(data: ir.Value, stored: str, shape: Sequence[int]) -> ir.Val
         start += outer * groups * inner
         found.append(_mapped([codes, some, largest], _sizes(codes), f32, lambda c, e, most, _: widen(c, e, most)))
     return _joined(found, shape, axis)
-
-
-def inlined(text: str) -> _Body:
-    """Return what the function of a text does, put where it is called."""
-    module = ir.Module.parse(text)
-
-    def put_in(*given: ir.Value) -> ir.Value:
-        source = module.body.operations[0].operation.regions[0].blocks[0]
-        values = dict(zip(source.arguments, given, strict=True))
-        (result,) = linalg.copy_body(source, ir.InsertionPoint.current, values)
-        return result
-
-    return put_in
 
 
 def _known(stored: str) -> tuple[GroupConversion, int]:
@@ -190,88 +166,8 @@ def _reduced(value: ir.Value, dim: int, body: _Body) -> ir.Value:
 def _encoded(x: ir.Value, *, finite: bool) -> ir.Value:
     """The encoding of a magnitude; 0 for what is not finite if only finite ones count."""
     i32 = integer(32)
-    bits = arith.AndIOp(arith.BitcastOp(i32, x).result, arith.ConstantOp(i32, _MAGNITUDE).result).result
+    bits = arith.AndIOp(arith.BitcastOp(i32, x).result, arith.ConstantOp(i32, MAGNITUDE).result).result
     if not finite:
         return bits
     known = arith.CmpIOp(arith.CmpIPredicate.ult, bits, arith.ConstantOp(i32, INFINITY).result).result
     return arith.SelectOp(known, bits, arith.ConstantOp(i32, 0).result).result
-
-
-# Elements.
-
-
-def _exponent(magnitude: ir.Value) -> ir.Value:
-    code = Function("exponent", {"x": "i32"}, "i16", attributes="")
-    is_finite = code.compare("ult", code["x"], code.int(INFINITY))
-    found = code.select(is_finite, emit_exponent(code, code["x"]), code.int(_NOT_FINITE))
-    return inlined(code.function(code.cast("trunci", found, "i16")))(magnitude)
-
-
-def _scaling(code: Code, kind: GroupCode, most: Value, largest: Value) -> Scaling:
-    return kind.scaling(code, most, kind.shared(code, largest))
-
-
-def _narrowing(to: GroupConversion) -> str:
-    """A function from an element, the largest magnitude of its group and that of its tensor to its code."""
-    bits, kind = code_bits(to), code_of(to)
-    word = "i8" if bits <= 8 else "i16"
-    code = Function("narrow", {"x": "f32", "most": "i32", "largest": "i32"}, word, attributes="")
-    x, most = code["x"], code["most"]
-    units = kind.units(code, x, _scaling(code, kind, most, code["largest"]), None)
-    number = code.cast("fptosi", units, "i32")
-    magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(_MAGNITUDE))
-    is_positive = code.compare("ogt", x, code.f32(0.0))
-
-    def signed(value: int) -> Value:
-        return code.select(is_positive, code.int(value), code.int(-value & 0xFFFFFFFF))
-
-    if to.format.group is None:
-        # The scale is made from the largest magnitude, which the largest code stands for.
-        number = code.select(code.compare("eq", magnitude, most), signed(to.format.most_units), number)
-    is_lost = code.binary("andi", is_positive, code.compare("eq", number, code.int(0)))
-    number = code.select(is_lost, code.int(-(1 << bits - 1) & 0xFFFFFFFF), number)
-    other = code.select(is_positive, code.int(_POSITIVE), code.int(0))
-    other = code.select(code.compare("eq", magnitude, code.int(INFINITY)), signed(_INFINITE), other)
-    other = code.select(code.compare("ugt", magnitude, code.int(INFINITY)), code.int(_NAN), other)
-    number = code.select(code.compare("ult", most, code.int(INFINITY)), number, other)
-    return code.function(code.cast("trunci", number, word))
-
-
-def _widening(to: GroupConversion) -> str:
-    """A function from a code, the exponent of its group if there is one, and the largest magnitude to an element."""
-    bits, kind = code_bits(to), code_of(to)
-    has_groups = to.format.group is not None
-    given = {"exponent": "i16"} if has_groups else {}
-    word = "i8" if bits <= 8 else "i16"
-    code = Function("widen", {"x": word, **given, "largest": "i32"}, "f32", attributes="")
-    largest, unused = code["largest"], code.int(32 - bits)
-    number = code.binary("shrsi", code.binary("shli", code.cast("extui", code["x"], "i32"), unused), unused)
-    value = code.cast("sitofp", number, "f32")
-    most = _power(code, code.cast("extsi", code["exponent"], "i32")) if has_groups else largest
-    scaling = _scaling(code, kind, most, largest)
-    magnitude = code.cast("bitcast", largest, "f32")
-
-    def signed(size: Value) -> Value:
-        return code.select(code.compare("sgt", number, code.int(0)), size, code.unary("arith.negf", size))
-
-    if has_groups:
-        found, finite = scale_up(code, value, scaling), magnitude
-    else:
-        is_largest = code.compare("eq", code.magnitude(number), code.int(to.format.most_units))
-        found = code.select(is_largest, signed(magnitude), code.binary("mulf", value, scaling.up[0]))
-        finite = code.f32(1.0)
-    is_lost = code.compare("eq", number, code.int(-(1 << bits - 1) & 0xFFFFFFFF))
-    found = code.select(is_lost, code.f32(LEAST), found)
-    is_infinite = code.compare("eq", code.magnitude(number), code.int(_INFINITE))
-    other = code.select(is_infinite, signed(code.f32(float("inf"))), signed(finite))
-    other = code.select(code.compare("eq", number, code.int(_NAN)), code.f32(float("nan")), other)
-    return code.function(code.select(code.compare("ult", most, code.int(INFINITY)), found, other))
-
-
-def _power(code: Code, exponent: Value) -> Value:
-    """The encoding of two to the power of an exponent, which may be subnormal; that of NaN for `_NOT_FINITE`."""
-    normal = code.binary("shli", code.binary("addi", exponent, code.int(127)), code.int(23))
-    place = code.binary("maxsi", code.binary("addi", exponent, code.int(149)), code.int(0))
-    small = code.binary("shli", code.int(1), code.binary("minsi", place, code.int(23)))
-    found = code.select(code.compare("slt", exponent, code.int(-126 & 0xFFFFFFFF)), small, normal)
-    return code.select(code.compare("eq", exponent, code.int(_NOT_FINITE)), code.int(NAN), found)
