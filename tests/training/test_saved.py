@@ -115,6 +115,23 @@ def test_codes_keep_what_the_readers_see(
         assert same.all()
 
 
+def test_masks_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks of ReLU and dropout take bits, and what a product reads in groups takes codes along the batch."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Dropout(0.3), nn.Linear(12, 4)), torch.randn(20, 8)
+    narrow, backend = bits(model, x, "midbfp")
+    rows = backend.saved[0].rows(backend.arithmetic)
+    assert sorted((row.dtype, row.format, row.bytes) for row in rows if row.shape == (20, 12)) == [
+        ("bool", "bits", 30),
+        ("bool", "bits", 30),
+        ("float32", "bfp(16,3,3) along dimension 0", 4 + 2 * 2 * 12 + 4 * 30),
+    ]
+    monkeypatch.setenv(SWITCH, "stored-codes")
+    wide, backend = bits(model, x, "midbfp")
+    assert all(torch.equal(one, other) for one, other in zip(narrow, wide, strict=True))
+    assert {row.format for row in backend.saved[0].rows(backend.arithmetic)} == {""}
+
+
 def test_the_backward_pass_in_another_arithmetic() -> None:
     torch._dynamo.reset()
     model, x = dense(), torch.randn(6, 8)
