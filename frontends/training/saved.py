@@ -13,7 +13,7 @@ from torch import fx
 
 from numc.compiler import cache
 from numc.compiler.arithmetic.policy.presets import Arithmetic
-from numc.compiler.arithmetic.stored import BITS, IN_BITS, groups_of, stored_dtype, stored_shape
+from numc.compiler.arithmetic.stored import BITS, IN_BITS, along, groups_of, stored_dtype, stored_shape
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.switches import disabled
@@ -165,19 +165,32 @@ class Saved:
         found, rows = self.readings(arithmetic), []
         for name, (region, number) in self.read.items():
             spec = region.imported.inputs[number]
-            dtype = getattr(torch, spec.dtype)
-            stored, why = found.get(name, ("", "it is narrow" if dtype.itemsize < 4 else "switched off"))
-            sizes = region.sizes_of(number)
-            kept = [max(size, 1) for size in sizes]
+            dtype, kept = getattr(torch, spec.dtype), [max(size, 1) for size in spec.shape]
+            otherwise = (
+                "switched off"
+                if dtype == torch.float32
+                else "it is narrow"
+                if dtype.itemsize < 4
+                else "it has integers"
+            )
+            stored, why = found.get(name, ("", otherwise))
             if stored:
                 dtype, kept = getattr(torch, stored_dtype(stored)), list(stored_shape(stored, kept))
-            how = BITS if stored in IN_BITS else stored
-            rows.append(Kept(name, sizes, spec.dtype, how, why, prod(kept) * dtype.itemsize))
+            how = _reported(stored, region.input_orders.get(number))
+            rows.append(Kept(name, region.sizes_of(number), spec.dtype, how, why, prod(kept) * dtype.itemsize))
         for name, (value, why) in self.others.items():
             sizes = tuple(int(size) if isinstance(size, int) else -1 for size in value.shape)
             size = prod(max(n, 1) for n in sizes) * value.itemsize
             rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, size))
         return sorted(rows, key=lambda row: -row.bytes)
+
+
+def _reported(stored: str, order: Sequence[int] | None) -> str:
+    """Return the format for a report; order: of the dimensions of a tensor as a program takes them."""
+    if stored in IN_BITS:
+        return BITS
+    found = groups_of(stored) if stored else None
+    return stored if found is None or order is None else along(found[0], order[found[1]])
 
 
 def _readings(imported: Imported, options: Options, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
