@@ -141,7 +141,7 @@ def element(kind: ir.Type) -> str:
 
 
 def in_memory(kind: str) -> str:
-    """The type that an element is loaded as and stored as: LLVM has no floats of 8 bits, nor bools of a byte in vectors."""
+    """The type that an element is loaded and stored as: LLVM has no floats of 8 bits, nor vectors of bools in bytes."""
     return "i8" if kind.startswith("f8") or kind == "i1" else kind
 
 
