@@ -130,7 +130,7 @@ def _concatenated(parts: Sequence[ir.Value]) -> ir.Value:
 def _mapped(inputs: Sequence[ir.Value], sizes: list[int], kind: ir.Type, body: _Body) -> ir.Value:
     """An elementwise operation on tensors of these sizes, what groups have, and what a tensor has."""
     dims = [ir.AffineDimExpr.get(n) for n in range(len(sizes))]
-    by_rank = {len(sizes): dims, 3: [d for n, d in enumerate(dims) if n != 2], 0: []} | {len(sizes): dims}
+    by_rank = {0: [], 3: [d for n, d in enumerate(dims) if n != 2], len(sizes): dims}
     maps = [ir.AffineMap.get(len(sizes), 0, by_rank[len(_sizes(each))]) for each in inputs]
     maps.append(ir.AffineMap.get_identity(len(sizes)))
     room = linalg.room(inputs[0], ir.RankedTensorType.get(sizes, kind))
