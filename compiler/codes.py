@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from numc.compiler.arithmetic.formats import Conversion, Format
-from numc.compiler.arithmetic.grammar import stored_dtype
+from numc.compiler.arithmetic.stored import stored_dtype
 from numc.compiler.arrays import compiled_text
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Type, Value

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.grammar import stored_dtype
+from numc.compiler.arithmetic.stored import stored_dtype, stored_shape
 
 
 class ConversionError(Exception):
@@ -51,8 +51,9 @@ class Imported:
     ranges: by name of a size, its smallest and its largest value.
     updates: by position of an output, that of an input of the same type whose new value it is. The output may take its
     memory.
-    stored_inputs, stored_outputs: by position of an input or an output, the format whose codes it holds
-    (passes/explicit/stored_codes.py). In `mlir` it is float32; its dtype among `inputs` or `outputs` is that of codes.
+    stored_inputs, stored_outputs: by position of an input or an output, what it is stored in
+    (compiler/arithmetic/stored.py). In `mlir` it is float32 or bool; its dtype and its sizes among `inputs` or
+    `outputs` are those of codes or bits.
     """
 
     mlir: str
@@ -72,8 +73,11 @@ def with_codes(imported: Imported, inputs: Mapping[int, str], outputs: Mapping[i
     """Return a model whose inputs and outputs of these numbers are the codes of formats."""
 
     def stored(arguments: tuple[Argument, ...], formats: Mapping[int, str]) -> tuple[Argument, ...]:
-        dtypes = {number: stored_dtype(text) for number, text in formats.items()}
-        return tuple(dataclasses.replace(a, dtype=dtypes.get(n, a.dtype)) for n, a in enumerate(arguments))
+        found = list(arguments)
+        for number, text in formats.items():
+            shape = stored_shape(text, found[number].shape)
+            found[number] = dataclasses.replace(found[number], dtype=stored_dtype(text), shape=shape)
+        return tuple(found)
 
     return dataclasses.replace(
         imported,

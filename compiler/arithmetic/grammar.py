@@ -99,15 +99,6 @@ def parse_conversion(text: str) -> Conversion:
     return to
 
 
-SIGNS = "signs"
-"""What stands for a format where a tensor is kept of which only the positive elements are asked for."""
-
-
-def stored_dtype(stored: str) -> str:
-    """Return the dtype of the codes of `SIGNS` or of a conversion to a format of at most 16 bits, as text."""
-    return "int8" if stored == SIGNS or parse_conversion(stored).format.bits <= 8 else "int16"
-
-
 def parse_group_conversion(text: str) -> GroupConversion:
     """Return the conversion to a grouped format that `text` writes. Raises NumcError, for other formats too."""
     to = parse_any_conversion(text)

@@ -23,15 +23,16 @@ from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
+from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions, tracing  # noqa: F401  (settings of torch)
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.decompositions import rnn, training_table
-from numc.frontends.training.draws import draw_in_vectors, narrow_masks
+from numc.frontends.training.draws import draw_in_vectors, keep_copies, narrow_masks
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
-from numc.frontends.training.saved import Kept, Saved
+from numc.frontends.training.saved import SWITCH, Kept, Saved
 
 if TYPE_CHECKING:
     from numc.compiler.policy_table import PolicyTable
@@ -79,7 +80,10 @@ class Backend:
         def cut(joint: fx.GraphModule, *args: Any, num_fwd_outputs: int, **given: Any) -> Any:
             saved.user_results = num_fwd_outputs
             narrow_masks(joint.graph)
-            return min_cut_rematerialization_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **given)
+            parts = min_cut_rematerialization_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **given)
+            if not disabled(SWITCH):
+                keep_copies(*(part.graph for part in parts))
+            return parts
 
         compiler = aot_autograd(
             fw_compiler=self._compiler(chosen, forward_roles, saved.forward),

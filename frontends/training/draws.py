@@ -40,6 +40,20 @@ def narrow_masks(graph: fx.Graph) -> None:
         graph.erase_node(node)
 
 
+def keep_copies(forward: fx.Graph, backward: fx.Graph) -> None:
+    """Let a forward graph keep copies of the masks that torch draws: its parts make these, and keep them in bits."""
+    output = forward.output_node()
+    kept = {node.name: node for node in backward.find_nodes(op="placeholder")}
+    for mask in forward.find_nodes(op="call_function", target=aten.bernoulli.p):
+        if mask not in output.args[0] or mask.name not in kept or mask.meta["val"].dtype != torch.bool:
+            continue
+        with forward.inserting_before(output):
+            copy = forward.create_node("call_function", aten.clone.default, (mask,), name=f"{mask.name}_kept")
+        copy.meta = dict(mask.meta)
+        output.replace_input_with(mask, copy)
+        kept[mask.name].name = kept[mask.name].target = copy.name
+
+
 def draw_in_vectors(graph_module: fx.GraphModule) -> None:
     """Let the runtime draw what the parts of a cut graph that torch runs draw, where it can."""
     for part in graph_module.modules():

@@ -12,12 +12,13 @@ import torch
 from torch import fx
 
 from numc.compiler import cache
-from numc.compiler.arithmetic.grammar import SIGNS, stored_dtype
 from numc.compiler.arithmetic.policy.presets import Arithmetic
+from numc.compiler.arithmetic.stored import BITS, IN_BITS, along, groups_of, stored_dtype, stored_shape
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.switches import disabled
 from numc.frontends.imported import Imported
+from numc.frontends.training.orders import inverse
 from numc.frontends.training.regions import Region
 
 SWITCH = "stored-codes"
@@ -28,8 +29,8 @@ class Kept:
     """A tensor that the forward pass keeps for the backward pass.
 
     name: in the graph. shape: its sizes, -1 for a free one. dtype: in the graph. format: in whose codes it is kept,
-    ``signs`` for a byte that says which elements are positive, "" where it is kept as it is. why: the reason for that.
-    bits: of an element as it is kept.
+    ``bits`` for a bit for each element, which says what the backward pass asks of it, "" where it is kept as it is.
+    why: the reason for that. bytes: that it takes, where free sizes count as 1.
     """
 
     name: str
@@ -37,17 +38,12 @@ class Kept:
     dtype: str
     format: str
     why: str
-    bits: int
+    bytes: int
 
     @property
     def elements(self) -> int:
         """The number of elements; free sizes count as 1."""
         return prod(max(size, 1) for size in self.shape)
-
-    @property
-    def bytes(self) -> int:
-        """The bytes that it takes."""
-        return self.elements * self.bits // 8
 
     def __str__(self) -> str:
         shape = ",".join("?" if size < 0 else str(size) for size in self.shape)
@@ -102,15 +98,31 @@ class Saved:
         if arithmetic not in self._known:
             found: dict[str, tuple[str, str]] = {}
             asked: dict[int, tuple[Region, dict[int, str]]] = {}
-            for name, (region, number) in self.read.items():
-                if region.imported.inputs[number].dtype == "float32" and name in self.made:
+            for name, (region, number) in self.read.items() if not disabled(SWITCH) else ():
+                if name in self.made and (dtype := region.imported.inputs[number].dtype) == "float32":
                     asked.setdefault(id(region), (region, {}))[1][number] = name
-            for region, names in asked.values() if not disabled(SWITCH) else ():
+                elif name in self.made and dtype == "bool":
+                    found[name] = BITS, ""
+            for region, names in asked.values():
                 options = Options(policy=arithmetic.policy(), respect_dtypes=arithmetic.respect_dtypes)
                 for number, reading in _readings(region.imported, options, sorted(names)).items():
                     found[names[number]] = reading
+            for name, (stored, _) in found.items():
+                if stored in IN_BITS or (stored and groups_of(stored)):
+                    found[name] = (stored, "") if not (why := self._against_planes(name)) else ("", why)
             self._known[arithmetic] = found
         return self._known[arithmetic]
+
+    def _against_planes(self, name: str) -> str:
+        """Return why a tensor is not kept in planes, which have the elements in the order of memory; "" if it is."""
+        (maker, result), (reader, number) = self.made[name], self.read[name]
+        made, read = maker.orders.get(result), reader.input_orders.get(number)
+        shape = reader.imported.inputs[number].shape
+        if min(shape, default=0) < 0:
+            return "its sizes are free"
+        if prod(shape) < 8:
+            return "it is small"
+        return "" if (made and inverse(made)) == read else "it is read in another order of dimensions"
 
     def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
         """Return the formats in whose codes a region of the forward graph returns what is kept, by number."""
@@ -140,7 +152,7 @@ class Saved:
             stored[number] = self._formats[extra - 1]
             tensors[number] = tensors[number][(0,) * extra]
             needed, why = self.readings(arithmetic).get(name, ("", "read as float32"))
-            if stored[number] != needed and needed != SIGNS:
+            if stored[number] != needed and (needed not in IN_BITS or stored[number] in IN_BITS):
                 raise NumcError(
                     f"backward pass: the forward pass kept {quoted(name)} in {stored[number]}, in another arithmetic, "
                     f"and it is {f'rounded to {needed}' if needed else why} here: call backward() in the arithmetic of "
@@ -153,14 +165,32 @@ class Saved:
         found, rows = self.readings(arithmetic), []
         for name, (region, number) in self.read.items():
             spec = region.imported.inputs[number]
-            dtype = getattr(torch, spec.dtype)
-            stored, why = found.get(name, ("", "switched off" if dtype == torch.float32 else "it is narrow"))
-            bits = 8 * (getattr(torch, stored_dtype(stored)) if stored else dtype).itemsize
-            rows.append(Kept(name, region.sizes_of(number), spec.dtype, stored, why, bits))
+            dtype, kept = getattr(torch, spec.dtype), [max(size, 1) for size in spec.shape]
+            otherwise = (
+                "switched off"
+                if dtype == torch.float32
+                else "it is narrow"
+                if dtype.itemsize < 4
+                else "it has integers"
+            )
+            stored, why = found.get(name, ("", otherwise))
+            if stored:
+                dtype, kept = getattr(torch, stored_dtype(stored)), list(stored_shape(stored, kept))
+            how = _reported(stored, region.input_orders.get(number))
+            rows.append(Kept(name, region.sizes_of(number), spec.dtype, how, why, prod(kept) * dtype.itemsize))
         for name, (value, why) in self.others.items():
             sizes = tuple(int(size) if isinstance(size, int) else -1 for size in value.shape)
-            rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, 8 * value.itemsize))
+            size = prod(max(n, 1) for n in sizes) * value.itemsize
+            rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, size))
         return sorted(rows, key=lambda row: -row.bytes)
+
+
+def _reported(stored: str, order: Sequence[int] | None) -> str:
+    """Return the format for a report; order: of the dimensions of a tensor as a program takes them."""
+    if stored in IN_BITS:
+        return BITS
+    found = groups_of(stored) if stored else None
+    return stored if found is None or order is None else along(found[0], order[found[1]])
 
 
 def _readings(imported: Imported, options: Options, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
@@ -168,7 +198,7 @@ def _readings(imported: Imported, options: Options, numbers: Collection[int]) ->
 
     def find() -> str:
         from numc.compiler.lower import lowered
-        from numc.passes.explicit.stored_codes import readings
+        from numc.passes.explicit.readings import readings
 
         found = readings(lowered(imported, options, "numc").operation, list(numbers))
         return json.dumps({number: (reading.format, reading.why) for number, reading in found.items()})

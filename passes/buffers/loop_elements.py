@@ -245,7 +245,7 @@ class Elements:
 
     def _read(self, code: Code, k: int, offset: Value, kind: str) -> Value:
         value = code.load(self._address(k, offset), element=in_memory(kind), alignment=WIDTHS[kind])
-        return value if value.type.element == kind else code.cast("bitcast", value, kind)
+        return value if value.type.element == kind else code.cast("trunci" if kind == "i1" else "bitcast", value, kind)
 
     def _address(self, k: int, offset: Value) -> Value:
         return self.code.at(self.operands[k], offset, in_memory(element(self.nest.types[k])))
@@ -287,7 +287,8 @@ class Elements:
     def store(self, k: int, place: Place, value: Value) -> None:
         """Store element `k` at a place, or the elements in the lanes of a vector from there on."""
         kind = in_memory(value.type.element)
-        stored = value if value.type.element == kind else self.code.cast("bitcast", value, kind)
+        change = "extui" if value.type.element == "i1" else "bitcast"
+        stored = value if value.type.element == kind else self.code.cast(change, value, kind)
         address = self._address(k, self.code.number(place.offsets[k]))
         self.code.store(stored, address, alignment=WIDTHS[element(self.nest.types[k])])
 

@@ -145,7 +145,9 @@ def element(kind: ir.Type) -> str:
 
 
 def in_memory(kind: str) -> str:
-    """The type that an element is loaded as and stored as: LLVM would convert narrow floating-point numbers."""
+    """The type that an element is loaded and stored as: LLVM would convert narrow floats, and bools are bytes."""
+    if kind == "i1":
+        return "i8"
     return f"i{NARROW_ELEMENTS[kind].bits}" if kind in NARROW_ELEMENTS else kind
 
 

@@ -155,7 +155,9 @@ def test_operands_of_several_formats_are_float32() -> None:
             y = torch.relu(x)
             return y @ y
 
-    (row,) = numc.compile(Product(), torch.randn(8, 8), fma="fma(a=bf16,b=bf16:rtz,acc=fp32)", pack_weights=True).manifest["activations"]
+    (row,) = numc.compile(
+        Product(), torch.randn(8, 8), fma="fma(a=bf16,b=bf16:rtz,acc=fp32)", pack_weights=True
+    ).manifest["activations"]
     assert row["held"] == "float32: rounded to several formats: bf16, bf16:rtz"
 
 

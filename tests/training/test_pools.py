@@ -80,6 +80,7 @@ def test_max_pools(data: st.DataObject) -> None:
     rewrite = {backward.default: partial(max_pool_backward, rank=rank)}
     traced = make_fx(gradient, decomposition_table=rewrite)(x, grad)
     assert not any("scatter" in str(node.target) for node in traced.graph.nodes)
+    assert any(node.kwargs.get("dtype") is torch.int8 for node in traced.graph.nodes)  # what a forward pass keeps
     turned = [-1, -2] if rank == 2 else []
     wanted = indexed_pool_backward(grad.flip(turned), x, indices.flip(turned), rank)
     assert torch.equal(traced(x, grad).view(torch.int32), wanted.view(torch.int32))

@@ -19,6 +19,7 @@ from numc.frontends.pytorch.rewrites.convolutions import each_dim
 aten = torch.ops.aten
 Reach = list[tuple[torch.Tensor, torch.Tensor]]
 """For one dimension, for each element of the input: the number of a window, and whether the element is in it."""
+_Reaching = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Windows = tuple[list[int], list[int], list[int], list[int], bool]
 """Sizes, strides, padding and dilation of windows, and whether their number is rounded up."""
 _LARGEST = 2**31  # places below it are compared as 32-bit integers
@@ -39,35 +40,55 @@ def max_pool_backward(
     """aten.max_pool2d_with_indices_backward and max_pool3d_with_indices_backward, for 2 and 3 dimensions.
 
     An element gets the gradients of the windows whose maximum it is. It asks each of the few windows that can reach it,
-    so that every element of the result is computed once.
+    so that every element of the result is computed once. Until then, the place in its window is known of every maximum,
+    which takes a byte for windows of up to 127 elements.
     """
     windows = _windows(rank, kernel, stride, padding, dilation, ceil_mode)
     sizes, counts = value.shape[-rank:], grad.shape[-rank:]
     if math.prod(sizes) >= _LARGEST or not _come_from_pooling(indices, value, windows):
         return indexed_pool_backward(grad, value, indices, rank)
-    reached = [_reaching(*each) for each in zip(sizes, counts, *windows[:4], strict=True)]
-    order = list(product(*reached))
+    order = list(product(*(_reaching(*each) for each in zip(sizes, counts, *windows[:4], strict=True))))
     if rank == 2:  # the last window first, unlike eager torch: the bits of these sums are as they always were
         order.reverse()
-    place = torch.arange(math.prod(sizes), dtype=torch.int32)
-    grad, indices = grad.flatten(-rank), indices.to(torch.int32).flatten(-rank)
+    grad, places = grad.flatten(-rank), _places(indices, sizes, windows).flatten(-rank).to(torch.int32)
     total: torch.Tensor | float = 0.0
-    for first, *others in order:
-        window = first
-        for count, other in zip(counts[1:], others, strict=True):
-            window = window.unsqueeze(-1) * count + other
-        window = window.flatten()
-        part = torch.where(indices.index_select(-1, window) == place, grad.index_select(-1, window), 0.0)
+    for (window, place, inside), *others in order:
+        for count, length, (other, digit, there) in zip(counts[1:], windows[0][1:], others, strict=True):
+            window, place = window.unsqueeze(-1) * count + other, place.unsqueeze(-1) * length + digit
+            inside = inside.unsqueeze(-1) & there
+        window, place = window.flatten(), torch.where(inside, place, -1).flatten()
+        part = torch.where(places.index_select(-1, window) == place, grad.index_select(-1, window), 0.0)
         total = part + total
     assert isinstance(total, torch.Tensor)
     return total.reshape(value.shape)
 
 
-def _reaching(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> list[torch.Tensor]:
-    """Return numbers of windows for each element of a dimension: all that it is in, in order, and no window twice."""
-    most = min(count, ((kernel - 1) * dilation) // stride + 1)
-    last = ((torch.arange(size) + padding) // stride).clamp(most - 1, count - 1)
-    return [last - n for n in reversed(range(most))]
+def _reaching(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> list[_Reaching]:
+    """Return for each element of a dimension all windows that it is in, in order, and no window twice.
+
+    With the number of a window comes the element's place in it, and whether it has one.
+    """
+    most, here = min(count, ((kernel - 1) * dilation) // stride + 1), torch.arange(size, dtype=torch.int32) + padding
+    last = (here // stride).clamp(most - 1, count - 1)
+    found = []
+    for window in (last - n for n in reversed(range(most))):
+        step = here - window * stride
+        inside = (step >= 0) & (step <= (kernel - 1) * dilation) & (step % dilation == 0)
+        found.append((window, step // dilation, inside))
+    return found
+
+
+def _places(indices: torch.Tensor, sizes: Sequence[int], windows: Windows) -> torch.Tensor:
+    """Return the places in their windows of the elements of these indices, in the fewest bytes."""
+    kernel, stride, padding, dilation, _ = windows
+    rest, place = indices.to(torch.int32), torch.zeros((), dtype=torch.int32)
+    length = 1
+    for d in reversed(range(len(sizes))):
+        first = torch.arange(indices.shape[d - len(sizes)], dtype=torch.int32) * stride[d] - padding[d]
+        here = rest % sizes[d] if d else rest
+        digit = (here - first.reshape([-1, *[1] * (len(sizes) - 1 - d)])) // dilation[d]
+        place, rest, length = place + digit * length, rest // sizes[d], length * kernel[d]
+    return place.to(torch.int8 if length <= 127 else torch.int16 if length < 2**15 else torch.int32)
 
 
 def _come_from_pooling(indices: torch.Tensor, value: torch.Tensor, windows: Windows) -> bool:

@@ -1,0 +1,74 @@
+"""How a tensor is stored between two programs, as text: a conversion, whose codes it is in, or bits.
+
+Bits of a tensor are in planes, each of which has a bit of every element: bit n of byte k is of element n M + k, of the
+M bytes of the plane. So eight runs of neighbouring elements are packed in vectors. Codes of formats with groups are in
+planes of bytes and then of bits, behind the exponents of the groups and the largest magnitude (stored_groups.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.kinds import Bfp, Int
+
+BITS, POSITIVE, NOT_AT_MOST_ZERO = "bits", "bits of x > 0", "bits of not x <= 0"
+"""What stands for a format where a tensor of bool is stored, or what is asked of a float32: they differ for a NaN."""
+IN_BITS = (BITS, POSITIVE, NOT_AT_MOST_ZERO)
+_ALONG = " along dimension "
+
+
+def along(to: GroupConversion, axis: int) -> str:
+    """Return the text for a tensor stored in a format whose groups lie along a dimension, if it has groups."""
+    return str(to) if to.format.group is None else f"{to}{_ALONG}{axis}"
+
+
+def groups_of(stored: str) -> tuple[GroupConversion, int] | None:
+    """Return the conversion and the dimension that groups lie along, 0 for those of a tensor; None without groups."""
+    text, _, axis = stored.partition(_ALONG)
+    to = None if stored in IN_BITS else parse_any_conversion(text)
+    return (to, int(axis or 0)) if isinstance(to, GroupConversion) else None
+
+
+def has_codes(to: GroupConversion) -> bool:
+    """Whether the values of a conversion have codes from which it makes the same values again.
+
+    A code has to be left for a positive number that rounds to zero, and others for what is not finite. Integers times a
+    scale are rounded to the same ones to nearest only.
+    """
+    if to.noise is not None or to.open is not None or to.channel:
+        return False
+    if isinstance(to.format, Int):
+        return to.rounding in ("rne", "rna")
+    return isinstance(to.format, Bfp) and to.format.magnitude_bits > 1
+
+
+def code_bits(to: GroupConversion) -> int:
+    """Return the bits of the code of an element."""
+    return to.format.most_units.bit_length() + 1
+
+
+def stored_dtype(stored: str) -> str:
+    """Return the dtype of bits, of bytes, or of the codes of a conversion to a format of at most 16 bits, as text."""
+    if stored in IN_BITS or groups_of(stored) is not None:
+        return "int8"
+    return "int8" if parse_conversion(stored).format.bits <= 8 else "int16"
+
+
+def stored_shape(stored: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of what a tensor is stored in. Bytes of planes are in the last dimension, of one or more."""
+    found = groups_of(stored)
+    if stored not in IN_BITS and found is None:
+        return tuple(shape)
+    bits, count = (1, 0) if found is None else (code_bits(found[0]), group_count(*found, shape))
+    elements = prod(shape)
+    size = bits // 8 * elements + bits % 8 * -(-elements // 8)
+    return (*[1] * (len(shape) - 1), size if found is None else size + 2 * count + 4)
+
+
+def group_count(to: GroupConversion, axis: int, shape: Sequence[int]) -> int:
+    """Return how many groups a tensor has, 0 if they share one scale."""
+    group = to.format.group
+    return 0 if group is None else prod(shape) // shape[axis] * -(-shape[axis] // group)

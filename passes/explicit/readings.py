@@ -1,0 +1,168 @@
+"""How a program reads an argument: the format that holds all that its operations need of it, or why there is none.
+
+An operation that rounds elements needs no more than their codes. A contraction whose operands have groups needs no more
+than the codes of groups along its reduction, if the operand is the whole argument and these groups lie in one of its
+dimensions. What asks which elements are positive needs a bit for each, which codes hold, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from numc.compiler.arithmetic.groups import GroupConversion
+from numc.compiler.arithmetic.stored import IN_BITS, NOT_AT_MOST_ZERO, POSITIVE, along, has_codes
+from numc.passes import linalg
+from numc.passes.dialect import contracted, conversion_of, varies
+
+# The dimension of the argument that each dimension of a tensor is, None where it is another; None for a part of it.
+_Dims = tuple[int | None, ...] | None
+_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice", "tensor.insert_slice")
+# x <= 0 and x > 0 are the same for x and for its code; x < 0 is not where a negative number rounds to zero.
+_PREDICATES = {
+    int(arith.CmpFPredicate.OGT): POSITIVE,
+    int(arith.CmpFPredicate.ULE): POSITIVE,
+    int(arith.CmpFPredicate.OLE): NOT_AT_MOST_ZERO,
+    int(arith.CmpFPredicate.UGT): NOT_AT_MOST_ZERO,
+}
+_OPEN = "read as float32 by "
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the operations read an argument: the format that holds all they need of it, or why there is none."""
+
+    format: str
+    why: str
+
+
+def readings(module: ir.Operation, arguments: list[int]) -> dict[int, Reading]:
+    """Return how these arguments of @main are read, float32 tensors of a module in which all arithmetic is explicit."""
+    block = linalg.main(module).regions[0].blocks[0]
+    return {number: reading_of(block.arguments[number]) for number in arguments}
+
+
+def reading_of(tensor: ir.Value) -> Reading:
+    """Return how a tensor of float32 is read."""
+    found: set[str] = set()
+    if (reader := _readers(tensor, found, tuple(range(ir.RankedTensorType(tensor.type).rank)))) is not None:
+        return Reading("", reader)
+    formats = found - set(IN_BITS) or found
+    if len(formats) > 1:
+        return Reading("", f"read in several formats: {', '.join(sorted(formats))}")
+    if not found:
+        return Reading("", "not read")
+    return Reading(next(iter(formats)), "")
+
+
+def _readers(tensor: ir.Value, found: set[str], dims: _Dims) -> str | None:
+    """Add the formats in which a tensor is read to `found`; return who reads it otherwise, or None."""
+    for use in tensor.uses:
+        owner, number = use.owner.operation, use.operand_number
+        if owner.name in _VIEWS and number == 0:
+            reader = _readers(owner.results[0], found, _viewed(owner, dims))
+        elif owner.name == "linalg.generic" and number < linalg.input_count(owner):
+            reader = _body_readers(owner, number, linalg.body(owner).arguments[number], found, dims)
+        elif owner.name == "tensor.dim":
+            continue
+        else:
+            reader = _OPEN + (linalg.name_of(owner) or owner.name)
+        if reader is not None:
+            return reader
+    return None
+
+
+def _body_readers(generic: ir.Operation, number: int, element: ir.Value, found: set[str], dims: _Dims) -> str | None:
+    for use in element.uses:
+        owner = use.owner.operation
+        if owner.name == "linalg.yield":
+            copied = _copied(generic, number, use.operand_number, dims)
+            reader = _readers(generic.results[use.operand_number], found, copied)
+            if reader is not None:
+                return reader
+        elif owner.name == "arith.extf":
+            reader = _body_readers(generic, number, owner.results[0], found, None)
+            if reader is not None:
+                return reader
+        elif owner.name == "numc.round" and linalg.is_f32(element) and not varies(owner):
+            to = conversion_of(owner)
+            if to.format.parts > 1 or to.format.bits > 16 or not to.format.significand_bits:
+                return f"rounded to {to}, whose codes have {to.format.bits} bits"
+            found.add(str(to))
+        elif owner.name == "numc.round":
+            return "rounded anew in every execution"
+        elif owner.name == "arith.cmpf" and use.operand_number == 0 and (asked := _asked(owner)):
+            found.add(asked)
+        elif owner.name == "numc.fma" and (whole := contracted(generic)) is not None and whole.fma.groups:
+            operand, name = (whole.fma.a, whole.fma.b, None)[use.operand_number], linalg.name_of(generic)
+            if not isinstance(operand, GroupConversion):
+                return _OPEN + (name or generic.name)
+            axis = _axis(generic, number, operand, dims) if has_codes(operand) else "which has no codes"
+            if isinstance(axis, str):
+                return f"converted to {operand} by {name or generic.name}, {axis}"
+            found.add(along(operand, axis))
+        else:
+            return _OPEN + (linalg.name_of(generic) or generic.name)
+    return None
+
+
+def _viewed(view: ir.Operation, dims: _Dims) -> _Dims:
+    """The dimensions of a reshape, or of a tensor that is padded with zeros; None for a part of a tensor."""
+    kind = ir.RankedTensorType(view.results[0].type)
+    if dims is None or view.name == "tensor.extract_slice":
+        return None
+    if view.name == "tensor.cast":
+        return dims
+    if view.name == "tensor.insert_slice":
+        return (None,) * kind.rank if linalg.is_zero(view.operands[1]) else None
+    groups = [[ir.IntegerAttr(d).value for d in group] for group in ir.ArrayAttr(view.attributes["reassociation"])]
+    found: list[int | None] = [None] * kind.rank
+    for one, many in enumerate(groups):
+        expands = view.name == "tensor.expand_shape"
+        sizes = kind.shape if expands else ir.RankedTensorType(view.operands[0].type).shape
+        (longest, *others) = sorted(many, key=lambda d: -sizes[d])
+        if all(sizes[d] == 1 for d in others):
+            found[longest if expands else one] = dims[one if expands else longest]
+    return tuple(found)
+
+
+def _copied(generic: ir.Operation, number: int, result: int, dims: _Dims) -> _Dims:
+    """The dimensions of a copy of an input; None if it may leave elements out."""
+    maps, loops = linalg.indexing_maps(generic), linalg.loop_sizes(generic)
+    read, made = maps[number], maps[linalg.input_count(generic) + result]
+    sizes = ir.RankedTensorType(generic.operands[number].type).shape
+    if dims is None or not made.is_permutation:
+        return None
+    where: dict[int, int | None] = {}
+    for d, (place, size) in enumerate(zip(read.results, sizes, strict=True)):
+        if isinstance(place, ir.AffineDimExpr) and loops[place.position] == size:
+            where[place.position] = dims[d]
+        elif size != 1:
+            return None
+    return tuple(where.get(ir.AffineDimExpr(e).position) for e in made.results)
+
+
+def _axis(generic: ir.Operation, number: int, to: GroupConversion, dims: _Dims) -> int | str:
+    """The dimension of the argument that the groups of an operand lie along, or why there is none; 0 without groups."""
+    if dims is None:
+        return "of which it is a part"
+    if to.format.group is None:
+        return 0
+    kinds, sizes = linalg.iterator_types(generic), linalg.loop_sizes(generic)
+    steps = [d for d, (kind, size) in enumerate(zip(kinds, sizes, strict=True)) if kind == "reduction" and size != 1]
+    places = linalg.indexing_maps(generic)[number].results
+    if all(isinstance(e, ir.AffineDimExpr) for e in places) and len(steps) == 1:
+        along_steps = [d for d, e in zip(dims, places, strict=True) if ir.AffineDimExpr(e).position == steps[0]]
+        if len(along_steps) == 1 and along_steps[0] is not None:
+            return along_steps[0]
+    return "in groups along several dimensions"
+
+
+def _asked(op: ir.Operation) -> str:
+    """What bit of an element a comparison asks for; "" if it compares in another way, or not with zero."""
+    zero = linalg.maker(op.operands[1])
+    if zero is None or zero.name != "arith.constant" or ir.FloatAttr(zero.attributes["value"]).value != 0:
+        return ""
+    return _PREDICATES.get(ir.IntegerAttr(op.attributes["predicate"]).value, "")
