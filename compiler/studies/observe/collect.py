@@ -81,8 +81,9 @@ class Collector:
         rounded = [about["name"] for about in self._table.values() if about.get("narrow")]
         if rounded and (told := sorted(self._what & {"exponents", "denormals"})):
             raise NumcError(
-                f"{told[0]}: the program was compiled with --pack-weights, operands of {quoted(rounded[0])} are rounded "
-                "before they are in memory: compile it without, or with `--statistics`, in numc.compile statistics=True"
+                f"{told[0]}: the program was compiled with --pack-weights, operands of {quoted(rounded[0])} are "
+                "rounded before they are in memory: compile it without, or with `--statistics`, in numc.compile "
+                "statistics=True"
             )
         layers = [row for row in manifest.get("layers", ()) if row["position"] is not None]
         by_name = {row["layer"]: row for row in reversed(layers)}
