@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -73,7 +74,7 @@ def assemble(
     fmas = fmas_of(module.operation)
     pipeline.run(module, state, after="numc", to="vector", dump_dir=dump)
     weights = weights_of(module.operation)
-    contractions = [asdict(c) for c in contractions_of(module.operation)]
+    contractions = json.loads(json.dumps([asdict(c) for c in contractions_of(module.operation)]))  # as files have them
     pipeline.run(module, state, after="vector", dump_dir=dump)
     abi = Abi(
         ENTRY,

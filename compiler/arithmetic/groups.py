@@ -86,6 +86,13 @@ class GroupFormat(ABC):
         size = self.group or 1
         return Fraction(self.group_bits(size), size)
 
+    def has_codes(self, rounding: str) -> bool:
+        """Whether the units that elements become are codes from which this rounding makes the same elements again.
+
+        A code has to be left for a positive number that rounds to zero, and others for what is not finite.
+        """
+        return False
+
     def parts(self, datapath: str) -> int:
         """How many parts a datapath multiplies a value in."""
         return 1

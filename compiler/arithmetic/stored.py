@@ -12,7 +12,6 @@ from math import prod
 
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion
 from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.kinds import Bfp, Int
 
 BITS, POSITIVE, NOT_AT_MOST_ZERO = "bits", "bits of x > 0", "bits of not x <= 0"
 """What stands for a format where a tensor of bool is stored, or what is asked of a float32: they differ for a NaN."""
@@ -33,16 +32,8 @@ def groups_of(stored: str) -> tuple[GroupConversion, int] | None:
 
 
 def has_codes(to: GroupConversion) -> bool:
-    """Whether the values of a conversion have codes from which it makes the same values again.
-
-    A code has to be left for a positive number that rounds to zero, and others for what is not finite. Integers times a
-    scale are rounded to the same ones to nearest only.
-    """
-    if to.noise is not None or to.open is not None or to.channel:
-        return False
-    if isinstance(to.format, Int):
-        return to.rounding in ("rne", "rna")
-    return isinstance(to.format, Bfp) and to.format.magnitude_bits > 1
+    """Whether the values of a conversion have codes from which it makes the same values again."""
+    return to.noise is None and to.open is None and not to.channel and to.format.has_codes(to.rounding)
 
 
 def code_bits(to: GroupConversion) -> int:

@@ -19,7 +19,7 @@ from tiers import by_default, one_in, pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATORS = [
-    *("mp", "bf16_1_1", "bf16_1_2", "bf16_2_2", "fma(a=bf16,b=e4m3fn,acc=fp32)", "fma(a=bf16:rtz,b=bf16,acc=e8m9)"),
+    *("mp", "bf16_1_1", "bf16_1_2", "bf16_1_3", "fma(a=bf16,b=e4m3fn,acc=fp32)", "fma(a=bf16:rtz,b=bf16,acc=e8m9)"),
     *("fma(a=bf16:sr8,b=bf16,acc=fp32)", "fma(a=bf16,b=bf16,acc=bf16:sr16)", "fma(a=bf16,b=fp16,acc=fp32,chunk=64)"),
 ]
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40, -1e-45, 3.4e38, 1.0039062], np.float32)

@@ -23,10 +23,8 @@ from numc.runtime.manifest import SCHEMA, decode_manifest
 
 LAYOUT = dict(dataclasses.asdict(Layout("rows", 8, 4, 1, 256)))
 PLANE = dict(dataclasses.asdict(Plane((3, 3), (1, 1), (1, 1), (1, 1), ((1, 1),), (0,))))
-CONTRACTION = dataclasses.asdict(ContractionRow(0, "mp", 1, "conv", False, "rows", None, None)) | {
-    "layout": LAYOUT,
-    "plane": json.loads(json.dumps(PLANE)),
-}
+ROW = dataclasses.asdict(ContractionRow(0, "mp", 1, "conv", False, "rows", None, None))
+CONTRACTION = json.loads(json.dumps(ROW | {"layout": LAYOUT, "plane": PLANE}))
 TEXTS = ("layer", "kind", "role", "shape", "ops", "rule")
 LAYER = dict.fromkeys(COLUMNS, None) | dict.fromkeys(TEXTS, "") | {"swapped": False}
 FMAS = dataclasses.asdict(FmaRow("forward", "mp", True, 12))

@@ -90,6 +90,10 @@ class Bfp(GroupFormat):
         """Each chunk repeats the exponent and the signs."""
         return self.chunks * (self.exponent_bits + size * (1 + CHUNK))
 
+    def has_codes(self, rounding: str) -> bool:
+        """Any rounding leaves elements as they are."""
+        return self.magnitude_bits > 1
+
     def parts(self, datapath: str) -> int:
         """An fMAC multiplies chunk by chunk."""
         return self.chunks if datapath == "fmac2" else 1

@@ -71,6 +71,10 @@ class Int(GroupFormat):
         """The largest integer."""
         return self.largest
 
+    def has_codes(self, rounding: str) -> bool:
+        """Integers times a scale are not exact: only the nearest ones are the same."""
+        return rounding in ("rne", "rna")
+
     def group_bits(self, size: int) -> int:
         """Integers alone: the scale is the tensor's."""
         return size * self.bits
