@@ -91,11 +91,11 @@ def same(one: Arrays, other: Arrays) -> bool:
     [
         ("branches", {"fma": "fp32"}),
         ("branches", {"fma": "fma(a=e4m3:sr8,acc=e6m9:sr8)", "ops": "bf16:sr8"}),
-        pytest.param("branches", {"fma": "bf16_1_1", "ops": "bf16"}, marks=pytest.mark.all),
-        pytest.param("branches", {"fma": "int8"}, marks=pytest.mark.all),
+        pytest.param("branches", {"fma": "bf16_1_1", "ops": "bf16"}, marks=pytest.mark.slow),
+        pytest.param("branches", {"fma": "int8"}, marks=pytest.mark.slow),
         ("directions", {"fma": "fp32"}),
         ("encoders", {"fma": "fp32"}),
-        pytest.param("directions", {"fma": "mac(e5m10:sr4)"}, marks=pytest.mark.all),
+        pytest.param("directions", {"fma": "mac(e5m10:sr4)"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -69,7 +69,7 @@ def copies(dtype: str, shape: tuple[int, int], stored: str) -> Program:
         ("bfp(16,3,3)", "ole"),
         ("int8", "ogt"),
         *(
-            pytest.param(to, asked, marks=pytest.mark.all)
+            pytest.param(to, asked, marks=pytest.mark.all if asked == "ugt" else pytest.mark.slow)
             for to in ("bfp(16,8,3)", "bfp(7,2,9):rne", "bfp(5,3,4):rup", "int12", "int4:rna", "int16")
             for asked in ("ogt", "ugt")
         ),
