@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +84,8 @@ class Directions(nn.Module):
 def streams(seconds: float, quick: bool) -> list[Row]:
     """Time each network on two threads with parts side by side and without, profile it, and simulate it on more."""
     warnings.simplefilter("ignore")
-    rows = []
+    rows, before = [], torch.get_num_threads()
+    torch.set_num_threads(2)
     for name, calls, profile in _networks(max(3, round(seconds)), quick):
         timings = in_turns(calls, seconds=seconds, threads=2)
         row: Row = {"model": name, "measured": ratio(timings, "sequence", "side by side")}
@@ -99,6 +101,7 @@ def streams(seconds: float, quick: bool) -> list[Row]:
                 f"limited_{threads}": limited.speedup,
             }
         rows.append(row)
+    torch.set_num_threads(before)
     return rows
 
 
@@ -127,19 +130,17 @@ def _networks(repeat: int, quick: bool) -> Iterator[tuple[str, dict[str, Call], 
 def _training(name: str, repeat: int) -> tuple[str, dict[str, Call], numc.Profile]:
     from train_step import training as make
 
-    torch.set_num_threads(2)
     case = STEPS[name]
     calls: dict[str, Call] = {}
     for what, switch in (("side by side", ""), ("sequence", "side-by-side")):
-        os.environ["NUMC_DISABLE"] = switch
         torch._dynamo.reset()
         torch.manual_seed(0)
         inputs = case.inputs()
         step = make(copy.deepcopy(case.model().train()), case, "eager")
         step(*inputs)  # makes the state of the optimizer, without which a step would be compiled twice
         calls[what] = functools.partial(torch.compile(step, backend=numc.backend("fp32")), *inputs)
-        calls[what]()
-    del os.environ["NUMC_DISABLE"]
+        with mock.patch.dict(os.environ, NUMC_DISABLE=switch):
+            calls[what]()
     with numc.profile() as profiled:
         for _ in range(repeat):
             calls["sequence"]()

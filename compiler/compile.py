@@ -71,8 +71,9 @@ def compile(
     if calibrate is not None:
         checked(calibrate, "calibrate", Mapping, "arrays by name of the input")
     chosen = None if policy is None else load_policy(policy)
-    given: Any = {"respect_dtypes": respect_dtypes, "streams": streams}
-    options = Options(fma, ops, target, fast, chosen, pack_weights, statistics, **given)
+    options = Options(
+        fma, ops, target, fast, chosen, pack_weights, statistics, respect_dtypes=respect_dtypes, streams=streams
+    )
     if calibrate is not None:
         options = calibrated(source, options, shapes, calibrate, cache=cache)
     return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])

@@ -106,6 +106,11 @@ def maker(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
+def owner(value: ir.Value) -> ir.Operation:
+    """The operation that makes a value, or in whose region it is an argument."""
+    return value.owner.owner.operation if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
 def captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
     """What a body uses from outside: constants, which can be cloned, and other values."""
     inside = set(operations(op))
@@ -115,14 +120,13 @@ def captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
         if inner == op:
             continue
         for value in inner.operands:
-            if isinstance(value.owner, ir.Block):
-                if value.owner.owner not in inside:
-                    values.append(value)
-            elif value.owner.operation not in inside:
-                if value.owner.name == "arith.constant":
-                    constants.append(value.owner.operation)
-                else:
-                    values.append(value)
+            if owner(value) in inside:
+                continue
+            made = maker(value)
+            if made is not None and made.name == "arith.constant":
+                constants.append(made)
+            else:
+                values.append(value)
     return list(dict.fromkeys(constants)), list(dict.fromkeys(values))
 
 
@@ -281,6 +285,12 @@ def main(module: ir.Operation) -> ir.Operation:
         if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
             return op.operation
     raise NumcError("the module has no function @main: want one, which takes the inputs and returns the results")
+
+
+def filled(room: ir.Value, value: ir.Value) -> ir.Value:
+    """A tensor like `room` with a constant in every place."""
+    rank = ir.RankedTensorType(room.type).rank
+    return generic([], room, [ir.AffineMap.get_identity(rank)], ["parallel"] * rank, lambda _: value)
 
 
 def room(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:

@@ -71,8 +71,8 @@ def opt_command(
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")
-    options = replace(arithmetic.options(), statistics=statistics, streams=streams, fast=not no_fast)
-    options = replace(options, pack_weights=pack_weights)
+    options = arithmetic.options()
+    options = replace(options, pack_weights=pack_weights, statistics=statistics, streams=streams, fast=not no_fast)
     text = mlir.load(file).mlir
     steps = split_passes(passes) if passes is not None else None
     output.write_text(out, lowered(text, file, options, after=after or "", to=last, steps=steps))

@@ -131,9 +131,7 @@ def _add_bias(contraction: ir.Operation, ops: Conversion, numbers: Iterator[int]
     with contraction.location:
         with ir.InsertionPoint(contraction):
             zero = arith.ConstantOp(kind.element_type, 0.0).result
-            contraction.operands[linalg.input_count(contraction)] = linalg.generic(
-                [], linalg.room(init, kind), maps, parallel, lambda _: zero
-            )
+            contraction.operands[linalg.input_count(contraction)] = linalg.filled(linalg.room(init, kind), zero)
         result = contraction.results[0]
         with ir.InsertionPoint.after(contraction):
             total = linalg.generic(

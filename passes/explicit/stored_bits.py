@@ -22,7 +22,7 @@ def planes_of(codes: ir.Value, bits: int) -> list[ir.Value]:
     if bits % 8 and kind.shape[0] < _RUNS * size:  # the last run is shorter
         longer = ir.RankedTensorType.get([_RUNS * size], kind.element_type)
         zero = arith.ConstantOp(longer.element_type, 0).result
-        zeros = linalg.generic([], linalg.room(flat, longer), _identities(1), ["parallel"], lambda _: zero)
+        zeros = linalg.filled(linalg.room(flat, longer), zero)
         flat = put(flat, zeros, 0)
     runs = [part(flat, n * size, size) for n in range(_RUNS)] if bits % 8 else []
     return planes + [_joined(runs, size, bit) for bit in range(bits // 8 * 8, bits)]

@@ -26,7 +26,7 @@ _Body = Callable[..., ir.Value]
 def packed_groups(value: ir.Value, stored: str) -> ir.Value:
     """Return the bytes (i8, one dimension) of a tensor of static sizes, made at the insertion point."""
     to, axis = _known(stored)
-    shape, bits = list(ir.RankedTensorType(value.type).shape), code_bits(to)
+    shape, bits = _sizes(value), code_bits(to)
     largest = _largest_of(value, finite=to.format.finite_only)
     kind, narrow, power = integer(8 if bits <= 8 else 16), inlined(narrowing(to)), inlined(exponent())
     planes = planes_of(largest, 32)
@@ -36,8 +36,7 @@ def packed_groups(value: ir.Value, stored: str) -> ir.Value:
     parts, exponents = [], []
     for rows in _groups_of(value, axis, to.format.group):
         most = _largest_along(rows)
-        sizes = list(ir.RankedTensorType(most.type).shape)
-        exponents.append(collapsed(_mapped([most], sizes, integer(16), lambda x, _: power(x))))
+        exponents.append(collapsed(_mapped([most], _sizes(most), integer(16), lambda x, _: power(x))))
         parts.append(_mapped([rows, most, largest], _sizes(rows), kind, lambda x, m, whole, _: narrow(x, m, whole)))
     codes = _joined(parts, shape, axis)
     planes += planes_of(_concatenated(exponents), 16)
@@ -156,8 +155,7 @@ def _reduced(value: ir.Value, dim: int, body: _Body) -> ir.Value:
     left = [d for n, d in enumerate(dims) if n != dim]
     kind = ir.RankedTensorType.get([size for n, size in enumerate(shape) if n != dim], i32)
     zero = arith.ConstantOp(i32, 0).result
-    identity, parallel = [ir.AffineMap.get_identity(kind.rank)], ["parallel"] * kind.rank
-    zeros = linalg.generic([], linalg.room(value, kind), identity, parallel, lambda _: zero)
+    zeros = linalg.filled(linalg.room(value, kind), zero)
     maps = [ir.AffineMap.get_identity(len(shape)), ir.AffineMap.get(len(shape), 0, left)]
     kinds = ["reduction" if n == dim else "parallel" for n in range(len(shape))]
     return linalg.generic([value], zeros, maps, kinds, lambda x, most: arith.MaxUIOp(most, body(x)).result)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.passes.buffers.loop_nest import WIDTHS, element
 from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, EXPANDS, LANES_PACKED, PACKS, ROWS_PACKED, WHOLE_LANES
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
@@ -37,7 +37,7 @@ class _Memory:
 _WIDTHS = "rows_width", "lanes_width", "product_width"
 #: The function of the runtime that tells whether an observer looks on.
 WATCHED = "numc_watched"
-_FLOAT = 4  # bytes
+_FLOAT = WIDTHS["f32"]
 
 
 def numbers_of(found: Found) -> dict[str, int]:
@@ -189,18 +189,12 @@ def _stream(f: Function, operand: Operand, memory: _Memory, order: Sequence[int]
         for d, factor in coefficients.items():
             by_dimension[d].append(stride if factor == 1 else f.i64("muli", stride, factor))
     words = [memory.pointer, start]
-    if (size := _bytes(operand.value.type)) != _FLOAT:  # the runtime counts in f32 numbers
+    if (size := WIDTHS[element(operand.value.type)]) != _FLOAT:  # the runtime counts in f32 numbers
         words = [f.i64("addi", memory.pointer, f.i64("muli", start, size)), 0]
     for d in order:
         terms = by_dimension[d] or [0]
         words.append(functools.reduce(lambda total, term: f.i64("addi", total, term), terms))
     return words
-
-
-def _bytes(kind: ir.Type) -> int:
-    """The size of the elements of a memref."""
-    narrow = NARROW_ELEMENTS.get(str(ir.MemRefType(kind).element_type))
-    return _FLOAT if narrow is None else narrow.bits // 8
 
 
 def _task(f: Function, name: str) -> Value:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
 from numc.passes.buffers.dependences import NUMBER, PACKS, SEEN
+from numc.passes.buffers.loop_nest import element, in_memory
 from numc.passes.buffers.lower_numc import stream, width
 from numc.passes.buffers.views import VIEWS, root
 from numc.passes.kernels.backend import CodeGenerator, Target
@@ -250,14 +250,8 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
         epilogue,
         streams[:first],
         streams[first:],
-        Stream(along=True, element=_in_memory(operands[-1].value)),
+        Stream(along=True, element=in_memory(element(operands[-1].value.type))),
     )
-
-
-def _in_memory(value: ir.Value) -> str:
-    """The type of the elements of a memref: f32, or for a narrow dtype integers of as many bits."""
-    narrow = NARROW_ELEMENTS.get(str(ir.MemRefType(value.type).element_type))
-    return "f32" if narrow is None else f"i{narrow.bits}"
 
 
 def _no_code(_: Code, values: Sequence[Value]) -> Value:

@@ -155,10 +155,10 @@ def _needs(ops: Sequence[ir.Operation]) -> tuple[list[ir.Operation], list[ir.Val
     values: dict[ir.Value, None] = {}
 
     def visit(value: ir.Value) -> None:
-        maker = value.owner.owner.operation if isinstance(value.owner, ir.Block) else value.owner.operation
-        if maker in inside or maker in again:
+        maker = linalg.maker(value)
+        if linalg.owner(value) in inside or maker in again:
             return
-        if isinstance(value.owner, ir.Block) or not is_pure(maker):
+        if maker is None or not is_pure(maker):
             values[value] = None
         else:
             for operand in maker.operands:

@@ -46,13 +46,12 @@ class Window:
     """Units from `first` to `last`, the last one included.
 
     chains: numbers of units in the order of the program, the longest chain first. What is in none of them is computed
-    before all of them. gain: the seconds that they take less than one after the other.
+    before all of them.
     """
 
     first: int
     last: int
     chains: tuple[tuple[int, ...], ...]
-    gain: float
 
 
 def windows(costs: Sequence[Cost], after: After, fits: Callable[[Window], bool]) -> list[Window]:
@@ -92,9 +91,8 @@ def _within(costs: Sequence[Cost], after: After, fits: Callable[[Window], bool],
     for start in range(first, end):
         gain, chosen = best[start - first]
         for last, chains in enumerate(_grown(costs, after, start, min(end, start + _MOST)), start):
-            so_far = best[last + 1 - first]
-            more = max(0.0, _gain(chains)) if gain + _gain(chains) > so_far[0] else 0.0
-            if more:
+            more = _gain(chains)
+            if more > 0.0 and gain + more > best[last + 1 - first][0]:
                 window = _window(after, start, last, chains)
                 if fits(window):
                     best[last + 1 - first] = gain + more, (*chosen, window)
@@ -171,4 +169,4 @@ def _window(after: After, first: int, last: int, chains: Sequence[_Chain]) -> Wi
             waiting = [own for own in members if any(n in after[one] for one in own)]
             if len(waiting) == 1:
                 waiting[0].add(n)
-    return Window(first, last, tuple(tuple(sorted(own)) for own in members), _gain(chains))
+    return Window(first, last, tuple(tuple(sorted(own)) for own in members))

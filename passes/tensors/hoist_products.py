@@ -88,7 +88,7 @@ def _whole(value: ir.Value) -> ir.Value:
 
 def _before(loop: ir.Operation, value: ir.Value) -> bool:
     """Whether a value is made before a loop."""
-    owner = value.owner.owner if isinstance(value.owner, ir.Block) else value.owner.operation
+    owner = linalg.owner(value)
     while owner is not None and owner.name != "builtin.module":
         if owner == loop:
             return False

@@ -179,8 +179,7 @@ def _filled(reader: ir.Operation, number: int, element: ir.Type) -> ir.Value:
         room = linalg.room(old, _of(old, element))
         if old.owner.name == "tensor.empty":
             return room
-        zero, rank = arith.ConstantOp(element, 0.0).result, ir.RankedTensorType(old.type).rank
-        return linalg.generic([], room, [ir.AffineMap.get_identity(rank)], ["parallel"] * rank, lambda _: zero)
+        return linalg.filled(room, arith.ConstantOp(element, 0.0).result)
 
 
 def _widen(contraction: ir.Operation, number: int, element: ir.Type) -> None:

@@ -14,13 +14,6 @@
 namespace numc {
 namespace {
 
-size_t count_of(const numc_tensor &tensor) {
-  size_t count = 1;
-  for (int32_t d = 0; d < tensor.rank; ++d) count *= static_cast<size_t>(tensor.dims[d]);
-  return count;
-}
-
-
 // One of the two runs: what it was given and what it gave.
 struct Attempt {
   std::vector<std::unique_ptr<void, AllocFree>> memory;
@@ -64,7 +57,7 @@ bool both_nan(const char *a, const char *b) {
 
 // The number of the first element that differs, or -1. All NaNs are equal.
 int64_t first_difference(const numc_tensor &first, const numc_tensor &second) {
-  const size_t item = item_size(first.dtype), count = count_of(first);
+  const size_t item = item_size(first.dtype), count = bytes_of(first) / item;
   const auto *a = static_cast<const char *>(first.data), *b = static_cast<const char *>(second.data);
   if (count == 0 || std::memcmp(a, b, count * item) == 0) return -1;
   for (size_t i = 0; i < count; ++i, a += item, b += item) {

@@ -115,7 +115,7 @@ DLManagedTensor *managed_of(const numc_tensor &from, const char *order) {
 
 const DLExchange *exchange_at(const void *address) {
   const auto *found = static_cast<const DLExchange *>(address);
-  while (found != nullptr && found->major != 1) found = found->previous;
+  while (found != nullptr && (found->major != 1 || found->from_object == nullptr)) found = found->previous;
   return found;
 }
 
