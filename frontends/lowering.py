@@ -40,21 +40,21 @@ def conversion_errors() -> Iterator[None]:
         raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
 
 
-def lower(module: ir.Module, to_backend_contract: str) -> None:
-    """Lower `module` to linalg in place, by this pipeline and torch-mlir's own. Raises MLIRError if a pass fails."""
+def lower(module: ir.Module) -> None:
+    """Lower `module` from torch's backend contract to linalg, in place. Raises MLIRError if a pass fails."""
     with module.context:
-        _run(to_backend_contract, module)
         multiply_negations(module)
         lower_reshapes(module)
         lower_calls(module)
-        _run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
+        run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
         lower_scans(module)
         fill_starts(module)
         _keep_nan(module)
 
 
-def _run(pipeline: str, module: ir.Module) -> None:
-    manager = PassManager.parse(f"builtin.module({pipeline})")
+def run(pipeline: str, module: ir.Module) -> None:
+    """Run passes on `module`, in place. Raises MLIRError if one fails."""
+    manager = PassManager.parse(f"builtin.module({pipeline})", module.context)
     manager.enable_verifier(False)  # once at the end, not after each pass: a third of the time
     manager.run(module.operation)
     module.operation.verify()
@@ -93,7 +93,7 @@ def prepare() -> None:
 
 
 def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
-    """Return `module` as `lower` makes it, in a worker: what makes torch-mlir crash takes only the worker.
+    """Return `module` in linalg, by this pipeline and `lower`, in a worker: a crash of torch-mlir takes only that.
 
     Raises ConversionError if a pass fails or crashes, NumcError if the limits of time or memory do not suffice.
     """
@@ -118,7 +118,8 @@ def lower_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
     try:
         with conversion_errors():  # of what is no valid module, too
             module = ir.Module.parse(parts[0], context)
-            lower(module, request["pipeline"])
+            run(request["pipeline"], module)
+            lower(module)
     except ConversionError as error:
         return {"error": str(error)}, []
     return {}, [_bytecode(module)]

@@ -9,6 +9,7 @@ from torch_mlir.extras import onnx_importer
 
 from numc.frontends.loops import to_calls
 from numc.frontends.lowering import conversion_errors, erase_checks, lower, operations
+from numc.frontends.onnx.contract import to_backend_contract
 from numc.frontends.onnx.prepare import DATA_SHAPES
 
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
@@ -45,7 +46,8 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         if no_broadcast:
             main = module.body.operations[0]
             main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
-        lower(module, "torch-onnx-to-torch-backend-pipeline")
+        to_backend_contract(module)
+        lower(module)
     _name_locations(module)
     erase_checks(module, () if data_shapes else _SIZES_START_AT_ONE)
     return str(module.operation.get_asm(enable_debug_info=True))
