@@ -34,6 +34,10 @@ class Budget:
             raise NumcError(f"'{name}' would have shape {shape}, {size / _GIB:.1f} GiB: a tensor of this model may "
                             f"have {self.limit / _GIB:.1f} GiB at most; {_ADVICE}")  # fmt: skip
 
+    def has_room(self, size: int) -> bool:
+        """Whether constants of `size` bytes may be made beside those that folding has made."""
+        return self.made + size <= self.limit / 2
+
     def check_constants(self, what: str, size: int) -> None:
         """Raise NumcError if constants of `size` bytes in all are too many; what: the thing that makes them."""
         if size > self.limit / 2:

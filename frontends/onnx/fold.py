@@ -12,12 +12,13 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
+from numc.frontends.onnx.evaluate import SHOWN, evaluate
 from numc.frontends.onnx.read import MAX_ELEMENTS, origin
 from numc.frontends.onnx.structure import structural_values
+from numc.frontends.onnx.types import Types
 
 _MOVES = {
     "Concat", "ConstantOfShape", "EyeLike", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
@@ -31,8 +32,6 @@ _INTEGERS = {
 }  # fmt: skip
 _SIZES = {"Ceil", "Floor", "Relu", "Round", "Sqrt"}
 _GROWING = {"Expand", "Tile", "OneHot", "EyeLike"}
-# Shape inference sees the values of constants of at most this many elements, such as shapes.
-_SHOWN = 64
 
 Array = npt.NDArray[np.generic]
 
@@ -45,17 +44,19 @@ def fold(
     Their outputs are added to `constants`. The output of ConstantOfShape is a view of one element, whatever its size.
     Raises NumcError before the constants would take more than `budget` allows.
     """
-    known = {value.name: value for value in [*graph.input, *graph.value_info]}
+    types = Types(graph, constants, opsets)
     outputs = {value.name for value in graph.output}
     structure = structural_values(graph.node)
     rest = []
     for node in graph.node:
         decides = not structure.isdisjoint(node.output)
-        values = None if outputs & {*node.output} else _evaluate(node, constants, known, opsets, budget, decides)
+        values = None if outputs & {*node.output} else _evaluate(node, constants, types, opsets, budget, decides)
         if values is None:
             rest.append(node)
+            types.infer(node)
         else:
             constants.update(zip(node.output, values, strict=False))
+            types.became_constants(node.output)
     folded = len(graph.node) - len(rest)
     del graph.node[:]
     graph.node.extend(rest)
@@ -65,14 +66,14 @@ def fold(
 def _evaluate(
     node: onnx.NodeProto,
     constants: dict[str, Array],
-    known: dict[str, onnx.ValueInfoProto],
+    types: Types,
     opsets: Iterable[onnx.OperatorSetIdProto],
     budget: Budget,
     decides: bool,
 ) -> list[Array] | None:
     """Return the results of a node, None if it stays. decides: whether the structure of the model depends on them."""
     if node.op_type in ("Shape", "Size") and node.input[0] not in constants:
-        sizes = _static_shape(node, known)
+        sizes = _static_shape(node, types)
         if sizes is None or node.op_type == "Shape":
             return sizes
         return [np.array(math.prod(int(size) for size in sizes[0]), dtype=np.int64)]
@@ -86,24 +87,20 @@ def _evaluate(
         return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
-    return _reference(node, feeds, opsets, budget)
+    return evaluate(node, feeds, opsets, budget)
 
 
 def _is_foldable(value: Array, decides: bool) -> bool:
     """Whether arithmetic on a constant is folded: on integers, and on a few floats that decide about the structure."""
-    return value.dtype.kind in "iub" or (decides and value.size <= _SHOWN and value.dtype.kind == "f")
+    return value.dtype.kind in "iub" or (decides and value.size <= SHOWN and value.dtype.kind == "f")
 
 
-def _static_shape(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -> list[Array] | None:
-    value = known.get(node.input[0])
-    if value is None or not value.type.tensor_type.HasField("shape"):
-        return None
-    dims = value.type.tensor_type.shape.dim
-    if not all(dim.HasField("dim_value") for dim in dims):
+def _static_shape(node: onnx.NodeProto, types: Types) -> list[Array] | None:
+    sizes = types.sizes(node.input[0])
+    if sizes is None:
         return None
     bounds = {attribute.name: attribute.i for attribute in node.attribute}
-    sizes = np.array([dim.dim_value for dim in dims], dtype=np.int64)
-    return [sizes[bounds.get("start", 0) : bounds.get("end")]]
+    return [np.array(sizes, dtype=np.int64)[bounds.get("start", 0) : bounds.get("end")]]
 
 
 def _splat(node: onnx.NodeProto, shape: Array) -> Array:
@@ -118,45 +115,3 @@ def _splat(node: onnx.NodeProto, shape: Array) -> Array:
     if value.size != 1 or value.dtype.kind not in "iubfV":
         raise NumcError(f"node '{origin(node)}' (ConstantOfShape): its value must be one number or bool")
     return np.broadcast_to(value.reshape(()), sizes)
-
-
-def _reference(
-    node: onnx.NodeProto, feeds: dict[str, Array], opsets: Iterable[onnx.OperatorSetIdProto], budget: Budget
-) -> list[Array] | None:
-    graph = onnx.helper.make_graph(
-        [node],
-        "fold",
-        [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-         for n, v in feeds.items()],
-        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in node.output if name],
-    )  # fmt: skip
-    model = onnx.helper.make_model(graph, opset_imports=list(opsets))
-    budget.check_constants(f"node '{origin(node)}' ({node.op_type})", budget.made + _size(model, feeds))
-    try:
-        values = ReferenceEvaluator(model).run(None, feeds)
-    except Exception:
-        # Not every version of an operator has a reference. The node stays for shape inference and the importer.
-        return None
-    if len(values) != len(node.output) or not all(isinstance(value, (np.ndarray, np.generic)) for value in values):
-        return None
-    found = [np.asarray(value) for value in values]
-    budget.made += sum(value.nbytes for value in found)
-    return found
-
-
-def _size(model: onnx.ModelProto, feeds: dict[str, Array]) -> int:
-    """The bytes of the results of a model, as far as their shapes can be inferred from those of its inputs `feeds`."""
-    shown = onnx.ModelProto.FromString(model.SerializeToString())
-    small = {name: value for name, value in feeds.items() if value.size <= _SHOWN}
-    shown.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in small.items())
-    try:
-        inferred = onnx.shape_inference.infer_shapes(shown, data_prop=True)
-    except Exception:
-        return 0
-    total = 0
-    for value in inferred.graph.output:
-        kind = value.type.tensor_type
-        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
-            width = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
-            total += width * math.prod(dim.dim_value for dim in kind.shape.dim)
-    return total
