@@ -4,6 +4,7 @@ Values stay f32 (the carrier of every format, arithmetic.md section 1) because a
 memref nor a vector element. Only this file imports ``torch_mlir.dialects.ext``, whose interface still moves.
 """
 
+import sys
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -20,6 +21,10 @@ from numc.passes import facts, linalg
 
 class Numc(ext.Dialect, name="numc"):  # type: ignore[call-arg,misc]
     """Arithmetic that is defined to the bit."""
+
+
+# MLIR imports the module of a dialect before it shows an operation: if there is none, it searches for each of them.
+sys.modules[f"{ext.__package__}.{Numc.DIALECT_NAMESPACE}"] = sys.modules[__name__]
 
 
 class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
