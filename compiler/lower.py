@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torch_mlir import ir
+from torch_mlir.dialects import linalg  # noqa: F401  (takes long: not at the first operation, when the model is there)
 
 from numc.compiler import pipeline
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS

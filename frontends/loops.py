@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, cf, func, linalg, scf, tensor
+from torch_mlir.dialects import arith, cf, func, scf, tensor
 
 from numc.frontends.reshapes import builtin_type, create
 from numc.passes import dialect
-from numc.passes.linalg import operations
+from numc.passes.linalg import generic, operations
 
 Size: TypeAlias = "int | ir.Value"
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -121,7 +121,7 @@ def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> 
     zero = arith.ConstantOp(element, 0.0).result
 
     def zeros(count: Size) -> ir.Value:
-        return linalg.fill(zero, outs=[tensor.EmptyOp([count, width], element).result])
+        return _filled(zero, [count, width])
 
     def step(group: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
         found, start = carried
@@ -135,7 +135,7 @@ def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> 
             shapes = ir.RankedTensorType(matrix.type).shape[1:]
             flat = ir.RankedTensorType.get(shapes, element)
             matrix = tensor.CollapseShapeOp(flat, matrix, [[0, 1], [2]]).result
-            product = linalg.matmul(mine, matrix, outs=[zeros(count)])
+            product = _matmul(mine, matrix, zeros(count))
             scf.YieldOp([_put_part(product, found, [start, 0])])
         with ir.InsertionPoint(branch.else_block):
             scf.YieldOp([found])
@@ -261,15 +261,8 @@ def _elementwise(
     kind = ir.RankedTensorType(operands[0].type)
     kind = ir.RankedTensorType.get(kind.shape, element or kind.element_type)
     empty = tensor.EmptyOp(_sizes(operands[0]), kind.element_type).result
-    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    maps = ir.ArrayAttr.get([identity] * (len(operands) + 1))
-    generic = linalg.GenericOp([kind], operands, [empty], maps, ir.ArrayAttr.get([parallel] * kind.rank))
-    taken = [ir.RankedTensorType(operand.type).element_type for operand in operands]
-    block = generic.regions[0].blocks.append(*taken, kind.element_type)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([body(*list(block.arguments)[:-1])])
-    return generic.results[0]
+    maps = [ir.AffineMap.get_identity(kind.rank)] * (len(operands) + 1)
+    return generic(operands, empty, maps, ["parallel"] * kind.rank, lambda *elements: body(*elements[:-1]))
 
 
 def _add(one: ir.Value, other: ir.Value) -> ir.Value:
@@ -317,5 +310,17 @@ def _writable(start: ir.Value) -> ir.Value:
         return start
     kind = ir.RankedTensorType(start.type)
     number = arith.ConstantOp(kind.element_type, content.get_splat_value()).result
-    empty = tensor.EmptyOp(kind.shape, kind.element_type).result
-    return linalg.fill(number, outs=[empty])
+    return _filled(number, kind.shape)
+
+
+def _filled(number: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+    """A tensor of these sizes with a number in every place."""
+    from torch_mlir.dialects import linalg  # a tenth of a second, which most models do not need
+
+    return linalg.fill(number, outs=[tensor.EmptyOp(sizes, number.type).result])
+
+
+def _matmul(a: ir.Value, b: ir.Value, start: ir.Value) -> ir.Value:
+    from torch_mlir.dialects import linalg
+
+    return linalg.matmul(a, b, outs=[start])

@@ -1,8 +1,8 @@
 """ONNX in torch-mlir to torch's backend contract. Runs in the worker.
 
-These are the passes of torch-mlir's own ``torch-onnx-to-torch-backend-pipeline``. Nearly all of their time goes into the
-inference of shapes, for which each operation gets a function that computes the shape of its result, and that is inlined
-and folded. It is left out where it has nothing to find: onnx has inferred the shapes of most models before.
+These are the passes of torch-mlir's own ``torch-onnx-to-torch-backend-pipeline``. Nearly all of their time goes into
+the inference of shapes, for which each operation gets a function that computes the shape of its result, and that is
+inlined and folded. It is left out where it has nothing to find: onnx has inferred the shapes of most models before.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import onnx
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
-from numc.frontends.onnx.evaluate import SHOWN, evaluate
+from numc.frontends.onnx.evaluate import SHOWN, Reference
 from numc.frontends.onnx.read import MAX_ELEMENTS, origin
 from numc.frontends.onnx.structure import structural_values
 from numc.frontends.onnx.types import Types
@@ -44,13 +44,13 @@ def fold(
     Their outputs are added to `constants`. The output of ConstantOfShape is a view of one element, whatever its size.
     Raises NumcError before the constants would take more than `budget` allows.
     """
-    types = Types(graph, constants, opsets)
+    types, reference = Types(graph, constants, opsets), Reference(opsets, budget)
     outputs = {value.name for value in graph.output}
     structure = structural_values(graph.node)
     rest = []
     for node in graph.node:
         decides = not structure.isdisjoint(node.output)
-        values = None if outputs & {*node.output} else _evaluate(node, constants, types, opsets, budget, decides)
+        values = None if outputs & {*node.output} else _evaluate(node, constants, types, reference, decides)
         if values is None:
             rest.append(node)
             types.infer(node)
@@ -67,8 +67,7 @@ def _evaluate(
     node: onnx.NodeProto,
     constants: dict[str, Array],
     types: Types,
-    opsets: Iterable[onnx.OperatorSetIdProto],
-    budget: Budget,
+    reference: Reference,
     decides: bool,
 ) -> list[Array] | None:
     """Return the results of a node, None if it stays. decides: whether the structure of the model depends on them."""
@@ -87,7 +86,7 @@ def _evaluate(
         return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
-    return evaluate(node, feeds, opsets, budget)
+    return reference.evaluate(node, feeds)
 
 
 def _is_foldable(value: Array, decides: bool) -> bool:

@@ -17,8 +17,8 @@ Array = npt.NDArray[np.generic]
 class Types:
     """The types of the values of a graph that is in topological order.
 
-    Those in `graph` have been inferred before constants were folded. What follows of new constants is inferred from node
-    to node, so that the fixed sizes behind them need no inference of the whole graph for each step of a chain.
+    Those in `graph` have been inferred before constants were folded. What follows of new constants is inferred from
+    node to node, so that the fixed sizes behind them need no inference of the whole graph for each step of a chain.
     """
 
     def __init__(
