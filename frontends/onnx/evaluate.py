@@ -18,7 +18,7 @@ SHOWN = 64
 # Their results can have more elements than pairs, triples, ... of elements of their operands are.
 _GROWING = {"EyeLike", "Expand", "NonZero", "OneHot", "Range", "Tile"}
 _WIDEST = 16
-"""No element has more bytes."""
+"""No number has more bytes."""
 
 Array = npt.NDArray[np.generic]
 
