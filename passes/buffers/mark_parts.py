@@ -117,7 +117,7 @@ class _Marker:
 
     def _begin(self, op: ir.Operation) -> None:
         if is_chain(op):
-            kind, number = "chain", facts.get(op, ROWS)[-1]
+            kind, number = "chain", next(iter(facts.get(op, ROWS)[-1:]), None)
         else:
             number = facts.get(op, NUMBER)
             kind = _kind(op) if number is None else "contraction"

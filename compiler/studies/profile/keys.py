@@ -23,9 +23,9 @@ def keys_of(program: Program) -> list[Key]:
     found = []
     for number, part in enumerate(manifest["parts"]):
         fma, layer, name = "", layers.get(part["layer"], {}), part["layer"] or f"part {number}"
-        if part["kind"] == "chain":
-            last = numbered.get(part["contraction"], {})
-            name += f" to {last.get('name')}"
+        if part["kind"] == "chain" and part["contraction"] in numbered:
+            last = numbered[part["contraction"]]
+            name += f" to {last['name']}"
             fma = ", ".join(dict.fromkeys(each["fma"] for each in (layer, last) if each.get("fma")))
         if part["kind"] == "contraction":
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
