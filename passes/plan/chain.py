@@ -56,7 +56,7 @@ class Chain:
         self.members: list[ir.Operation] = []
 
     def add_loops(self, op: ir.Operation, first: list[int] | None = None) -> bool:
-        """Add loops or a copy of which some operand is row by row; of the first step, the dimensions `first` are rows."""
+        """Add loops of which some operand is row by row, or the first step, of which the dimensions `first` are rows."""
         loops = _Loops.of(op)
         if any(linalg.linear(e) is None for m in loops.maps for e in m.results):
             return False
@@ -243,7 +243,7 @@ def base(value: ir.Value) -> ir.Value:
 
 
 def _has_whole_rows(value: ir.Value, rows: Rows) -> bool:
-    """Whether `value` is a view of a buffer that has as many rows, and of each the elements of one and the same part."""
+    """Whether `value` is a view of a buffer that has the same rows, and of each of them the same part."""
     view = linalg.maker(value)
     if view is None or view.name != "memref.subview":
         return _is_whole(value)

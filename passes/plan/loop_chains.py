@@ -11,7 +11,6 @@ from math import prod
 
 from torch_mlir import ir
 
-from numc.passes import linalg
 from numc.passes.buffers.loop_nest import WIDTHS
 from numc.passes.plan.chain import FREE, LOOPS, Chain, touched
 
