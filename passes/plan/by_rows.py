@@ -17,7 +17,8 @@ from torch_mlir import ir
 from numc.compiler.support.switches import disabled
 from numc.passes import linalg
 from numc.passes.kernels.isa.instruction_set import InstructionSet
-from numc.passes.plan.chain import FREE, Chain, base, touched
+from numc.passes.plan.buffer_rows import base
+from numc.passes.plan.chain import FREE, Chain, touched
 from numc.passes.plan.emit_kernels import operands_of
 from numc.passes.plan.loop_chains import chains_of_loops
 from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN

@@ -15,7 +15,7 @@ Key = tuple[str, str, str, str]
 def keys_of(program: Program) -> list[Key]:
     """Return layer, role, kind and operator of every part of a program; parts without a layer are numbered.
 
-    A chain has the names of its first and its last contraction.
+    A chain has the names of its first and its last contraction, or that of its first step with a name.
     """
     manifest = program.manifest
     layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
