@@ -26,9 +26,14 @@ def chains_of_loops(main: ir.Operation) -> None:
         start = 0
         while start < len(ops):
             chain = _longest(ops, start) if ops[start].name in LOOPS else None
-            start = 1 + (start if chain is None else ops.index(chain.members[-1]))
-            if chain is not None:
-                chain.move([])
+            if chain is None:
+                start += 1
+                continue
+            end = ops.index(chain.members[-1]) + 1
+            others = [op for op in ops[start:end] if op not in chain.members]
+            chain.move([])
+            ops[start:end] = others  # copies among the members have become other operations
+            start += len(others)
 
 
 def _stretches(main: ir.Operation) -> Iterator[list[ir.Operation]]:

@@ -70,6 +70,18 @@ def test_pooling_by_planes_is_that_of_whole_images(kind, planes, size, window) -
             assert np.array_equal(expected, module(torch.from_numpy(x)).numpy(), equal_nan=True)
 
 
+def test_one_chain_follows_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            pooled = nn.functional.avg_pool2d(x, 3, 1, 1), nn.functional.max_pool2d(x, 3, 1, 1)
+            return torch.cat(pooled, 1)
+
+    x = image(2, 32, 40, 40)
+    found, plain = both(monkeypatch, Branches(), x, ops="bf16")
+    assert len(chains(found)) == 2
+    assert np.array_equal(found(x, threads=2), plain(x, threads=1), equal_nan=True)
+
+
 def test_batches_and_sizes_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
     found, plain = both(monkeypatch, nn.MaxPool2d(3, 2, 1), image(2, 16, 40, 40), dynamic_shapes=(sizes,))
