@@ -40,6 +40,7 @@ from numc.passes.plan.by_rows import by_rows
 from numc.passes.plan.emit_kernels import emit_kernels
 from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.streams.side_by_side import side_by_side
+from numc.passes.tensors.direct_slices import direct_slices
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
@@ -187,6 +188,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "tensors": {
         "skip-zeros": ours(skip_zeros, switch="skip-zeros"),
         "drop-unused-results": ours(drop_unused_results),
+        "direct-slices": ours(direct_slices),
         "split-batches": ours(split_batches, switch="split-batches"),
         "index-tables": ours(index_tables),  # before fusion, so that what gathers can be fused
         "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),

@@ -180,6 +180,26 @@ def generic(
     return new.results[0]
 
 
+def copying(source: ir.Value, target: ir.Value) -> ir.Operation:
+    """A linalg.generic at the insertion point that copies a memref to another one."""
+    rank = ir.MemRefType(target.type).rank
+    new = ir.Operation.create(
+        "linalg.generic",
+        operands=[source, target],
+        attributes={
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))] * 2),
+            "iterator_types": _iterators(["parallel"] * rank),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+        },
+        regions=1,
+    )
+    taken = [ir.MemRefType(v.type).element_type for v in new.operands]
+    block = new.regions[0].blocks.append(*taken, arg_locs=[new.location] * 2)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
+    return new
+
+
 def _iterators(kinds: Sequence[str]) -> ir.Attribute:
     return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
 

@@ -10,7 +10,7 @@ import os
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 
 SWITCHES = {
-    "by-rows": "attention some rows at a time",
+    "by-rows": "attention and pooling some rows at a time",
     "fast": "cheap rounding sequences under guards",
     "fold-constants": "computing at compile time what depends on weights only",
     "fuse-elementwise": "elementwise chains as one loop",

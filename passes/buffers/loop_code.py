@@ -53,10 +53,19 @@ def loops_text(nest: Nest, isa: InstructionSet) -> str:
 def _widths(nest: Nest, lanes: int) -> list[int]:
     """The numbers of lanes that neighbours are computed in: those of a vector, then of the smallest one.
 
-    Functions are computed on two vectors at once, because an operation in one waits for the one before it.
+    Functions are computed on two vectors at once, because an operation in one waits for the one before it. Where it is
+    known how many neighbours are left over, vectors of all sizes between are worth their code.
     """
     pair = [2 * lanes] if nest.has_functions and not (nest.reductions or nest.lookups or nest.across) else []
-    return sorted({*pair, lanes, STEPS}, reverse=True)
+    halves = [lanes >> n for n in range(1, lanes.bit_length()) if lanes >> n > STEPS] if _known(nest) else []
+    return sorted({*pair, lanes, *halves, STEPS}, reverse=True)
+
+
+def _known(nest: Nest) -> int | None:
+    """The trip count of the last parallel loop, if it is known and only the end of it is no multiple of all lanes."""
+    count = nest.parallel[-1].count
+    is_cut = nest.rows is not None and nest.outer == nest.parallel
+    return None if count.symbols or is_cut else count.number
 
 
 def _way(nest: Nest) -> Literal["around", "lanes", "rows"]:
@@ -213,7 +222,7 @@ class _Task(Elements):
         cannot be left over has no code.
         """
         f = self.code
-        rest = None if last.count.symbols or self.nest.rows else last.count.number
+        rest = _known(self.nest)
         for lanes in (*_widths(self.nest, self.lanes), 0):
             if rest is not None and lanes > rest:
                 continue

@@ -38,8 +38,8 @@ class Part:
     layer: the name of the operation in the model; "" if it has none. kind: ``contraction``, ``chain``, ``packing``,
     ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``, ``transpose``, ``broadcast``, or the name of another
     operation. contraction: its number in the manifest's `contractions`, if it has one; of a chain, which has the name
-    of its first contraction, that of its last one. bytes: the size of operands and results,
-    each counted once; None if it is known at run time only. role: as in the table of a policy; "" if it is not known,
+    of its first step that has one, that of its last contraction. bytes: the size of operands and results, each counted
+    once; None if it is known at run time only. role: as in the table of a policy; "" if it is not known,
     as in passes. after: the numbers of the parts that have to end before it begins.
     """
 
@@ -117,7 +117,7 @@ class _Marker:
 
     def _begin(self, op: ir.Operation) -> None:
         if is_chain(op):
-            kind, number = "chain", facts.get(op, ROWS)[-1]
+            kind, number = "chain", next(iter(facts.get(op, ROWS)[-1:]), None)
         else:
             number = facts.get(op, NUMBER)
             kind = _kind(op) if number is None else "contraction"

@@ -15,7 +15,7 @@ Key = tuple[str, str, str, str]
 def keys_of(program: Program) -> list[Key]:
     """Return layer, role, kind and operator of every part of a program; parts without a layer are numbered.
 
-    A chain has the names of its first and its last contraction.
+    A chain has the names of its first and its last contraction, or that of its first step with a name.
     """
     manifest = program.manifest
     layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
@@ -23,9 +23,9 @@ def keys_of(program: Program) -> list[Key]:
     found = []
     for number, part in enumerate(manifest["parts"]):
         fma, layer, name = "", layers.get(part["layer"], {}), part["layer"] or f"part {number}"
-        if part["kind"] == "chain":
-            last = numbered.get(part["contraction"], {})
-            name += f" to {last.get('name')}"
+        if part["kind"] == "chain" and part["contraction"] in numbered:
+            last = numbered[part["contraction"]]
+            name += f" to {last['name']}"
             fma = ", ".join(dict.fromkeys(each["fma"] for each in (layer, last) if each.get("fma")))
         if part["kind"] == "contraction":
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""

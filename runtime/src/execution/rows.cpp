@@ -19,6 +19,9 @@ constexpr int64_t kNowhere = int64_t{1} << 60, kEnd = int64_t{1} << 61;
 // The bytes of all buffers that a block of rows may take, so that they stay in the second-level cache, and the rows
 // that it has nevertheless: every block of a product reads, and packs, all lanes.
 constexpr int64_t kBlockBytes = 512 << 10, kLeastRows = 64;
+// Where there are loops only, rows may be whole planes, and nothing is packed: the bytes of a block's buffers, which stay
+// in the first-level cache unless a row has more, and the rows that each thread has at least.
+constexpr int64_t kPlaneBytes = 32 << 10, kLeastRowsOfThread = 4;
 // Elements of lanes that may be packed for a block that is a part of a batch, for each element of its buffers.
 constexpr int64_t kMostPacked = 4;
 
@@ -168,14 +171,16 @@ bool choose_blocks(Plan &p, int64_t threads) {
   place_buffers(p, [&](const Rows::Buffer &buffer) { return row_bytes(p, buffer); });
   const int64_t of_row = p.scratch > 64 ? p.scratch : 64, wanted = threads > 1 ? 4 * threads : 1;
   int64_t tiles = 1, packed = 0;
+  bool loops_only = true;
   for (const Rows::Step &step : p.rows->steps) {
     if (step.tile_rows == 0) continue;
+    loops_only = false;
     tiles = least_common_multiple(tiles, step.tile_rows);
     packed += contraction(step).lanes * contraction(step).depth;
   }
-  int64_t most = kBlockBytes / of_row;
+  int64_t most = (loops_only ? kPlaneBytes : kBlockBytes) / of_row;
   if (most > ceil_div(all_rows(p), wanted)) most = ceil_div(all_rows(p), wanted);
-  if (most < kLeastRows) most = kLeastRows;
+  if (const int64_t least = loops_only ? 1 : kLeastRows; most < least) most = least;
   p.whole = most / p.of_batch;
   if (p.whole == 0) {  // parts of equal size
     const int64_t parts = ceil_div(p.of_batch, most);
@@ -305,9 +310,15 @@ void numc_rows_end(void) {
     fmas += fmas_of(c);
   }
   if (current_run->profile != nullptr) current_run->profile->multiplied(fmas);
-  Plan p{rows, first->batches, first->rows, 0, 0, 0};
-  const int64_t threads = fmas < kSmall ? 1 : parallel_threads();
-  if (has_rows(p) && choose_blocks(p, threads)) {
+  Plan p{rows, 0, 1, 0, 0, 0};
+  if (first != nullptr)
+    p.batches = first->batches, p.of_batch = first->rows;
+  else if (!rows->steps.empty())
+    p.batches = rows->steps.front().rows;
+  const int64_t threads = first != nullptr && fmas < kSmall ? 1 : parallel_threads();
+  // Without a contraction, too few rows would leave threads idle.
+  const bool enough = first != nullptr || threads == 1 || all_rows(p) >= kLeastRowsOfThread * threads;
+  if (enough && has_rows(p) && choose_blocks(p, threads)) {
     choose_tasks(p);
     parallel(run_blocks, &p, blocks_of(p), -1, threads);
   } else {
