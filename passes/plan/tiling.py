@@ -15,6 +15,9 @@ from numc.passes.plan.plan import takes_narrow
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
 _FEW = 64
+# What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, and one of rows that are
+# packed. They have to save so much of the time.
+_RESULT, _PACKED, _SAVED = 8, 4, 0.1
 
 
 def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, str]:
@@ -36,6 +39,9 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
             needed = -(-lanes // tile.width)
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
+    even = 0 if rows is None else -(-rows // -(-rows // tile.rows))
+    if rows and even < tile.rows:
+        return replace(tile, rows=even), f"rows in tiles of one size ({rows}), not in whole ones and a rest"
     return tile, "the target's tile"
 
 
@@ -53,6 +59,28 @@ def is_narrow(tile: Tile, found: Found) -> bool:
     return takes_narrow(found.fma) and tile.vectors > 1 and lanes is not None and 0 < lanes % tile.lanes <= tile.width
 
 
+def saves_transposed(plain: tuple[Tile, Found], other: tuple[Tile, Found]) -> bool:
+    """Whether a contraction takes clearly less time in transposed tiles, with its operands exchanged, than as it is.
+
+    Images of 7 x 7 pixels take 49 of the 64 lanes of four vectors, but all of the rows of seven tiles.
+    """
+    (tile, found), (before, after) = other, (_vectors(*each) for each in (plain, other))
+    depth, rows, lanes = (size_of(found, dims) for dims in (found.shape.k, found.shape.rows, found.shape.lanes))
+    if not (before and after and depth and rows and lanes):
+        return False
+    results = -(-rows // tile.rows) * lanes * _RESULT / depth
+    return after + results + rows / tile.width * _PACKED < (1 - _SAVED) * before
+
+
+def _vectors(tile: Tile, found: Found) -> int | None:
+    """How many vectors of accumulators all tiles have, if the sizes are known."""
+    rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
+    if rows is None or lanes is None:
+        return None
+    whole, rest = divmod(lanes, tile.lanes)
+    return rows * (whole * tile.vectors + ((1 if is_narrow(tile, found) else tile.vectors) if rest else 0))
+
+
 def few_steps(kernel: Kernel, found: Found) -> int:
     """How many steps of k there are if lanes can be read where they are, else 0."""
     depth = size_of(found, found.shape.k)
@@ -64,9 +92,16 @@ def has_adjacent_k(operand: Operand, found: Found) -> bool:
     return _is_innermost(found.shape.k, operand)
 
 
-def are_adjacent(rows: Operand, found: Found) -> bool:
-    """Whether the last of the rows are adjacent in memory."""
-    return _is_innermost(found.shape.rows, rows)
+def are_adjacent(rows: Operand, found: Found, tile: Tile) -> bool:
+    """Whether the rows of whole tiles, at least, are adjacent in memory."""
+    if _is_innermost(found.shape.rows, rows):
+        return True
+    if not found.shape.rows or not rows.places:
+        return False
+    last = found.shape.rows[-1]  # a window slides along them
+    size = size_of(found, [last])
+    slides = rows.places[-1][0].get(last) == 1 and _has_unit_stride(rows)
+    return slides and size is not None and size % tile.rows == 0
 
 
 def reads_along_k(lanes: Operand, found: Found) -> bool:
