@@ -1,4 +1,4 @@
-"""Entry and exit of a tile whose rows, not its lanes, are adjacent in memory: images of few pixels, with filters in lanes.
+"""Entry and exit of a tile whose rows, not its lanes, are adjacent in memory: few pixels, with filters in the lanes.
 
 Squares of the tile are transposed in registers, to and from a buffer that has the rows of one lane after the other.
 Vectors along them go through the prologue and the epilogue, as in edges.py.
