@@ -171,8 +171,6 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
         found.append(
             f"way = 'registers': wants several rows, and an operator of which one step is one FMA: not '{kernel.fma}'"
         )
-    if way == TRANSPOSED_TILES and kernel.tile.rows < 2:
-        found.append("way = 'transposed tiles': wants several rows")
     if (way == UNPACKED_ROW) != (lanes in (IN_PLACE, PADDED_PLANE)):
         found.append(
             f"way = {way!r}, packing.lanes = {lanes!r}: lanes are read unpacked by the way 'unpacked row' alone"

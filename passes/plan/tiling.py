@@ -39,6 +39,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
             needed = -(-lanes // tile.width)
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
+    if rows and (line := _sliding(found.rows, found)) is not None and tile.rows < 2 * line <= 2 * tile.rows:
+        return replace(tile, rows=line, vectors=accumulators // line), f"rows that lie in lines of {line}"
     even = 0 if rows is None else -(-rows // -(-rows // tile.rows))
     if rows and even < tile.rows:
         return replace(tile, rows=even), f"rows in tiles of one size ({rows}), not in whole ones and a rest"
@@ -62,7 +64,8 @@ def is_narrow(tile: Tile, found: Found) -> bool:
 def saves_transposed(plain: tuple[Tile, Found], other: tuple[Tile, Found]) -> bool:
     """Whether a contraction takes clearly less time in transposed tiles, with its operands exchanged, than as it is.
 
-    Images of 7 x 7 pixels take 49 of the 64 lanes of four vectors, but all of the rows of seven tiles.
+    Images of 7 x 7 pixels take 49 of the 64 lanes of four vectors, but all of the rows of seven tiles; a single pixel
+    takes one lane, or one row.
     """
     (tile, found), (before, after) = other, (_vectors(*each) for each in (plain, other))
     depth, rows, lanes = (size_of(found, dims) for dims in (found.shape.k, found.shape.rows, found.shape.lanes))
@@ -94,14 +97,18 @@ def has_adjacent_k(operand: Operand, found: Found) -> bool:
 
 def are_adjacent(rows: Operand, found: Found, tile: Tile) -> bool:
     """Whether the rows of whole tiles, at least, are adjacent in memory."""
-    if _is_innermost(found.shape.rows, rows):
-        return True
-    if not found.shape.rows or not rows.places:
-        return False
-    last = found.shape.rows[-1]  # a window slides along them
-    size = size_of(found, [last])
-    slides = rows.places[-1][0].get(last) == 1 and _has_unit_stride(rows)
-    return slides and size is not None and size % tile.rows == 0
+    line = _sliding(rows, found)
+    return _is_innermost(found.shape.rows, rows) or (line is not None and line % tile.rows == 0)
+
+
+def _sliding(rows: Operand, found: Found) -> int | None:
+    """How many rows are adjacent in memory where a smaller window slides along them, as along a line of an image."""
+    if not rows.places or not found.shape.rows:
+        return None
+    (steps, _), last = rows.places[-1], found.shape.rows[-1]
+    window, line = size_of(found, [d for d in steps if d != last]), size_of(found, [last])
+    slides = len(steps) > 1 and steps.get(last) == 1 and _has_unit_stride(rows)
+    return line if slides and window is not None and line is not None and window < line else None
 
 
 def reads_along_k(lanes: Operand, found: Found) -> bool:

@@ -30,6 +30,7 @@ NETWORKS = {
     "stride and function": (nn.Sequential(nn.Conv2d(300, 126, 1, stride=2), nn.GELU()), (1, 300, 10, 10)),
     "images": (nn.Conv2d(48, 64, 3, padding=1), (2, 48, 3, 3)),
     "groups": (nn.Conv2d(128, 128, 3, padding=1, groups=2), (1, 128, 7, 7)),
+    "one pixel": (nn.Sequential(nn.Conv2d(300, 126, 1), nn.Hardsigmoid()), (1, 300, 1, 1)),
     "nine pixels": (nn.Conv2d(48, 64, 3, padding=1), (1, 48, 3, 3)),
 }
 
