@@ -48,7 +48,14 @@ def orders(program: Program) -> list[bool]:
     return [each["swap"] for each in program.manifest["contractions"]]
 
 
-OPERATORS = "bf16_1_1", "fp32", "highbfp", "fmac(e6m9,chunk=8)", "int8", "fma(a=e6m9,acc=e6m9:sr8)"
+OPERATORS = (
+    "bf16_1_1",
+    "fp32",
+    "highbfp",
+    "fmac(e6m9,chunk=8)",
+    "fma(a=e4m3,b=e5m2,acc=fp32)",
+    "fma(a=e6m9,acc=e6m9:sr8)",
+)
 
 
 @pytest.mark.parametrize(("name", "fma"), pairs(list(NETWORKS), OPERATORS))
