@@ -27,6 +27,7 @@ SWITCHES = {
     "split-batches": "products of batches over the dimensions that the batches come from",
     "stored-codes": "activations of training kept in the bytes of a narrow format",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
+    "transposed-tiles": "filters in the lanes of vectors where images have few pixels",
     "write-over": "sums with residuals in the residual's memory",
 }
 

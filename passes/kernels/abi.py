@@ -107,6 +107,9 @@ PACKS = Constant(
     "Flag: no products, the lanes are packed for the contractions that follow. The operand of the rows is where.",
 )
 EXPANDS = Constant(32, "Flag: what is packed already is codes, and every task expands those that it needs.")
+TRANSPOSED_TILES = Constant(
+    64, "Flag: tiles are transposed on their way in and out, so that rows are adjacent in streams, not lanes."
+)
 
 CHANNELS = Constant(
     -1,
@@ -175,7 +178,7 @@ TASK_CONTEXT = Structure(
             "lane_run",
             "int64_t",
             "In every stream, this many lanes, counted from any multiple of this number, are adjacent in memory or all "
-            "the same element.",
+            "the same element; with TRANSPOSED_TILES, this many rows.",
         ),
         Field(
             "a_largest",
@@ -248,7 +251,11 @@ DESCRIPTOR = Structure(
         Field("width", "int64_t", "Lanes of a vector register."),
         Field("tile_rows", "int64_t", "Rows of a micro-tile of accumulators."),
         Field("tile_lanes", "int64_t", "Lanes of a micro-tile, a multiple of the width."),
-        Field("flags", "int64_t", "ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS, PACKS and EXPANDS, added up."),
+        Field(
+            "flags",
+            "int64_t",
+            "ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS, PACKS, EXPANDS and TRANSPOSED_TILES, added up.",
+        ),
         Field("ranges", "int64_t", "See TaskContext.ranges."),
         Field("streams", "int64_t", "How many operands there are: rows, lanes, those of the streams, the output."),
         Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
@@ -160,6 +160,12 @@ def _images(places: Sequence[Linear], lanes: list[int], k: list[int]) -> list[in
     windows = {d for coefficients, _ in places if set(coefficients) & set(k) for d in coefficients}
     slides = any(d in windows for d in lanes)
     return [d for d in lanes if d not in windows] if slides else []
+
+
+def exchanged(found: Found) -> Found:
+    """The same contraction with its rows as lanes and its lanes as rows."""
+    shape = replace(found.shape, rows=found.shape.lanes, lanes=found.shape.rows)
+    return replace(found, swap=not found.swap, shape=shape, rows=found.lanes, lanes=found.rows)
 
 
 def size_of(found: Found, dims: list[int]) -> int | None:

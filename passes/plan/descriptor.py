@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from numc.passes.buffers.loop_nest import WIDTHS, element
-from numc.passes.kernels.abi import CHANNELS, DESCRIPTOR, DRAWS, EXPANDS, LANES_PACKED, PACKS, ROWS_PACKED, WHOLE_LANES
+from numc.passes.kernels.abi import (
+    CHANNELS,
+    DESCRIPTOR,
+    DRAWS,
+    EXPANDS,
+    LANES_PACKED,
+    PACKS,
+    ROWS_PACKED,
+    TRANSPOSED_TILES,
+    WHOLE_LANES,
+)
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_packed import panels_of
@@ -74,7 +84,7 @@ def call_text(
     f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in given.items()} | numbers)
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
-    flags |= EXPANDS if task.kernel.expands else 0
+    flags |= (EXPANDS if task.kernel.expands else 0) | (TRANSPOSED_TILES if task.transposed else 0)
     t, shape = task.kernel.tile, found.shape
     packed = {"": -1, "rows": 0, "lanes": 1}[task.packed]
     described = [None if n == packed else _describe(f, n, o) for n, o in enumerate(operands)]

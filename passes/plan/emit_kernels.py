@@ -32,7 +32,7 @@ from numc.passes.plan.descriptor import WATCHED, call_text, numbers_of, pack_tex
 from numc.passes.plan.functions import Functions
 from numc.passes.plan.fusion import Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
-from numc.passes.plan.plan import BUILT, ONCE, PLAN, REGISTERS, UNPACKED_ROW
+from numc.passes.plan.plan import BUILT, ONCE, PLAN, REGISTERS, TRANSPOSED_TILES, UNPACKED_ROW
 from numc.passes.plan.region import Region, regions_of
 from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
 
@@ -236,9 +236,10 @@ class _Emitter:
 
 def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> Task:
     """The task function of a region; operands: rows, lanes, streams of prologue and epilogue, output."""
-    plan, lanes = region.plan, set(region.found.shape.lanes)
+    plan, shape = region.plan, region.found.shape
+    along = set(shape.rows if plan.way == TRANSPOSED_TILES else shape.lanes)
     (prologue, first), (epilogue, _) = prologue_of(region.first), epilogue_of(region.last)
-    streams = tuple(Stream(bool(o.dims() & lanes)) for o in operands[2:-1])
+    streams = tuple(Stream(bool(o.dims() & along)) for o in operands[2:-1])
     depth = size_of(region.found, region.found.shape.k)
     return Task(
         region.kernel,
@@ -246,6 +247,7 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
         depth if plan.way == UNPACKED_ROW and depth is not None else 0,
         plan.way == REGISTERS,
         None if region.padding is None else region.padding.plane,
+        plan.way == TRANSPOSED_TILES,
         prologue,
         epilogue,
         streams[:first],

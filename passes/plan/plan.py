@@ -19,8 +19,9 @@ from numc.passes.kernels.packing.layout import has_codes
 CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibration"
 
 #: Ways through a task: tiles from packed panels; the same, a tile staying in registers from its initial values to the
-#: epilogue; one row, its lanes read where they are.
-PANELS, REGISTERS, UNPACKED_ROW = "panels", "registers", "unpacked row"
+#: epilogue; one row, its lanes read where they are; tiles from packed panels that are transposed on their way in and
+#: out, of operands that have changed places.
+PANELS, REGISTERS, UNPACKED_ROW, TRANSPOSED_TILES = "panels", "registers", "unpacked row", "transposed tiles"
 #: How an operand is packed: by the task that needs it, when the program is built, or not at all (whole panels of rows
 #: whose steps of k are adjacent; lanes of the way 'unpacked row'); lanes also copied into a plane with padding.
 #: Codes: when the program is built, in the codes of its format, which micro-kernels read; expanded codes: which tasks
@@ -145,7 +146,7 @@ def _tile(t: TilePlan, fma: Fma, isa: InstructionSet) -> list[str]:
 
 def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
     way, rows, lanes = plan.way, plan.packing.rows, plan.packing.lanes
-    ways = (PANELS, REGISTERS, UNPACKED_ROW)
+    ways = (PANELS, REGISTERS, UNPACKED_ROW, TRANSPOSED_TILES)
     for name, value, allowed in (("way", way, ways), ("packing.rows", rows, ROWS), ("packing.lanes", lanes, LANES)):
         if value not in allowed:
             return [f"{name} = {value!r}{did_you_mean(value, allowed)}: want one of {', '.join(map(repr, allowed))}"]

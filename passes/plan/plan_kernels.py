@@ -21,7 +21,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import has_codes
 from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
-from numc.passes.plan.contraction import Found, described, find, size_of
+from numc.passes.plan.contraction import Found, described, exchanged, find, size_of
 from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, text_of
 from numc.passes.plan.padding import Padded, unpadded
 from numc.passes.plan.plan import (
@@ -39,6 +39,7 @@ from numc.passes.plan.plan import (
     PLANES,
     REGISTERS,
     TRANSPOSED,
+    TRANSPOSED_TILES,
     UNPACKED_ROW,
     OperandPlan,
     Plan,
@@ -51,6 +52,7 @@ from numc.passes.plan.tiling import (
     is_narrow,
     partial_rows,
     reads_along_k,
+    saves_transposed,
     tile_for,
 )
 from numc.passes.plan.weights import packing_of, read_only_arguments, weights_of
@@ -88,12 +90,16 @@ def plan_kernels(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A contraction, its micro-kernels, why they have this tile; how lanes are padded if the kernel can do it."""
+    """A contraction, its micro-kernels, why they have this tile; how lanes are padded if the kernel can do it.
+
+    transposed: rows and lanes have changed places, so tiles are transposed.
+    """
 
     found: Found
     kernel: Kernel
     why: str
     padding: Padded | None
+    transposed: bool
 
 
 class _Planner:
@@ -115,13 +121,24 @@ class _Planner:
         self._count = 0
 
     def prepared(self, found: Found) -> _Prepared:
-        """Choose the tile of a contraction, and find out how its lanes are padded."""
+        """Choose the tile of a contraction and what its rows are, and find out how its lanes are padded."""
+        kernel, why = self._kernel(found)
+        if self._packed_side(found, kernel) == "rows" and not disabled("transposed-tiles"):
+            other = exchanged(found)
+            exchanged_kernel, _ = self._kernel(other)
+            few = f"few pixels ({size_of(found, found.shape.lanes)}): filters in the lanes, tiles transposed"
+            saves = saves_transposed((kernel.tile, found), (exchanged_kernel.tile, other))
+            if saves and self._packed_side(other, exchanged_kernel) == "lanes":
+                return _Prepared(other, exchanged_kernel, few, None, transposed=True)
+        in_place = few_steps(kernel, found) and not disabled("stage-padding")
+        return _Prepared(found, kernel, why, unpadded(found) if in_place else None, transposed=False)
+
+    def _kernel(self, found: Found) -> tuple[Kernel, str]:
+        """The micro-kernels of a contraction, and why they have this tile."""
         tile, why = tile_for(self._isa, found, fast=self._fast)
         partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
         kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
-        kernel = replace(kernel, narrow_in_memory=found.narrow)
-        in_place = few_steps(kernel, found) and not disabled("stage-padding")
-        return _Prepared(found, kernel, why, unpadded(found) if in_place else None)
+        return replace(kernel, narrow_in_memory=found.narrow), why
 
     def share(self, every: Sequence[_Prepared]) -> None:
         """Find the contractions whose lanes are packed once: several of few rows that read the same argument alike."""
@@ -166,6 +183,8 @@ class _Planner:
         if packed != "lanes" and steps:
             way, lanes = UNPACKED_ROW, IN_PLACE if prepared.padding is None else PADDED_PLANE
             why.append(f"one row and few steps of k ({steps}): packing lanes is as much work as their products")
+        elif prepared.transposed:
+            way = TRANSPOSED_TILES
         elif kernel.joins and is_short(kernel.tile.width, prologue_of(first), epilogue_of(last)):
             way = REGISTERS
             why.append("a step is one FMA: tiles stay in registers")
@@ -180,7 +199,12 @@ class _Planner:
         if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found.rows, found):
             rows = IN_PLACE
             why.append("rows need no conversion, and their steps of k are adjacent")
-        elif rows == PANELS and way != UNPACKED_ROW and kernel.tile.rows > 1 and are_adjacent(found.rows, found):
+        elif (
+            rows == PANELS
+            and way != UNPACKED_ROW
+            and kernel.tile.rows > 1
+            and are_adjacent(found.rows, found, kernel.tile)
+        ):
             rows = TRANSPOSED
             why.append("rows are adjacent")
         if packed:

@@ -11,10 +11,10 @@ from numc.passes import facts, linalg
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan import records
-from numc.passes.plan.contraction import Contraction, Found, described, find, size_of
+from numc.passes.plan.contraction import Contraction, Found, described, exchanged, find, size_of
 from numc.passes.plan.fusion import Elementwise, consumer, producer, text_of
 from numc.passes.plan.padding import Padded, padded_in_region
-from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, Plan, check
+from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, TRANSPOSED_TILES, Plan, check
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def read_region(op: ir.Operation, isa: InstructionSet) -> Region:
     where = f"layer '{stated.layer}': "
     plan = records.get(Plan, op, PLAN, where)
     found = _found(op, where)
+    found = exchanged(found) if plan.way == TRANSPOSED_TILES else found
     _agree(stated, described(found, stated.id, stated.layer, stated.role, phases=stated.phases), where)
     kernel = plan.kernel(found.fma, isa, swap=found.swap, narrow=found.narrow)
     check(plan, kernel, size_of(found, found.shape.k), isa, stated.layer)

@@ -15,6 +15,9 @@ from numc.passes.plan.plan import takes_narrow
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
 _FEW = 64
+# What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, and one of rows that are
+# packed. They have to save so much of the time.
+_RESULT, _PACKED, _SAVED = 8, 4, 0.1
 
 
 def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, str]:
@@ -36,6 +39,11 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
             needed = -(-lanes // tile.width)
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
+    if rows and (line := _sliding(found.rows, found)) is not None and tile.rows < 2 * line <= 2 * tile.rows:
+        return replace(tile, rows=line, vectors=accumulators // line), f"rows that lie in lines of {line}"
+    even = 0 if rows is None else -(-rows // -(-rows // tile.rows))
+    if rows and even < tile.rows:
+        return replace(tile, rows=even), f"rows in tiles of one size ({rows}), not in whole ones and a rest"
     return tile, "the target's tile"
 
 
@@ -53,6 +61,29 @@ def is_narrow(tile: Tile, found: Found) -> bool:
     return takes_narrow(found.fma) and tile.vectors > 1 and lanes is not None and 0 < lanes % tile.lanes <= tile.width
 
 
+def saves_transposed(plain: tuple[Tile, Found], other: tuple[Tile, Found]) -> bool:
+    """Whether a contraction takes clearly less time in transposed tiles, with its operands exchanged, than as it is.
+
+    Images of 7 x 7 pixels take 49 of the 64 lanes of four vectors, but all of the rows of seven tiles; a single pixel
+    takes one lane, or one row.
+    """
+    (tile, found), (before, after) = other, (_vectors(*each) for each in (plain, other))
+    depth, rows, lanes = (size_of(found, dims) for dims in (found.shape.k, found.shape.rows, found.shape.lanes))
+    if not (before and after and depth and rows and lanes):
+        return False
+    results = -(-rows // tile.rows) * lanes * _RESULT / depth
+    return after + results + rows / tile.width * _PACKED < (1 - _SAVED) * before
+
+
+def _vectors(tile: Tile, found: Found) -> int | None:
+    """How many vectors of accumulators all tiles have, if the sizes are known."""
+    rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
+    if rows is None or lanes is None:
+        return None
+    whole, rest = divmod(lanes, tile.lanes)
+    return rows * (whole * tile.vectors + ((1 if is_narrow(tile, found) else tile.vectors) if rest else 0))
+
+
 def few_steps(kernel: Kernel, found: Found) -> int:
     """How many steps of k there are if lanes can be read where they are, else 0."""
     depth = size_of(found, found.shape.k)
@@ -64,9 +95,20 @@ def has_adjacent_k(operand: Operand, found: Found) -> bool:
     return _is_innermost(found.shape.k, operand)
 
 
-def are_adjacent(rows: Operand, found: Found) -> bool:
-    """Whether the last of the rows are adjacent in memory."""
-    return _is_innermost(found.shape.rows, rows)
+def are_adjacent(rows: Operand, found: Found, tile: Tile) -> bool:
+    """Whether the rows of whole tiles, at least, are adjacent in memory."""
+    line = _sliding(rows, found)
+    return _is_innermost(found.shape.rows, rows) or (line is not None and line % tile.rows == 0)
+
+
+def _sliding(rows: Operand, found: Found) -> int | None:
+    """How many rows are adjacent in memory where a smaller window slides along them, as along a line of an image."""
+    if not rows.places or not found.shape.rows:
+        return None
+    (steps, _), last = rows.places[-1], found.shape.rows[-1]
+    window, line = size_of(found, [d for d in steps if d != last]), size_of(found, [last])
+    slides = len(steps) > 1 and steps.get(last) == 1 and _has_unit_stride(rows)
+    return line if slides and window is not None and line is not None and window < line else None
 
 
 def reads_along_k(lanes: Operand, found: Found) -> bool:

@@ -100,7 +100,7 @@ def pack_transposed_text(kernel: Kernel) -> str:
                 for start, within in ((start, lanes_below(f, to.width, left)) for start in starts)
             ]
             limits: Sequence[Value] = steps.values
-            for n, lanes in enumerate(_transposed(code, square)):
+            for n, lanes in enumerate(transposed(code, square)):
                 raw = code.select(there, lanes, code.zero(kernel.element("lanes")))
                 place = f.at(column, f.i64("muli", f.i64("addi", steps.index, n), to.step_words))
                 limits = _convert(kernel, "lanes", code, raw, place, limits, widths)
@@ -126,7 +126,7 @@ def pack_turned_text(kernel: Kernel) -> str:
             vectors = _steps_of_rows(f, kernel, first, rows, steps.index)
             chunk = f.at(f["panel"], f.i64("muli", f.i64("divui", steps.index, to.width), to.step_words))
             limits = steps.values
-            for r, raw in enumerate(_transposed(code, vectors)[:rows]):
+            for r, raw in enumerate(transposed(code, vectors)[:rows]):
                 place = f.at(chunk, (first + r) * to.parts * to.width)
                 limits = _convert(kernel, "rows", code, raw, place, limits, widths)
             steps.next = limits
@@ -165,7 +165,7 @@ def _steps_of_rows(f: Function, kernel: Kernel, first: int, rows: int, step: Val
     return found.results
 
 
-def _transposed(code: Code, square: Sequence[Value]) -> list[Value]:
+def transposed(code: Code, square: Sequence[Value]) -> list[Value]:
     """The columns of a square of rows, or of several squares side by side.
 
     Blocks of 1, 2, 4, ... elements change places with those beside the diagonal.

@@ -12,8 +12,8 @@ from numc.passes.kernels.tasks.interface import SELF, Stream, Task, context, loa
 
 PROLOGUE, EPILOGUE = f"{SELF}_prologue", f"{SELF}_epilogue"
 
-# What both take: the context, a tile, and where it is.
-_ARGUMENTS = {
+#: What both take: the context, a tile, and where it is.
+ARGUMENTS = {
     **dict.fromkeys(("context", "tile"), PTR),
     **dict.fromkeys(("batch", "row", "row_count", "lane", "lane_count"), "i64"),
 }
@@ -56,7 +56,7 @@ class _Edge:
     """A loop over the rows of a tile and, along each, over runs of adjacent lanes; `streams` by their numbers."""
 
     def __init__(self, name: str, task: Task, streams: Mapping[int, Stream], body: _Vector) -> None:
-        self.f, self.tile = Function(name, _ARGUMENTS), task.kernel.tile
+        self.f, self.tile = Function(name, ARGUMENTS), task.kernel.tile
         self.streams, self.body = streams, body
         (self.lane_run,) = context(self.f, "lane_run")
         self.bases = {number: stream_base(self.f, number, stream) for number, stream in streams.items()}

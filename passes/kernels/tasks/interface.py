@@ -27,8 +27,8 @@ _SHORT = 24  # operations on a vector that may be written once for each vector o
 class Stream:
     """An operand of the prologue or the epilogue, or the output.
 
-    along: it differs from lane to lane. element: the type of its elements, of the output perhaps the integers that are
-    the codes of a format.
+    along: it differs from lane to lane; of transposed tiles, from row to row. element: the type of its elements, of the
+    output perhaps the integers that are the codes of a format.
     """
 
     along: bool
@@ -42,9 +42,10 @@ class Task:
     packed: the side that is packed already: ``rows``, ``lanes`` or nothing. unpacked_steps: the number of
     steps of k if the lanes are read where they are (unpacked_row.py), else 0. in_registers: whole tiles stay in
     registers from their initial values to the epilogue (register_tile.py). plane: the padded plane that lanes are read
-    from, if one is made (plane.py). prologue: the initial accumulators from the lanes of its streams; epilogue: the
-    results from the accumulators and the lanes of its streams. Streams are numbered: those of the prologue, those of
-    the epilogue, the output.
+    from, if one is made (plane.py). transposed: the rows of the output are adjacent in memory, not its lanes, and tiles
+    are transposed on their way in and out (transposed_edges.py). prologue: the initial accumulators from the lanes of
+    its streams; epilogue: the results from the accumulators and the lanes of its streams. Streams are numbered: those
+    of the prologue, those of the epilogue, the output.
     """
 
     kernel: Kernel
@@ -52,6 +53,7 @@ class Task:
     unpacked_steps: int
     in_registers: bool
     plane: Plane | None
+    transposed: bool
     prologue: Emit
     epilogue: Emit
     prologue_streams: tuple[Stream, ...]

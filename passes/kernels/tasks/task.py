@@ -22,6 +22,7 @@ from numc.passes.kernels.tasks.panels import Panel, convert_groups, expand, pack
 from numc.passes.kernels.tasks.plane import fill_plane_text
 from numc.passes.kernels.tasks.register_tile import register_tile_text
 from numc.passes.kernels.tasks.tile import tile_in_memory, tile_in_registers, watch
+from numc.passes.kernels.tasks.transposed_edges import transposed_edges_text
 from numc.passes.kernels.tasks.unpacked_row import UNPACKED_ROW, unpacked_row_text
 
 _BODY, _FILL_PLANE = f"{SELF}_body", f"{SELF}_fill_plane"
@@ -31,7 +32,8 @@ _ARGUMENTS = {"context": PTR, "begin": "i64", "end": "i64"}
 
 def task_text(task: Task) -> str:
     """The task function ``@SELF(context, begin, end)`` and the functions that only it calls."""
-    parts = [*edges_text(task), _body_text(task), _entry_text()]
+    edges = transposed_edges_text if task.transposed else edges_text
+    parts = [*edges(task), _body_text(task), _entry_text()]
     if task.unpacked_steps:
         parts.append(unpacked_row_text(task))
     if task.in_registers:

@@ -102,20 +102,22 @@ struct OperandReader {
 // How many elements from the first one on are adjacent in memory.
 int64_t adjacent(const Runs &run) { return run.stride == 1 ? run.length : 1; }
 
-// Fills the tables of the prologue's and epilogue's operands, and finds how many lanes are adjacent in all of them.
+// Fills the tables of the prologue's and epilogue's operands, and finds how many lanes are adjacent in all of them, or
+// rows, of transposed tiles.
 void fill_streams(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, OperandReader &operands) {
-  c.lane_run = s.lane.count;
+  const Dimensions &along = d.flags & kTransposedTiles ? s.row : s.lane;
+  c.lane_run = along.count;
   for (int64_t n = 0; n < d.streams - 2; ++n) {
     Stream &stream = c.streams[n];
     const int64_t *const strides = operands.next(stream.data);
     stream.batch = table(arena, s.batch, strides);
     stream.row = table(arena, s.row, strides);
     stream.lane = table(arena, s.lane, strides);
-    bool differs = false;  // from lane to lane
-    for (int64_t m = 0; m < s.lane.rank; ++m) differs = differs || strides[s.lane.offset + m] != 0;
+    bool differs = false;  // from one to the next
+    for (int64_t m = 0; m < along.rank; ++m) differs = differs || strides[along.offset + m] != 0;
     if (!differs) continue;
     // The lengths of runs are products of trailing sizes, so the shortest one divides the others.
-    const Runs run = runs(s.lane, strides);
+    const Runs run = runs(along, strides);
     if (adjacent(run) < c.lane_run) c.lane_run = adjacent(run);
   }
 }

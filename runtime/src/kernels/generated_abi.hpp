@@ -19,6 +19,8 @@ constexpr int64_t kDraws = 8;
 constexpr int64_t kPacks = 16;
 // Flag: what is packed already is codes, and every task expands those that it needs.
 constexpr int64_t kExpands = 32;
+// Flag: tiles are transposed on their way in and out, so that rows are adjacent in streams, not lanes.
+constexpr int64_t kTransposedTiles = 64;
 // In Descriptor.largest instead of a magnitude: the operand is scaled by channel, and the runtime finds the largest
 // magnitude of every row or lane.
 constexpr int64_t kChannels = -1;
@@ -79,7 +81,7 @@ struct TaskContext {
   // The same for the operand of the lanes; 0 also if it is read as a plane.
   int64_t b_run;
   // In every stream, this many lanes, counted from any multiple of this number, are adjacent in memory or all the same
-  // element.
+  // element; with kTransposedTiles, this many rows.
   int64_t lane_run;
   // The largest magnitude of the operand of the rows, as the bits of a float32, if its conversion depends on it; if
   // that is scaled by channel, the address of the magnitudes of all rows of all batches.
@@ -153,7 +155,7 @@ struct Descriptor {
   int64_t tile_rows;
   // Lanes of a micro-tile, a multiple of the width.
   int64_t tile_lanes;
-  // kRowsPacked, kLanesPacked, kWholeLanes, kDraws, kPacks and kExpands, added up.
+  // kRowsPacked, kLanesPacked, kWholeLanes, kDraws, kPacks, kExpands and kTransposedTiles, added up.
   int64_t flags;
   // See TaskContext.ranges.
   int64_t ranges;
