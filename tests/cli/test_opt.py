@@ -34,8 +34,10 @@ def _code(text: str) -> list[str]:
         ("tensors", "buffers"),
         ("buffers", "plan"),
         ("numc", "llvm"),
-        ("plan", "llvm"),
-        ("vector", "llvm"),
+        ("plan", "kernels"),
+        ("kernels", "llvm"),
+        ("vector", "loops"),
+        ("loops", "llvm"),
     ],
 )
 def test_a_dump_resumes_to_what_the_compiler_made(numc_run, dump, after, to):
@@ -72,12 +74,13 @@ def test_upstream_pass_text_with_options(numc_run, dump):
         (
             ["--from", "nmuc"],
             "--from 'nmuc': no such stage (did you mean 'numc'?): "
-            "one of linalg, numc, tensors, buffers, plan, vector, llvm",
+            "one of linalg, numc, tensors, buffers, plan, kernels, vector, loops, llvm",
         ),
         (["--to", "x"], "--to 'x': no such stage: one of linalg,"),
         (
             ["--from", "llvm", "--to", "numc"],
-            "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, plan, vector",
+            "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, plan, "
+            "kernels, vector, loops, llvm",
         ),
         (["--from", "linalg", "--fma", "pm"], "pm"),
         (["-o", "none/x.mlir"], "none/x.mlir: cannot write: there is no folder none"),
