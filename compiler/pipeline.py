@@ -107,13 +107,15 @@ def ours(function: Callable[..., object], *asked: str, switch: str = "") -> Pass
     return Pass((function.__doc__ or "").strip().splitlines()[0], run, switch)
 
 
-def upstream(about: str, *passes: str, run_on: Callable[[PassManager, ir.Operation], None] = PassManager.run) -> Pass:
-    """Passes of MLIR and torch-mlir, by their text. run_on: what runs them on an operation."""
+def upstream(about: str, *passes: str) -> Pass:
+    """Passes of MLIR and torch-mlir, by their text."""
     pipeline = ",".join(passes)
 
     def run(module: ir.Module, _: State) -> None:
         manager = PassManager.parse(f"builtin.module({pipeline})", module.context)
         manager.enable_verifier(False)  # once at the end, not after each of them: a third of the time
+        # The operations of numc are Python, whose lock they need; the contexts of parts do not know them.
+        run_on = PassManager.run if module.context.is_registered_operation("numc.round") else run_unlocked
         run_on(manager, module.operation)
         module.operation.verify()
 
@@ -156,7 +158,6 @@ _TO_LLVM = upstream(
     "convert-arith-to-llvm,convert-cf-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm",
     "canonicalize,cse",
     "reconcile-unrealized-casts",
-    run_on=run_unlocked,  # no operation of numc is left, whose verifiers are Python
 )
 
 

@@ -52,6 +52,10 @@ def test_the_passes_of_a_stage_by_name_are_the_stage(numc_run, dump):
     assert _code(Path("x.mlir").read_text()) == _code((dump / "numc.mlir").read_text())
 
 
+def test_passes_of_parts_on_operations_in_python(numc_run, dump):
+    assert "numc.fma" in numc_run("opt", dump / "numc.mlir", "--passes", "lower").out
+
+
 def test_upstream_pass_text_with_options(numc_run, dump):
     passes = "one-shot-bufferize{bufferize-function-boundaries allow-unknown-ops},func.func(cse)"
     done = numc_run("opt", dump / "numc.mlir", "--passes", passes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from numc.compiler import compile as compiling
 from numc.compiler import pipeline
 from numc.compiler.lower import module_of
 from numc.compiler.options import Options
+from numc.compiler.support.errors import CompilerBug
 from numc.frontends.imported import Imported
 from numc.passes import linalg
 from numc.passes.kernels.backend import linkage, objects, partition
@@ -189,6 +192,25 @@ def operations(module):
         str(ir.StringAttr(op.attributes["sym_name"]).value): Counter(inner.name for inner in linalg.operations(op))
         for op in functions
     }
+
+
+UNKNOWN = """
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "other.op"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+
+
+def test_a_failure_in_a_part_says_what_mlir_says(tmp_path, monkeypatch):
+    """Also on another thread, without Python's lock."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    fails = pipeline.upstream("", "one-shot-bufferize")
+    state = pipeline.State.of(Options())
+    with ir.Context() as context, ThreadPoolExecutor(1) as pool:
+        context.allow_unregistered_dialects = True
+        run = pool.submit(pipeline.run_pass, "lower", fails, ir.Module.parse(UNKNOWN), state)
+        with pytest.raises(CompilerBug, match=r"'lower' failed: .*op was not bufferized.*reproduce with: numc opt"):
+            run.result()
 
 
 def test_a_large_entry_is_cut_into_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ class _Symbol:
 
 
 def partition(module: ir.Module, entry: str, names: Collection[str] | None = None) -> list[Part]:
-    """Return the parts of `module`, or of its functions `names` only: those that others call, and what they use of them.
+    """Return the parts of `module`, or of its functions `names` only: of those that others call, and what they use.
 
     Of the whole only the function `entry` is visible from outside.
     """
