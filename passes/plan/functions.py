@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from torch_mlir import ir
 
+from numc.passes.facts import KERNEL
 from numc.passes.kernels.tasks.interface import SELF
-
-KERNEL = "numc.kernel"
-"""On a function that `emit_kernels` makes: no pass on functions of loops changes it."""
 
 # Names of functions that later passes make begin so.
 _RESERVED = ("numc_", "loops_", "region_")

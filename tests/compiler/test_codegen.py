@@ -150,9 +150,13 @@ def test_complete_functions_leave_the_module(monkeypatch):
         assert [str(op.attributes["sym_name"]) for op in inside.body.operations] == ['"runtime"', '"used"', '"inner"']
 
 
-def test_a_dump_is_of_the_same_code(model, tmp_path, monkeypatch):
+def test_a_dump_is_of_the_same_program(model, tmp_path, monkeypatch):
     monkeypatch.setattr(partition, "_OPERATIONS", 300)
-    assert compiling.contents(model, Options("bf16_1_2"), cache=False, dump_dir=tmp_path)[0].code == code(model)
+    whole = compiling.contents(model, Options("bf16_1_2"), cache=False, dump_dir=tmp_path)[0]
+    usual = compiling.contents(model, Options("bf16_1_2"), cache=False)[0]
+    assert whole.code == usual.code
+    assert whole.manifest == usual.manifest
+    assert [part["kind"] for part in usual.manifest["parts"]].count("contraction") == 6
 
 
 @pytest.mark.parametrize("fma", ["fp32", "bf16_1_2", "midbfp", "int8"])
