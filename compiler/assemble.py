@@ -26,6 +26,7 @@ from numc.passes.explicit.fmas import fmas_of
 from numc.passes.explicit.width_slots import slots_of
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.emit_kernels import contractions_of
+from numc.passes.plan.functions import kernels_of
 from numc.passes.tensors.narrow_operands import ACTIVATIONS
 from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight, WidthRange
 from numc.runtime.container import Contents, pack_ir
@@ -72,10 +73,17 @@ def assemble(
     pipeline.run(module, state, to="numc", dump_dir=dump)
     numc_ir = pipeline.text(module)
     fmas = fmas_of(module.operation)
-    pipeline.run(module, state, after="numc", to="vector", dump_dir=dump)
-    weights = weights_of(module.operation)
+    pipeline.run(module, state, after="numc", to="kernels", dump_dir=dump)
+    with pipeline.object_code(state) as making:
+        if dump is not None:  # with the kernels, which leave the module that becomes code
+            whole = ir.Module.parse(pipeline.text(module), module.context)
+            pipeline.run(whole, state, after="kernels", dump_dir=dump)
+        making.begin(module, kernels_of(module.operation))
+        pipeline.run(module, state, after="kernels", to="vector")
+        weights = weights_of(module.operation)
+        pipeline.run(module, state, after="vector", to="loops")
+        code = making.finish(module)
     contractions = json.loads(json.dumps([asdict(c) for c in contractions_of(module.operation)]))  # as files have them
-    pipeline.run(module, state, after="vector", dump_dir=dump)
     abi = Abi(
         ENTRY,
         (*inputs, *(weight.described for weight in weights)),
@@ -108,7 +116,6 @@ def assemble(
         "activations": facts.get(module.operation, ACTIVATIONS, []),
         "failures": {str(n): text for n, text in enumerate(facts.get(module.operation, "numc.failures", []), 1)},
     }
-    code = state.target.backend.generator().object_code(module, state.target, ENTRY)
     manifest["code"] = hashlib.sha256(code).hexdigest()
     return Contents(abi, code, tuple(w.stored for w in weights), manifest, pack_ir(numc_ir))
 

@@ -93,8 +93,10 @@ def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[
     """The results of ``@main`` of a module of the numc stage on this machine."""
     described, results = signature_of(module, "<constants>")
     policy, target = replace(options, target="host").resolved()
-    pipeline.run(module, pipeline.State(policy, target, options.fast), after="numc")
-    abi = Abi(ENTRY, described, results, frozenset(target.features), target.name)
-    program = Program(Contents(abi, target.backend.generator().object_code(module, target, ENTRY), (), {}))
+    state = pipeline.State(policy, target, options.fast)
+    pipeline.run(module, state, after="numc", to="loops")
+    with pipeline.object_code(state) as making:
+        code = making.finish(module)
+    program = Program(Contents(Abi(ENTRY, described, results, frozenset(target.features), target.name), code, (), {}))
     named = dict(zip((spec.name for spec in described), inputs, strict=True))
     return list(program.by_name(named, threads=1).values())

@@ -32,12 +32,15 @@ from numc.passes.explicit.run_time_checks import run_time_checks
 from numc.passes.explicit.stored_codes import stored_codes
 from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.kernels.backend import Target
+from numc.passes.kernels.backend.mlir_c import run as run_unlocked
+from numc.passes.kernels.backend.objects import ObjectCode
 from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.locate_arguments import locate_arguments
-from numc.passes.llvm.packed_entry import packed_entry
+from numc.passes.llvm.packed_entry import ENTRY, packed_entry
 from numc.passes.llvm.without_fma import without_fma
 from numc.passes.plan.by_rows import by_rows
 from numc.passes.plan.emit_kernels import emit_kernels
+from numc.passes.plan.functions import kernels_of
 from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.streams.side_by_side import side_by_side
 from numc.passes.tensors.direct_slices import direct_slices
@@ -112,7 +115,9 @@ def upstream(about: str, *passes: str) -> Pass:
     def run(module: ir.Module, _: State) -> None:
         manager = PassManager.parse(f"builtin.module({pipeline})", module.context)
         manager.enable_verifier(False)  # once at the end, not after each of them: a third of the time
-        manager.run(module.operation)
+        # The operations of numc are Python, whose lock they need; the contexts of parts do not know them.
+        run_on = PassManager.run if module.context.is_registered_operation("numc.round") else run_unlocked
+        run_on(manager, module.operation)
         module.operation.verify()
 
     return Pass(about, run, text=pipeline)
@@ -131,6 +136,11 @@ _TM_TENSOR = upstream("", "func.func(tm-tensor-bufferize)")
 
 def _math(module: ir.Module, state: State) -> None:
     lower_math(module, isa=state.target.isa)
+
+
+def _math_of_kernels(module: ir.Module, state: State) -> None:
+    for kernel in kernels_of(module.operation).values():
+        lower_math(kernel, isa=state.target.isa)
 
 
 def _scatter_and_sort(module: ir.Module, state: State) -> None:
@@ -229,9 +239,13 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics", "pack_weights"),
         "by-rows": ours(by_rows, "target.isa", switch="by-rows"),
     },
-    # Contractions become calls of kernels, everything else loops over memory, in functions of their own.
-    "vector": {
+    # Contractions become calls of kernels, which no pass changes from here to the dialect of LLVM.
+    "kernels": {
         "emit-kernels": ours(emit_kernels, "target"),
+        "math-of-kernels": Pass("Replace math functions in what kernels begin and end with.", _math_of_kernels),
+    },
+    # Everything else becomes loops over memory, in functions of their own.
+    "vector": {
         "lower-numc": ours(lower_numc),  # what is left of numc is in the bodies of elementwise operations
         "inline": upstream(
             "Put the sequences of roundings and multiply-adds in their places.", "inline{default-pipeline=}"
@@ -247,14 +261,17 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "outline": ours(outline),  # after inlining: bodies are complete, so that equal ones become equal functions
         "side-by-side": ours(side_by_side, "streams", switch="side-by-side"),  # once every part is a call
     },
-    # The dialect of LLVM.
-    "llvm": {
+    # Only functions of loops and of vectors are left, and one of them is the entry.
+    "loops": {
         "checks-to-failures": ours(checks_to_failures),
         "loops": upstream(
             "Make loops of the linalg operations that are left.",
             "func.func(tm-tensor-to-loops,convert-linalg-to-loops,fold-memref-alias-ops)",
         ),
         "packed-entry": ours(packed_entry),  # on memrefs still: their static sizes stay known
+    },
+    # The dialect of LLVM, function by function: parts of a module get there on several threads.
+    "llvm": {
         "without-fma": ours(without_fma, "target.isa.fma"),
         "lower": Pass("Convert everything to the dialect of LLVM.", _lower, text=_TO_LLVM.text),
     },
@@ -357,6 +374,16 @@ def _asked(state: State, folder: Path) -> list[str]:
 def text(module: ir.Module) -> str:
     """The text of a module with its locations, which carry the names of the model's layers."""
     return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def object_code(state: State) -> ObjectCode:
+    """What makes the machine code of a module after stage ``loops``, and of its kernels after stage ``kernels``."""
+
+    def lower(part: ir.Module) -> None:
+        for name, function in STAGES["llvm"].items():
+            run_pass(name, function, part, state)
+
+    return state.target.backend.generator().object_code(state.target, ENTRY, lower)
 
 
 def find_pass(name: str) -> Pass | None:

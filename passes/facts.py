@@ -14,6 +14,9 @@ from torch_mlir import ir
 _ARGUMENTS = "arg_attrs"
 _KEPT = "numc.arguments"  # on the entry that takes the place of @main: the attributes of main's arguments
 
+KERNEL = "numc.kernel"
+"""On a function that `emit_kernels` makes: no pass changes it before the stage ``llvm``."""
+
 
 def attribute(data: Any) -> ir.Attribute:
     """Write None, a bool, an int, a float, a string, or a list or dict of these (keys are strings) as an attribute.

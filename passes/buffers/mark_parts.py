@@ -76,9 +76,10 @@ def buffers_of(module: ir.Operation) -> list[UsedBuffer]:
 
 
 def _defined(module: ir.Operation) -> set[str]:
-    """The functions that a module defines, and does not only declare."""
+    """The functions of the program: those that a module defines, and kernels, which may have left it already."""
     functions = [op.operation for op in module.regions[0].blocks[0].operations if op.operation.regions]
-    return {ir.StringAttr(f.attributes["sym_name"]).value for f in functions if f.regions[0].blocks}
+    ours = [f for f in functions if f.regions[0].blocks or facts.KERNEL in f.attributes]
+    return {ir.StringAttr(f.attributes["sym_name"]).value for f in ours}
 
 
 def _is_loops(op: ir.Operation) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from torch_mlir import ir
 
+from numc.passes.facts import KERNEL
 from numc.passes.kernels.tasks.interface import SELF
 
 # Names of functions that later passes make begin so.
@@ -47,12 +48,14 @@ class Functions:
         texts += [each for group in self._texts.values() for each in group] + self._shared
         source = ir.Module.parse("\n".join(text for text, _ in texts), self._module.context)
         block = self._module.regions[0].blocks[0]
-        locations = _locations(texts)
+        locations, marked = _locations(texts), ir.UnitAttr.get(self._module.context)
         for op in list(source.body.operations):
             name = ir.StringAttr(op.attributes["sym_name"]).value
             if name in self._declared:
                 continue
             _locate(op.operation, locations[name])
+            if op.operation.regions[0].blocks:
+                op.operation.attributes[KERNEL] = marked
             block.append(op)
 
     def _free_name(self, name: str) -> str:
@@ -62,6 +65,12 @@ class Functions:
             found = f"{name}_{n}"
         self._taken.add(found)
         return found
+
+
+def kernels_of(module: ir.Operation) -> dict[str, ir.Operation]:
+    """The functions that `emit_kernels` made, by their names."""
+    functions = [op.operation for op in module.regions[0].blocks[0].operations if KERNEL in op.operation.attributes]
+    return {str(ir.StringAttr(op.attributes["sym_name"]).value): op for op in functions}
 
 
 def _symbol(layer: str) -> str:

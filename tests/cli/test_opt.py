@@ -34,8 +34,10 @@ def _code(text: str) -> list[str]:
         ("tensors", "buffers"),
         ("buffers", "plan"),
         ("numc", "llvm"),
-        ("plan", "llvm"),
-        ("vector", "llvm"),
+        ("plan", "kernels"),
+        ("kernels", "llvm"),
+        ("vector", "loops"),
+        ("loops", "llvm"),
     ],
 )
 def test_a_dump_resumes_to_what_the_compiler_made(numc_run, dump, after, to):
@@ -48,6 +50,10 @@ def test_the_passes_of_a_stage_by_name_are_the_stage(numc_run, dump):
     names = ",".join(STAGES["numc"])
     assert numc_run("opt", dump / "linalg.mlir", "--passes", names, "--fma", "bf16_1_1", "-o", "x.mlir").out == ""
     assert _code(Path("x.mlir").read_text()) == _code((dump / "numc.mlir").read_text())
+
+
+def test_passes_of_parts_on_operations_in_python(numc_run, dump):
+    assert "numc.fma" in numc_run("opt", dump / "numc.mlir", "--passes", "lower").out
 
 
 def test_upstream_pass_text_with_options(numc_run, dump):
@@ -72,12 +78,13 @@ def test_upstream_pass_text_with_options(numc_run, dump):
         (
             ["--from", "nmuc"],
             "--from 'nmuc': no such stage (did you mean 'numc'?): "
-            "one of linalg, numc, tensors, buffers, plan, vector, llvm",
+            "one of linalg, numc, tensors, buffers, plan, kernels, vector, loops, llvm",
         ),
         (["--to", "x"], "--to 'x': no such stage: one of linalg,"),
         (
             ["--from", "llvm", "--to", "numc"],
-            "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, plan, vector",
+            "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, plan, "
+            "kernels, vector, loops, llvm",
         ),
         (["--from", "linalg", "--fma", "pm"], "pm"),
         (["-o", "none/x.mlir"], "none/x.mlir: cannot write: there is no folder none"),

@@ -11,6 +11,7 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet
 if TYPE_CHECKING:
     from torch_mlir import ir
 
+    from numc.passes.kernels.backend.objects import ObjectCode
     from numc.passes.kernels.kernel import Kernel
     from numc.passes.kernels.tasks.interface import Task
 
@@ -22,15 +23,15 @@ class CodeGenerator:
     kernel_functions(kernel): the functions that all contractions with one kernel share, as MLIR text, as those of the
     next three. task_function(task): the function that computes a part of one contraction with them.
     pack_function(task): the one that packs a part of the lanes of such contractions. shared_functions():
-    what all kernels of a module share. object_code(module, target, entry): the object code of a module in the llvm
-    dialect, of which the function `entry` is visible, as the runtime loads it.
+    what all kernels of a module share. object_code(target, entry, lower): what makes the code of a module, of which the
+    function `entry` is visible, as the runtime loads it; lower(module) brings a part of it to the dialect of LLVM.
     """
 
     kernel_functions: Callable[[Kernel], list[str]]
     task_function: Callable[[Task], str]
     pack_function: Callable[[Task], str]
     shared_functions: Callable[[], list[str]]
-    object_code: Callable[[ir.Module, Target, str], bytes]
+    object_code: Callable[[Target, str, Callable[[ir.Module], None]], ObjectCode]
 
 
 @dataclass(frozen=True)

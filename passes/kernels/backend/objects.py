@@ -1,99 +1,100 @@
-"""From the llvm dialect to object code by LLVM, the parts of a module in parallel."""
+"""From functions of loops and vectors to object code by LLVM, the parts of a module in parallel."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import os
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
 
-from torch_mlir import _mlir_libs, ir
+from torch_mlir import ir
 
 from numc.compiler.support.progress import tell
-from numc.passes.kernels.backend.partition import Part, partition
+from numc.passes.kernels.backend.linkage import link
+from numc.passes.kernels.backend.mlir_c import String, address, mlir
+from numc.passes.kernels.backend.partition import Part, declared, partition
 from numc.runtime.archive import archive
 from numc.runtime.library import default_threads
 
+Lower = Callable[[ir.Module], None]
+"""Brings a part to the dialect of LLVM, for its processor. It is called by several threads at once."""
 
-def compiled(module: ir.Module, entry: str) -> bytes:
-    """Return the code of an llvm-dialect module whose functions name their processor; `entry` alone is visible.
 
-    It is an object in the format of the machine that this runs on, or an ``ar`` archive of several.
+class ObjectCode:
+    """The object code of a module: threads make it, of complete functions while the others are still changing.
+
+    It is a context manager, which waits for its threads. entry: the function that alone is visible in the code.
     """
-    parts = partition(module, entry)
 
-    def code(number: int) -> bytes:
-        tell("machine code of", parts[number].layer, number, len(parts))
-        return compile_part(parts[number])
+    def __init__(self, lower: Lower, entry: str) -> None:
+        self._lower, self._entry = lower, entry
+        self._pool = ThreadPoolExecutor(default_threads())
+        self._objects: list[tuple[str, Future[bytes]]] = []
 
-    with ThreadPoolExecutor(min(default_threads(), len(parts))) as pool:
-        objects = list(pool.map(code, range(len(parts))))
-    return objects[0] if len(objects) == 1 else archive(objects)
+    def __enter__(self) -> ObjectCode:
+        return self
 
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
-class _String(ctypes.Structure):
-    """MlirStringRef; it borrows the text."""
+    def begin(self, module: ir.Module, complete: Collection[str]) -> None:
+        """Begin with the functions `complete`, which no pass will change: they leave `module`, which declares them."""
+        parts = partition(module, self._entry, complete)
+        exported = {name for part in parts for name in part.exported}
+        for op in [op.operation for op in module.body.operations]:
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            if name in complete:
+                if name in exported:
+                    with ir.InsertionPoint(op), op.location:
+                        declared(op)
+                op.erase()
+        self._submit(parts)
 
-    _fields_ = (("data", ctypes.c_char_p), ("size", ctypes.c_size_t))
+    def finish(self, module: ir.Module) -> bytes:
+        """Return the code of what has begun and of `module`, in which every other function is complete now.
 
-    @classmethod
-    def of(cls, text: str) -> _String:
-        data = text.encode()
-        return cls(data, len(data))
+        It is an object in the format of the machine that this runs on, or an ``ar`` archive of several.
+        """
+        self._submit(partition(module, self._entry))
+        objects = []
+        for number, (layer, made) in enumerate(self._objects):
+            tell("machine code of", layer, number, len(self._objects))
+            objects.append(made.result())
+        return objects[0] if len(objects) == 1 else archive(objects)
 
-
-@functools.cache
-def _mlir() -> ctypes.CDLL:
-    """MLIR's C interface (mlir-c/ExecutionEngine.h): Python's binding of it never releases the interpreter's lock."""
-    (path,) = Path(_mlir_libs.__file__).parent.glob("lib*CAPI.so")
-    mlir = ctypes.CDLL(str(path))
-    engine, string, flag = ctypes.c_void_p, _String, ctypes.c_bool
-    for name, result, arguments in (
-        ("Create", engine, (ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, flag, flag)),
-        ("RegisterSymbol", None, (engine, string, ctypes.c_void_p)),
-        ("Lookup", ctypes.c_void_p, (engine, string)),
-        ("DumpToObjectFile", None, (engine, string)),
-        ("Destroy", None, (engine,)),
-    ):
-        function = getattr(mlir, f"mlirExecutionEngine{name}")
-        function.restype, function.argtypes = result, arguments
-    capsule = ctypes.pythonapi
-    capsule.PyCapsule_GetName.restype, capsule.PyCapsule_GetName.argtypes = ctypes.c_char_p, (ctypes.py_object,)
-    capsule.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    capsule.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-    return mlir
+    def _submit(self, parts: list[Part]) -> None:
+        self._objects += [(p.layer, self._pool.submit(compile_part, p, self._lower, self._entry)) for p in parts]
 
 
-def compile_part(part: Part) -> bytes:
+def compile_part(part: Part, lower: Lower, entry: str) -> bytes:
     """Return the object of a part. Runs on several threads at once, so the part gets a context of its own."""
-    mlir = _mlir()
     with ir.Context() as context:
         context.enable_multithreading(False)
+        context.allow_unregistered_dialects = True  # what numc notes about functions
         module = ir.Module.parse(part.bytecode)
-        capsule = module._CAPIPtr
-        address = ctypes.pythonapi.PyCapsule_GetPointer(capsule, ctypes.pythonapi.PyCapsule_GetName(capsule))
-        engine = mlir.mlirExecutionEngineCreate(address, part.opt_level, 0, None, True, True)
+        lower(module)
+        needed, optimise = link(module, part.exported, entry)
+        engine = mlir().mlirExecutionEngineCreate(address(module), 2 * optimise, 0, None, True, True)
     if not engine:
         raise RuntimeError("LLVM refused the module")
     try:
         # The engine links what it compiles, before it dumps it; the real addresses come with the runtime's loader.
-        for name in part.needed:
-            mlir.mlirExecutionEngineRegisterSymbol(engine, _String.of(name), 1)
-        if not mlir.mlirExecutionEngineLookup(engine, _String.of(part.exported[0])):
+        for name in needed:
+            mlir().mlirExecutionEngineRegisterSymbol(engine, String.of(name), 1)
+        if not mlir().mlirExecutionEngineLookup(engine, String.of(part.exported[0])):
             raise RuntimeError(f"LLVM compiled no function {part.exported[0]}")
-        return _dumped(mlir, engine)
+        return _dumped(engine)
     finally:
-        mlir.mlirExecutionEngineDestroy(engine)
+        mlir().mlirExecutionEngineDestroy(engine)
 
 
-def _dumped(mlir: ctypes.CDLL, engine: int) -> bytes:
+def _dumped(engine: int) -> bytes:
     """The object that an engine has, through a pipe: LLVM ends the process when it cannot write all of a file."""
     source, sink = os.pipe()
     with ThreadPoolExecutor(1) as reader, os.fdopen(source, "rb") as pipe:
         content = reader.submit(pipe.read)
         try:
-            mlir.mlirExecutionEngineDumpToObjectFile(engine, _String.of(f"/proc/self/fd/{sink}"))
+            mlir().mlirExecutionEngineDumpToObjectFile(engine, String.of(f"/proc/self/fd/{sink}"))
         finally:
             os.close(sink)
         if not (found := content.result()):

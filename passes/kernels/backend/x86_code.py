@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch_mlir import ir
 
 from numc.passes.kernels.backend import CodeGenerator, Target
-from numc.passes.kernels.backend.objects import compiled
+from numc.passes.kernels.backend.objects import ObjectCode
 from numc.passes.kernels.backend.vectors import kernel_functions, shared_functions
 from numc.passes.kernels.tasks.pack_once import pack_once_text
 from numc.passes.kernels.tasks.task import task_text
 
 
-def object_code(module: ir.Module, target: Target, entry: str) -> bytes:
-    """Return an llvm-dialect module as position independent x86-64 code for the runtime's loader.
+def object_code(target: Target, entry: str, lower: Callable[[ir.Module], None]) -> ObjectCode:
+    """Position independent x86-64 code for the runtime's loader, in ELF relocatable objects."""
 
-    The code is an ELF relocatable object, or an ``ar`` archive of several that refer to each other.
-    """
-    with module.context, ir.Location.unknown():
-        attributes = ir.DictAttr(ir.Attribute.parse(_function_attributes(target)))
-        for op in module.body.operations:
-            if op.operation.name == "llvm.func" and op.operation.regions[0].blocks:
-                _for_target(op.operation, attributes)
-    return compiled(module, entry)
+    def lower_for_target(module: ir.Module) -> None:
+        lower(module)
+        with module.context, ir.Location.unknown():
+            attributes = ir.DictAttr(ir.Attribute.parse(_function_attributes(target)))
+            for op in module.body.operations:
+                if op.operation.name == "llvm.func" and op.operation.regions[0].blocks:
+                    _for_target(op.operation, attributes)
+
+    return ObjectCode(lower_for_target, entry)
 
 
 def _function_attributes(target: Target) -> str:
