@@ -48,7 +48,7 @@ POOLS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     kind=st.sampled_from(sorted(POOLS)),
     planes=st.sampled_from([(1, 64), (3, 21), (67, 1)]),
