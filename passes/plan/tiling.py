@@ -15,9 +15,9 @@ from numc.passes.plan.plan import takes_narrow
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
 _FEW = 64
-# What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, and one of rows that are
-# packed. They have to save so much of the time.
-_RESULT, _PACKED, _SAVED = 8, 4, 0.1
+# What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
+# packed, and a row that is packed alone, in every task. They have to save so much of the time.
+_RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.1
 
 
 def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, str]:
@@ -72,7 +72,8 @@ def saves_transposed(plain: tuple[Tile, Found], other: tuple[Tile, Found]) -> bo
     if not (before and after and depth and rows and lanes):
         return False
     results = -(-rows // tile.rows) * lanes * _RESULT / depth
-    return after + results + rows / tile.width * _PACKED < (1 - _SAVED) * before
+    packed = rows / tile.width * _PACKED if _has_unit_steps(found.rows, found) else rows * _ALONE
+    return after + results + packed < (1 - _SAVED) * before
 
 
 def _vectors(tile: Tile, found: Found) -> int | None:
@@ -109,6 +110,12 @@ def _sliding(rows: Operand, found: Found) -> int | None:
     window, line = size_of(found, [d for d in steps if d != last]), size_of(found, [last])
     slides = len(steps) > 1 and steps.get(last) == 1 and _has_unit_stride(rows)
     return line if slides and window is not None and line is not None and window < line else None
+
+
+def _has_unit_steps(rows: Operand, found: Found) -> bool:
+    """Whether rows along their last dimension are adjacent in memory, as pixels of a line are without a stride."""
+    steps = rows.places[-1][0] if rows.places and found.shape.rows else {}
+    return steps.get(found.shape.rows[-1], 1) == 1 and _has_unit_stride(rows)
 
 
 def reads_along_k(lanes: Operand, found: Found) -> bool:

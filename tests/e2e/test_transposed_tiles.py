@@ -27,7 +27,7 @@ class Residual(nn.Module):
 NETWORKS = {
     "residual": (Residual(), (1, 64, 7, 7)),
     "without bias": (nn.Conv2d(300, 126, 1, bias=False), (1, 300, 7, 7)),
-    "stride and function": (nn.Sequential(nn.Conv2d(300, 126, 1, stride=2), nn.GELU()), (1, 300, 10, 10)),
+    "stride and function": (nn.Sequential(nn.Conv2d(300, 126, 1, stride=2), nn.GELU()), (1, 300, 2, 2)),
     "images": (nn.Conv2d(48, 64, 3, padding=1), (2, 48, 3, 3)),
     "groups": (nn.Conv2d(128, 128, 3, padding=1, groups=2), (1, 128, 7, 7)),
     "one pixel": (nn.Sequential(nn.Conv2d(300, 126, 1), nn.Hardsigmoid()), (1, 300, 1, 1)),
@@ -89,6 +89,12 @@ def test_observers_see_the_order_of_the_model(monkeypatch: pytest.MonkeyPatch) -
     for got, expected in zip(*seen, strict=True):
         assert got.shape == expected.shape
         assert np.array_equal(got, expected)
+
+
+def test_pixels_with_a_stride_stay_in_the_lanes() -> None:
+    """As rows they would be packed one by one, in every task."""
+    module = nn.Conv2d(300, 126, 1, stride=2).eval()
+    assert orders(numc.compile(module, (torch.randn(1, 300, 14, 14),))) == [True]
 
 
 def test_free_sizes_and_many_pixels_stay_in_the_lanes() -> None:
