@@ -161,15 +161,32 @@ def generic(
 
     body: from the elements of the inputs and of the output to what it yields.
     """
-    operands = [*inputs, output]
+    return _generic([*inputs, output], [output.type], maps, kinds, body).results[0]
+
+
+def copying(source: ir.Value, target: ir.Value) -> ir.Operation:
+    """A linalg.generic at the insertion point that copies a memref to another one."""
+    rank = ir.MemRefType(target.type).rank
+    maps = [ir.AffineMap.get_identity(rank)] * 2
+    return _generic([source, target], [], maps, ["parallel"] * rank, lambda element, _: element)
+
+
+def _generic(
+    operands: Sequence[ir.Value],
+    results: Sequence[ir.Type],
+    maps: Sequence[ir.AffineMap],
+    kinds: Sequence[str],
+    body: Callable[..., ir.Value],
+) -> ir.Operation:
+    """A linalg.generic of which the last operand is the output."""
     new = ir.Operation.create(
         "linalg.generic",
-        results=[output.type],
+        results=results,
         operands=operands,
         attributes={
             "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
             "iterator_types": _iterators(kinds),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands) - 1, 1]),
         },
         regions=1,
     )
@@ -177,26 +194,6 @@ def generic(
     block = new.regions[0].blocks.append(*taken, arg_locs=[new.location] * len(taken))
     with ir.InsertionPoint(block):
         ir.Operation.create("linalg.yield", operands=[body(*block.arguments)])
-    return new.results[0]
-
-
-def copying(source: ir.Value, target: ir.Value) -> ir.Operation:
-    """A linalg.generic at the insertion point that copies a memref to another one."""
-    rank = ir.MemRefType(target.type).rank
-    new = ir.Operation.create(
-        "linalg.generic",
-        operands=[source, target],
-        attributes={
-            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))] * 2),
-            "iterator_types": _iterators(["parallel"] * rank),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-        },
-        regions=1,
-    )
-    taken = [ir.MemRefType(v.type).element_type for v in new.operands]
-    block = new.regions[0].blocks.append(*taken, arg_locs=[new.location] * 2)
-    with ir.InsertionPoint(block):
-        ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
     return new
 
 

@@ -11,8 +11,9 @@ from math import prod
 
 from torch_mlir import ir
 
-from numc.passes.buffers.loop_nest import WIDTHS
+from numc.passes.buffers.loop_nest import WIDTHS, element
 from numc.passes.plan.chain import FREE, LOOPS, Chain, touched
+from numc.passes.plan.fusion import written
 
 # Elements of a result in a row at least: loops over fewer are faster through many rows at once.
 _LEAST_INSIDE = 64
@@ -50,6 +51,9 @@ def _stretches(main: ir.Operation) -> Iterator[list[ir.Operation]]:
 
 def _longest(ops: list[ir.Operation], start: int) -> Chain | None:
     """The longest chain that begins with an operation, of these that with the shortest rows; None if there is none."""
+    made = written(ops[start])
+    if all(made.isdisjoint(touched(op)) for op in ops[start + 1 :] if op.name in LOOPS):
+        return None  # most loops: a product reads what they make
     rank = ir.MemRefType(_result(ops[start]).type).rank
     found = [chain for rows in range(rank - 1, 0, -1) if (chain := _of_rows(ops, start, rows)) is not None]
     return max(found, key=lambda chain: len(chain.members), default=None)
@@ -79,4 +83,4 @@ def _result(op: ir.Operation) -> ir.Value:
 def _bytes(buffer: ir.Value) -> float:
     """The size of a buffer, infinite if it is known at run time only."""
     kind = ir.MemRefType(buffer.type)
-    return prod(kind.shape) * WIDTHS[str(kind.element_type)] if kind.has_static_shape else float("inf")
+    return prod(kind.shape) * WIDTHS[element(kind)] if kind.has_static_shape else float("inf")

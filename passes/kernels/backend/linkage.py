@@ -9,6 +9,8 @@ from collections.abc import Collection
 
 from torch_mlir import ir
 
+from numc.passes.kernels.backend.partition import operations
+
 # The entry runs once, and LLVM's time grows faster than its size: a large one is not optimised, and its blocks are cut.
 # Instruction selection and register allocation take half the time for blocks of at most so many operations.
 _LARGE_ENTRY = 3000
@@ -31,7 +33,7 @@ def link(part: ir.Module, exported: Collection[str], entry: str) -> tuple[tuple[
                 _only_declared(op)
                 needed.append(name)
                 continue
-            if name == entry and _size(op) > _LARGE_ENTRY:
+            if name == entry and len(operations(op)) > _LARGE_ENTRY:
                 is_large = True
                 _unoptimised(op)
             if name in exported:
@@ -62,18 +64,6 @@ def _only_declared(op: ir.Operation) -> None:
         if name in op.attributes:
             del op.attributes[name]
     _with_linkage(op, "external")
-
-
-def _size(op: ir.Operation) -> int:
-    size = 0
-
-    def visit(_: ir.Operation) -> ir.WalkResult:
-        nonlocal size
-        size += 1
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return size
 
 
 def _unoptimised(function: ir.Operation) -> None:

@@ -37,7 +37,8 @@ class Part:
     exported: tuple[str, ...]
 
 
-def _operations(root: ir.Operation) -> list[ir.Operation]:
+def operations(root: ir.Operation) -> list[ir.Operation]:
+    """Every operation below `root`, and `root`."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -59,7 +60,7 @@ class _Symbol:
         self.is_constant = not self.is_function and "constant" in op.attributes
         self.size = 0
         self.references: set[str] = set()
-        for inner in _operations(op):
+        for inner in operations(op):
             self.size += 1
             attribute = _REFERENCES.get(inner.name)
             if attribute is not None and attribute in inner.attributes:

@@ -18,44 +18,46 @@ ARGUMENTS = {
     **dict.fromkeys(("batch", "row", "row_count", "lane", "lane_count"), "i64"),
 }
 
-# What appends the code for one vector, given the address of each stream, that in the tile, and the mask for accesses
-# along the lanes (None if all are there).
-_Vector = Callable[[Code, Sequence[Value], Value | None], None]
+Vector = Callable[[Code, Sequence[Value], Value | None], None]
+"""Appends the code for one vector, given the address of each stream, that in the tile, and the mask (None if all are
+there) for accesses along it."""
+Edge = Callable[[str, Task, Mapping[int, Stream], Vector], str]
+"""The function with this name that does so for all vectors of a tile; streams by their numbers."""
 
 
 def edges_text(task: Task) -> tuple[str, str]:
     """The functions for initial accumulators, nothing if there are no operands to read, and for results."""
-    return _prologue_text(task), _epilogue_text(task)
+    return both_edges(task, _edge_text, _edge_text)
 
 
-def _prologue_text(task: Task) -> str:
-    """Initial accumulators: already of the accumulator's format (explicit-arithmetic converts them)."""
+def both_edges(task: Task, into_tile: Edge, out_of_tile: Edge) -> tuple[str, str]:
+    """The two functions, of which these write the loops."""
+    prologue = dict(enumerate(task.prologue_streams))
+    epilogue = dict(enumerate((*task.epilogue_streams, task.output), len(prologue)))
 
-    def body(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
+    def begin(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
+        """Initial accumulators: already of the accumulator's format (explicit-arithmetic converts them)."""
         values = [load(code, s, a, mask) for s, a in zip(task.prologue_streams, addresses, strict=False)]
         code.store(task.prologue(code, values), addresses[-1], mask)
 
-    if not task.prologue_streams:
-        return ""
-    return _Edge(PROLOGUE, task, dict(enumerate(task.prologue_streams)), body).text()
-
-
-def _epilogue_text(task: Task) -> str:
-    """Results, through the epilogue, to the output."""
-    streams = dict(enumerate((*task.epilogue_streams, task.output), len(task.prologue_streams)))
-
-    def body(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
+    def end(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
+        """Results, through the epilogue, to the output."""
         values = [load(code, s, a, mask) for s, a in zip(task.epilogue_streams, addresses, strict=False)]
         accumulators = code.load(addresses[-1], mask)
         store(code, task.output, task.epilogue(code, [accumulators, *values]), addresses[-2], mask)
 
-    return _Edge(EPILOGUE, task, streams, body).text()
+    first = into_tile(PROLOGUE, task, prologue, begin) if prologue else ""
+    return first, out_of_tile(EPILOGUE, task, epilogue, end)
+
+
+def _edge_text(name: str, task: Task, streams: Mapping[int, Stream], body: Vector) -> str:
+    return _Edge(name, task, streams, body).text()
 
 
 class _Edge:
     """A loop over the rows of a tile and, along each, over runs of adjacent lanes; `streams` by their numbers."""
 
-    def __init__(self, name: str, task: Task, streams: Mapping[int, Stream], body: _Vector) -> None:
+    def __init__(self, name: str, task: Task, streams: Mapping[int, Stream], body: Vector) -> None:
         self.f, self.tile = Function(name, ARGUMENTS), task.kernel.tile
         self.streams, self.body = streams, body
         (self.lane_run,) = context(self.f, "lane_run")

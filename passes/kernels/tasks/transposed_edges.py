@@ -6,34 +6,24 @@ Vectors along them go through the prologue and the epilogue, as in edges.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.builder import Function
 from numc.passes.kernels.packing.pack_code import transposed
 from numc.passes.kernels.packing.segments import lanes_below
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.tasks.edges import ARGUMENTS, EPILOGUE, PROLOGUE
-from numc.passes.kernels.tasks.interface import Stream, Task, context, load, run_from, store, stream_base
-
-# What appends the code for one vector, given the address of each stream, that in the buffer, and the mask of the rows.
-_Vector = Callable[[Code, Sequence[Value], Value | None], None]
+from numc.passes.kernels.tasks.edges import ARGUMENTS, Vector, both_edges
+from numc.passes.kernels.tasks.interface import Stream, Task, context, run_from, stream_base
 
 
 def transposed_edges_text(task: Task) -> tuple[str, str]:
     """The functions of edges.py: for initial accumulators, nothing if there are no operands to read; for results."""
-    return _prologue_text(task), _epilogue_text(task)
+    return both_edges(task, _into_tile_text, _out_of_tile_text)
 
 
-def _prologue_text(task: Task) -> str:
-    if not task.prologue_streams:
-        return ""
-
-    def vector(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
-        values = [load(code, s, a, mask) for s, a in zip(task.prologue_streams, addresses, strict=False)]
-        code.store(task.prologue(code, values), addresses[-1], mask)
-
-    edge = _Edge(PROLOGUE, task, dict(enumerate(task.prologue_streams)))
+def _into_tile_text(name: str, task: Task, streams: Mapping[int, Stream], vector: Vector) -> str:
+    edge = _Edge(name, task, streams)
     for first, size in edge.parts:
         edge.clear()
         edge.by_runs(first, vector)
@@ -41,14 +31,8 @@ def _prologue_text(task: Task) -> str:
     return edge.f.function()
 
 
-def _epilogue_text(task: Task) -> str:
-    def vector(code: Code, addresses: Sequence[Value], mask: Value | None) -> None:
-        values = [load(code, s, a, mask) for s, a in zip(task.epilogue_streams, addresses, strict=False)]
-        accumulators = code.load(addresses[-1], mask)
-        store(code, task.output, task.epilogue(code, [accumulators, *values]), addresses[-2], mask)
-
-    streams = dict(enumerate((*task.epilogue_streams, task.output), len(task.prologue_streams)))
-    edge = _Edge(EPILOGUE, task, streams)
+def _out_of_tile_text(name: str, task: Task, streams: Mapping[int, Stream], vector: Vector) -> str:
+    edge = _Edge(name, task, streams)
     for first, size in edge.parts:
         edge.out_of_tile(first, size)
         edge.by_runs(first, vector)
@@ -110,7 +94,7 @@ class _Edge:
         with f.loop(0, t.lanes, t.width) as lane:
             yield f.at(f["tile"], lane), f.at(self.buffer, f.i64("muli", lane, self.width))
 
-    def by_runs(self, first: int, vector: _Vector) -> None:
+    def by_runs(self, first: int, vector: Vector) -> None:
         """Vectors of the tile's rows from `first` on, one run of adjacent rows after the other."""
         f = self.f
         count = f.i64("minsi", f.i64("subi", f["row_count"], first), self.width)
@@ -128,7 +112,7 @@ class _Edge:
                     self._lanes(row, done, vector, some)
             runs.next = [end]
 
-    def _lanes(self, row: Value, done: Value, vector: _Vector, mask: Value | None) -> None:
+    def _lanes(self, row: Value, done: Value, vector: Vector, mask: Value | None) -> None:
         """The vector of each lane of the tile, of which element `done` is `row`."""
         f = self.f
         starts = {}
