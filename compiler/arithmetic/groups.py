@@ -87,11 +87,16 @@ class GroupFormat(ABC):
         return Fraction(self.group_bits(size), size)
 
     def has_codes(self, rounding: str) -> bool:
-        """Whether the units that elements become are codes from which this rounding makes the same elements again.
+        """Whether elements have codes of `code_bits` from which this rounding makes the same elements again.
 
         A code has to be left for a positive number that rounds to zero, and others for what is not finite.
         """
         return False
+
+    @property
+    def code_bits(self) -> int:
+        """The bits of the code of an element: how many units it has, with a sign."""
+        return self.most_units.bit_length() + 1
 
     def parts(self, datapath: str) -> int:
         """How many parts a datapath multiplies a value in."""

@@ -36,11 +36,6 @@ def has_codes(to: GroupConversion) -> bool:
     return to.noise is None and to.open is None and not to.channel and to.format.has_codes(to.rounding)
 
 
-def code_bits(to: GroupConversion) -> int:
-    """Return the bits of the code of an element."""
-    return to.format.most_units.bit_length() + 1
-
-
 def stored_dtype(stored: str) -> str:
     """Return the dtype of bits, of bytes, or of the codes of a conversion to a format of at most 16 bits, as text."""
     if stored in IN_BITS or groups_of(stored) is not None:
@@ -53,7 +48,7 @@ def stored_shape(stored: str, shape: Sequence[int]) -> tuple[int, ...]:
     found = groups_of(stored)
     if stored not in IN_BITS and found is None:
         return tuple(shape)
-    bits, count = (1, 0) if found is None else (code_bits(found[0]), group_count(*found, shape))
+    bits, count = (1, 0) if found is None else (found[0].format.code_bits, group_count(*found, shape))
     elements = prod(shape)
     size = bits // 8 * elements + bits % 8 * -(-elements // 8)
     return (*[1] * (len(shape) - 1), size if found is None else size + 2 * count + 4)

@@ -1,8 +1,9 @@
 """The codes of elements of a format with groups, from which a contraction converts the same values.
 
-A code is how many units of its group an element becomes. One that becomes none but is positive has the least code. In a
-group that is not finite, which a contraction takes for NaN as a whole, codes only say what kind of number an element
-is. Where the tensor has one scale, which is made from its largest magnitude, the largest code stands for that.
+A code is how many units of its group an element becomes, or the bits of an element that is a float. One that becomes
+zero but is positive has the least code. In a group that is not finite, which a contraction takes for NaN as a whole,
+codes only say what kind of number an element is. Where the tensor has one scale, which is made from its largest
+magnitude, the largest code stands for that.
 
 What is made of the codes is in the format, so that converting it changes nothing, and the conversion sees the same
 largest magnitudes: those of groups have the same exponents, and that of the tensor is the same number.
@@ -11,7 +12,6 @@ largest magnitudes: those of groups have the same exponents, and that of the ten
 from __future__ import annotations
 
 from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.stored import code_bits
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, emit_exponent, scale_up
@@ -35,12 +35,11 @@ def exponent() -> str:
 
 def narrowing(to: GroupConversion) -> str:
     """A function from an element, the largest magnitude of its group and that of its tensor to its code."""
-    bits, kind = code_bits(to), code_of(to)
+    bits, kind = to.format.code_bits, code_of(to)
     word = "i8" if bits <= 8 else "i16"
     code = Function("narrow", {"x": "f32", "most": "i32", "largest": "i32"}, word, attributes="")
     x, most = code["x"], code["most"]
-    units = kind.units(code, x, _scaling(code, kind, most, code["largest"]), None)
-    number = code.cast("fptosi", units, "i32")
+    number = kind.code_of(code, kind.units(code, x, _scaling(code, kind, most, code["largest"]), None))
     magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(MAGNITUDE))
     is_positive = code.compare("ogt", x, code.f32(0.0))
 
@@ -61,14 +60,14 @@ def narrowing(to: GroupConversion) -> str:
 
 def widening(to: GroupConversion) -> str:
     """A function from a code, the exponent of its group if there is one, and the largest magnitude to an element."""
-    bits, kind = code_bits(to), code_of(to)
+    bits, kind = to.format.code_bits, code_of(to)
     has_groups = to.format.group is not None
     given = {"exponent": "i16"} if has_groups else {}
     word = "i8" if bits <= 8 else "i16"
     code = Function("widen", {"x": word, **given, "largest": "i32"}, "f32", attributes="")
     largest, unused = code["largest"], code.int(32 - bits)
     number = code.binary("shrsi", code.binary("shli", code.cast("extui", code["x"], "i32"), unused), unused)
-    value = code.cast("sitofp", number, "f32")
+    value = kind.element_of(code, number)
     most = _power(code, code.cast("extsi", code["exponent"], "i32")) if has_groups else largest
     scaling = _scaling(code, kind, most, largest)
     magnitude = code.cast("bitcast", largest, "f32")
@@ -77,7 +76,9 @@ def widening(to: GroupConversion) -> str:
         return code.select(code.compare("sgt", number, code.int(0)), size, code.unary("arith.negf", size))
 
     if has_groups:
-        found, finite = scale_up(code, value, scaling), magnitude
+        found = scale_up(code, value, scaling)
+        # In a group that is not finite, one has the largest finite magnitude of the tensor, if that counts.
+        finite = magnitude if to.format.finite_only else code.f32(1.0)
     else:
         is_largest = code.compare("eq", code.magnitude(number), code.int(to.format.most_units))
         found = code.select(is_largest, signed(magnitude), code.binary("mulf", value, scaling.up[0]))

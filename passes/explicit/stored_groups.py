@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.stored import code_bits, group_count, groups_of
+from numc.compiler.arithmetic.stored import group_count, groups_of
 from numc.passes import linalg
 from numc.passes.explicit.group_codes import MAGNITUDE, exponent, narrowing, widening
 from numc.passes.explicit.inlined import inlined
@@ -26,7 +26,7 @@ _Body = Callable[..., ir.Value]
 def packed_groups(value: ir.Value, stored: str) -> ir.Value:
     """Return the bytes (i8, one dimension) of a tensor of static sizes, made at the insertion point."""
     to, axis = _known(stored)
-    shape, bits = _sizes(value), code_bits(to)
+    shape, bits = _sizes(value), to.format.code_bits
     largest = _largest_of(value, finite=to.format.finite_only)
     kind, narrow, power = integer(8 if bits <= 8 else 16), inlined(narrowing(to)), inlined(exponent())
     planes = planes_of(largest, 32)
@@ -46,7 +46,7 @@ def packed_groups(value: ir.Value, stored: str) -> ir.Value:
 def unpacked_groups(data: ir.Value, stored: str, shape: Sequence[int]) -> ir.Value:
     """Return a tensor of float32 of these sizes that has these bytes, made at the insertion point."""
     to, axis = _known(stored)
-    bits, count, elements = code_bits(to), group_count(to, axis, shape), prod(shape)
+    bits, count, elements = to.format.code_bits, group_count(to, axis, shape), prod(shape)
     sizes = [1] * 4 + [count] * 2 * (count > 0)
     sizes += [elements] * (bits // 8) + [-(-elements // 8)] * (bits % 8)
     flat, planes, start = collapsed(data), [], 0

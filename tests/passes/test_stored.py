@@ -68,9 +68,14 @@ def copies(dtype: str, shape: tuple[int, int], stored: str) -> Program:
     [
         ("bfp(16,3,3)", "ole"),
         ("int8", "ogt"),
+        ("mxfp4", "ugt"),
+        ("mxfp8", "ogt"),
         *(
             pytest.param(to, asked, marks=pytest.mark.all if asked == "ugt" else pytest.mark.slow)
-            for to in ("bfp(16,8,3)", "bfp(7,2,9):rne", "bfp(5,3,4):rup", "int12", "int4:rna", "int16")
+            for to in (
+                *("bfp(16,8,3)", "bfp(7,2,9):rne", "bfp(5,3,4):rup", "int12", "int4:rna", "int16"),
+                *("mxfp8_e5m2", "mxfp6_e3m2:rtz", "mxfp6_e2m3:rup", "mxfp8_e4m3:odd", "mxint8"),
+            )
             for asked in ("ogt", "ugt")
         ),
     ],
@@ -111,7 +116,6 @@ def test_bits(shape: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     ("fma", "why"),
     [
-        ("mxfp8", "converted to mxfp8_e4m3 by linalg.generic, which has no codes"),
         ("fma(a=int8:rtz,acc=fp32)", "converted to int8:rtz by linalg.generic, which has no codes"),
         ("fp32", "read as float32 by linalg.generic"),
     ],

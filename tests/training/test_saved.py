@@ -46,6 +46,19 @@ def convolutions() -> nn.Module:
     )
 
 
+class Recurrent(nn.Module):
+    """An LSTM in both directions, and a layer for its last step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells, self.last = nn.LSTM(6, 8, bidirectional=True, batch_first=True), nn.Linear(16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return [n, 3]."""
+        found: torch.Tensor = self.last(self.cells(x)[0][:, -1].relu())
+        return found
+
+
 def dense() -> nn.Module:
     """Two dense layers with a ReLU between them."""
     torch.manual_seed(0)
@@ -66,13 +79,14 @@ def bits(model: nn.Module, inputs: Any, arithmetic: str) -> tuple[list[torch.Ten
 
 
 @pytest.mark.parametrize(
-    "arithmetic", ["mp", *(pytest.param(name, marks=pytest.mark.slow) for name in PRESETS if name != "mp")]
+    "arithmetic", ["mp", *(pytest.param(name, marks=pytest.mark.slow) for name in (*PRESETS, "mxfp8") if name != "mp")]
 )
 @pytest.mark.parametrize(
     ("family", "inputs"),
     [
         pytest.param(convolutions, lambda: torch.randn(2, 2, 12, 12), id="convolutions"),
         pytest.param(Attention, lambda: torch.arange(10).reshape(2, 5), id="attention", marks=pytest.mark.slow),
+        pytest.param(Recurrent, lambda: torch.randn(3, 4, 6), id="recurrent", marks=pytest.mark.slow),
     ],
 )
 def test_no_bit_changes(

@@ -94,6 +94,15 @@ class Mx(GroupFormat):
         """Storage of an element: a sign, the exponent (in an integer: the bit of the ones), the significand."""
         return 1 + max(self.exponent_bits, 1) + self.significand_bits
 
+    @property
+    def code_bits(self) -> int:
+        """The code of an element is that in which it is stored."""
+        return self.element_bits
+
+    def has_codes(self, rounding: str) -> bool:
+        """Any rounding leaves elements as they are, and the largest one of a block keeps its exponent."""
+        return True
+
     def group_bits(self, size: int) -> int:
         """The scale, then the elements."""
         return SCALE_BITS + size * self.element_bits

@@ -55,6 +55,14 @@ class GroupCode(ABC):
     def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         """Append how many units of its group `x` becomes, as a binary32 number; anything where the unit is NaN."""
 
+    def code_of(self, code: Code, units: Value) -> Value:
+        """Append the code (i32) of so many units, of which any bits may stand beyond the format's `code_bits`."""
+        return code.cast("fptosi", units, "i32")
+
+    def element_of(self, code: Code, number: Value) -> Value:
+        """Append what `scale_up` takes to the value that a code, extended by its first bit, stands for."""
+        return code.cast("sitofp", number, "f32")
+
     @abstractmethod
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
         """Append what a contraction multiplies for `x`: its value in the format, in `parts` that add up to it."""

@@ -48,6 +48,35 @@ class MxCode(GroupCode):
         value = scale_up(code, self._integer(code, x, scaling, drawn), scaling)
         return [code.binary("addf", value, code.f32(0.0))]  # integers have no -0
 
+    def code_of(self, code: Code, units: Value) -> Value:
+        """Of floats: the sign, and the magnitude as subnormal and normal numbers are counted."""
+        if not self.fmt.exponent_bits:
+            return super().code_of(code, units)
+        places = self.fmt.significand_bits
+        bits = code.cast("bitcast", units, "i32")
+        size = code.binary("andi", bits, code.int(0x7FFFFFFF))
+        # A normal number has 2^places units or more, and fewer units are their own code.
+        normal = code.binary("shrui", size, code.int(23 - places))
+        normal = code.binary("subi", normal, code.int(126 + places << places))
+        is_small = code.compare("ult", size, code.int(127 + places << 23))
+        small = code.cast("fptosi", code.select(is_small, code.cast("bitcast", size, "f32"), code.f32(0.0)), "i32")
+        sign = code.binary("shli", code.binary("shrui", bits, code.int(31)), code.int(self.fmt.code_bits - 1))
+        size = code.select(is_small, small, normal)
+        return code.select(code.compare("eq", size, code.int(0)), size, code.binary("ori", size, sign))
+
+    def element_of(self, code: Code, number: Value) -> Value:
+        """Of floats: the units of a code, and then the element."""
+        if not self.fmt.exponent_bits:
+            return super().element_of(code, number)
+        places, sign = self.fmt.significand_bits, 1 << self.fmt.code_bits - 1
+        size = code.binary("andi", number, code.int(sign - 1))
+        bits = code.binary("shli", code.binary("addi", size, code.int(126 + places << places)), code.int(23 - places))
+        is_small = code.compare("ult", size, code.int(1 << places))
+        units = code.select(is_small, code.cast("sitofp", size, "f32"), code.cast("bitcast", bits, "f32"))
+        unit = 2.0**self.fmt.unit_exponent
+        is_negative = code.compare("slt", number, code.int(0))
+        return code.binary("mulf", units, code.select(is_negative, code.f32(-unit), code.f32(unit)))
+
     def _integer(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         y = scale_down(code, x, scaling)
         units = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
