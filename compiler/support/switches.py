@@ -21,7 +21,6 @@ SWITCHES = {
     "narrow-operands": "activations that contractions read in the bytes of their format",
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
-    "separate-windows": "maxima of windows along one dimension after the other",
     "share-packing": "operands of several products packed once",
     "side-by-side": "parts that do not depend on each other at the same time",
     "skip-zeros": "transposed convolutions without the zeros between inputs",
@@ -29,6 +28,7 @@ SWITCHES = {
     "stored-codes": "activations of training kept in the bytes of a narrow format",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
     "transposed-tiles": "filters in the lanes of vectors where images have few pixels",
+    "unroll-windows": "reductions of small windows as elementwise operations",
     "write-over": "sums with residuals in the residual's memory",
 }
 
