@@ -20,8 +20,8 @@ from numc.passes.dialect import varies
 
 # Extremes, and what the result of every window is at least or at most.
 _NEUTRAL = {"arith.maximumf": "0xFF800000 : f32", "arith.minimumf": "0x7F800000 : f32"}
-# An operation reads so many slices at most.
-_MOST = 16
+# An operation reads so many slices at most, whose elements are so far apart at most: others do not get into lanes.
+_MOST, _APART = 16, 2
 
 
 class _Window(NamedTuple):
@@ -42,8 +42,10 @@ def unroll_windows(module: ir.Operation) -> None:
             if start is None or not windows:
                 continue
             is_extreme = _is_extreme(generic, start)
-            overlap = windows[-1].stride < windows[-1].size
-            groups = [[window] for window in windows] if is_extreme and overlap else [windows]
+            single, several = ([w for w in windows if (w.size > 1) == more] for more in (False, True))
+            groups = [windows]
+            if is_extreme and several and several[-1].stride < several[-1].size:
+                groups = [[*single, several[0]], *([window] for window in several[1:])]
             if all(prod(window.size for window in group) <= _MOST for group in groups):
                 _unroll(generic, "" if is_extreme else start, groups)
 
@@ -67,9 +69,13 @@ def _is_extreme(generic: ir.Operation, start: str) -> bool:
 
 
 def _windows(generic: ir.Operation) -> list[_Window]:
-    """The windows in the dimensions of the first input; none if it is read in any other way, or sizes are not known."""
+    """The windows in the dimensions of the first input.
+
+    There are none if it is read in any other way, or far apart, or if sizes are not known.
+    """
     kinds, sizes, maps = linalg.iterator_types(generic), linalg.loop_sizes(generic), linalg.indexing_maps(generic)
     read, written = ([linalg.linear(e) for e in m.results] for m in (maps[0], maps[-1]))
+    shape, small = (ir.RankedTensorType(generic.operands[n].type).shape for n in (0, len(maps) - 1))
     if None in sizes or len(read) != len(written):
         return []
     found, order = [], []
@@ -83,7 +89,9 @@ def _windows(generic: ir.Operation) -> list[_Window]:
         order += inside
         stride = place[0][moves[0]]
         dilation, size = next(((place[0][d], sizes[d] or 0) for d in inside), (1, 1))
-        if size != 1 or stride != 1:
+        if dim == len(read) - 1 and (stride > _APART or (size > 1 and small[dim] == 1)):
+            return []
+        if shape[dim] != small[dim]:
             found.append(_Window(dim, stride, dilation, size))
     return found if order == [d for d, kind in enumerate(kinds) if kind == "reduction"] else []
 
