@@ -57,6 +57,7 @@ from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
 from numc.passes.tensors.skip_zeros import skip_zeros
 from numc.passes.tensors.split_batches import split_batches
+from numc.passes.tensors.unroll_windows import unroll_windows
 from numc.passes.tensors.update_in_place import return_updated, update_in_place
 from numc.passes.tensors.write_over import write_over
 
@@ -201,6 +202,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "direct-slices": ours(direct_slices),
         "split-batches": ours(split_batches, switch="split-batches"),
         "index-tables": ours(index_tables),  # before fusion, so that what gathers can be fused
+        "unroll-windows": ours(unroll_windows, switch="unroll-windows"),  # before fusion: with what follows
         "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),
         "permuted-results": ours(permuted_results),  # after fusion: what has joined the copy is no copy
         "join-reductions": ours(join_reductions),  # after fusion: then equal operands are the same

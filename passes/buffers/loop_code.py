@@ -35,6 +35,9 @@ _TASK_WORK = 1 << 17
 _ROWS = 8
 # Steps of reductions, as in the windows of pooling, over which a vector of sums stays in registers.
 _FEW_STEPS = 64
+# Inputs, and neighbours as in a line of a small image: with more of the one and fewer of the other, to ask whether
+# memory overlaps, as LLVM does before a loop, takes longer than the loop.
+_FEW_INPUTS, _FEW_LANES = 2, 128
 # Vectors next to each other that a task has at least where reductions are around them: memory is read in lines.
 _STRIP = 8
 
@@ -76,7 +79,10 @@ def _way(nest: Nest) -> Literal["around", "lanes", "rows"]:
     last = nest.parallel[-1]
     near = all(s in (ZERO, ONE, TWO) for k, s in enumerate(last.strides[: nest.inputs]) if k not in nest.lookups)
     if not nest.reductions:
-        return "lanes" if (nest.has_functions or nest.lookups) and nest.in_lanes and near else "around"
+        count = _known(nest)
+        few = nest.inputs > _FEW_INPUTS and count is not None and len(nest.parallel) > 1 and count <= _FEW_LANES
+        apart = nest.has_functions or nest.lookups or few or TWO in last.strides[: nest.inputs]
+        return "lanes" if apart and nest.in_lanes and near else "around"
     steps = prod((r.count for r in nest.reductions), start=ONE)
     short = not steps.symbols and steps.number <= _FEW_STEPS
     if near and not short and all(s == ONE for s in last.strides[nest.inputs :]):

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.ssa import PTR, Value
+from numc.passes.kernels.tasks.ahead import ahead
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, context, run_from
@@ -229,15 +230,15 @@ def _tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, stays: Value | 
     """One micro-tile. stays: whether it can stay in registers; None if none can."""
     f, t = frame.f, frame.task.kernel.tile
     column = f.i64("divui", f.i64("subi", lanes.first, block.j0), t.lanes)
-    ahead = [f.at(rows.data, frame.row_pitch)] if frame.task.kernel.fetches_ahead else []
+    coming = ahead(frame, block, rows, lanes)
     if stays is None:
-        tile_in_memory(frame, block, rows, lanes, column, ahead)
+        tile_in_memory(frame, block, rows, lanes, column, coming)
         return
     full = f.binary("andi", stays, f.compare("eq", rows.count, f.number(t.rows)))
     with f.when(full):
-        tile_in_registers(frame, block, rows, lanes, ahead)
+        tile_in_registers(frame, block, rows, lanes, coming)
     with f.when(f.negated(full)):
-        tile_in_memory(frame, block, rows, lanes, column, ahead)
+        tile_in_memory(frame, block, rows, lanes, column, coming)
 
 
 def _stays(frame: Frame, lanes: Panel) -> Value:

@@ -1,0 +1,133 @@
+"""unroll-windows: what windows of few elements are reduced to becomes an elementwise operation on slices.
+
+The sum over 3 x 3 elements is then one of nine slices, in the same order, with what follows in the same loop, and no
+pass over memory writes where it begins. Extremes depend on no order: a maximum over 3 x 3 elements becomes one over 3
+rows, of every column, and one over 3 of these columns, which neighbouring windows share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
+
+from numc.passes import linalg
+from numc.passes.dialect import varies
+
+# Extremes, and what the result of every window is at least or at most.
+_NEUTRAL = {"arith.maximumf": "0xFF800000 : f32", "arith.minimumf": "0x7F800000 : f32"}
+# An operation reads so many slices at most, whose elements are so far apart at most: others do not get into lanes.
+_MOST, _APART = 16, 2
+
+
+class _Window(NamedTuple):
+    """The windows along one dimension: how far they are apart, how far their elements are, how many these are."""
+
+    dim: int
+    stride: int
+    dilation: int
+    size: int
+
+
+def unroll_windows(module: ir.Operation) -> None:
+    """Make reductions of windows of few elements elementwise operations, those of extremes one for each dimension."""
+    with module.context, ir.Location.unknown():
+        for generic in list(linalg.operations(module, "linalg.generic")):
+            start = _start(generic)
+            windows = _windows(generic) if start is not None else []
+            if start is None or not windows:
+                continue
+            is_extreme = _is_extreme(generic, start)
+            single, several = ([w for w in windows if (w.size > 1) == more] for more in (False, True))
+            groups = [windows]
+            if is_extreme and several and several[-1].stride < several[-1].size:
+                groups = [[*single, several[0]], *([window] for window in several[1:])]
+            if all(prod(window.size for window in group) <= _MOST for group in groups):
+                _unroll(generic, "" if is_extreme else start, groups)
+
+
+def _start(generic: ir.Operation) -> str | None:
+    """The f32 constant that a reduction of its first input alone begins with; None if it is anything else."""
+    block, inputs = linalg.body(generic), linalg.input_count(generic)
+    reads_one = inputs and all(map(linalg.is_unused, list(block.arguments)[1:inputs]))
+    if not linalg.reduces(generic) or not reads_one or len(generic.operands) != inputs + 1:
+        return None
+    if linalg.contracts(generic) or any(op.name == "linalg.index" or varies(op) for op in linalg.operations(generic)):
+        return None
+    return linalg.filled_with(generic.operands[inputs])
+
+
+def _is_extreme(generic: ir.Operation, start: str) -> bool:
+    """Whether a reduction is an extreme that begins with a number that changes none."""
+    ops, arguments = [op.operation for op in linalg.body(generic).operations], list(linalg.body(generic).arguments)
+    takes = len(ops) == 2 and {*ops[0].operands} == {arguments[0], arguments[-1]}
+    return takes and _NEUTRAL.get(ops[0].name) == start
+
+
+def _windows(generic: ir.Operation) -> list[_Window]:
+    """The windows in the dimensions of the first input.
+
+    There are none if it is read in any other way, or far apart, or if sizes are not known.
+    """
+    kinds, sizes, maps = linalg.iterator_types(generic), linalg.loop_sizes(generic), linalg.indexing_maps(generic)
+    read, written = ([linalg.linear(e) for e in m.results] for m in (maps[0], maps[-1]))
+    shape, small = (ir.RankedTensorType(generic.operands[n].type).shape for n in (0, len(maps) - 1))
+    if None in sizes or len(read) != len(written):
+        return []
+    found, order = [], []
+    for dim, place in enumerate(read):
+        if place is None or place[1]:
+            return []
+        moves = [d for d in place[0] if kinds[d] == "parallel"]
+        inside = [d for d in place[0] if kinds[d] == "reduction"]
+        if len(moves) != 1 or len(inside) > 1 or written[dim] != ({moves[0]: 1}, 0):
+            return []
+        order += inside
+        stride = place[0][moves[0]]
+        dilation, size = next(((place[0][d], sizes[d] or 0) for d in inside), (1, 1))
+        if dim == len(read) - 1 and (stride > _APART or (size > 1 and small[dim] == 1)):
+            return []
+        if shape[dim] != small[dim]:
+            found.append(_Window(dim, stride, dilation, size))
+    return found if order == [d for d, kind in enumerate(kinds) if kind == "reduction"] else []
+
+
+def _unroll(generic: ir.Operation, start: str, groups: Sequence[Sequence[_Window]]) -> None:
+    """Replace `generic` by an elementwise operation for each group of windows.
+
+    start: the constant that a reduction begins with, "" if that is its first element.
+    """
+    value, out, body = generic.operands[0], ir.RankedTensorType(generic.results[0].type), linalg.body(generic)
+    shape = list(ir.RankedTensorType(value.type).shape)
+    for windows in groups:
+        for window in windows:
+            shape[window.dim] = out.shape[window.dim]
+        with ir.InsertionPoint(generic), generic.location:
+            steps = product(*(range(window.size) for window in windows))
+            operands = [_slice(value, windows, numbers, shape) for numbers in steps]
+            operands.append(tensor.EmptyOp(shape, out.element_type).result)
+        maps = [ir.AffineMap.get_identity(out.rank)] * len(operands)
+        types, result, loops = [v.type.element_type for v in operands], operands[-1].type, ["parallel"] * out.rank
+        new, block = linalg.generic_like(generic, operands, maps, types, [result], loops)
+        elements = list(block.arguments)[:-1]
+        with ir.InsertionPoint(block), generic.location:
+            found = elements.pop(0) if not start else arith.ConstantOp(types[-1], ir.Attribute.parse(start)).result
+            for element in elements:
+                given = {body.arguments[0]: element, body.arguments[len(body.arguments) - 1]: found}
+                (found,) = linalg.copy_body(body, ir.InsertionPoint(block), given)
+            ir.Operation.create("linalg.yield", operands=[found])
+        value = new.results[0]
+    linalg.replace(generic, [value])
+
+
+def _slice(value: ir.Value, windows: Sequence[_Window], numbers: Sequence[int], shape: list[int]) -> ir.Value:
+    """The elements of these numbers in all windows, of a shape."""
+    offsets, strides = [0] * len(shape), [1] * len(shape)
+    for window, number in zip(windows, numbers, strict=True):
+        offsets[window.dim], strides[window.dim] = number * window.dilation, window.stride
+    kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+    return tensor.ExtractSliceOp(kind, value, [], [], [], offsets, shape, strides).result
