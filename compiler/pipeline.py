@@ -179,7 +179,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             "canonicalize",
         ),
         "affine-reads": ours(affine_reads),  # before indices get checks
-        "crop-windows": ours(crop_windows, "policy.draws"),  # before contractions are layers of a policy
+        "crop-windows": ours(crop_windows, "policy.is_local"),  # before contractions are layers of a policy
         "narrow-tensors": ours(narrow_tensors, "respect_dtypes"),
         "run-time-checks": ours(run_time_checks),  # while padding and concatenation are operations with sizes to check
         "pad-and-concat": upstream(

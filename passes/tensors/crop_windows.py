@@ -1,8 +1,9 @@
 """crop-windows: windows whose results are cut off are not computed.
 
 The gradient of a strided convolution's filters is a convolution, too, whose windows may slide further than the filters
-reach: a filter of 1 x 1 and a stride of 2 give 2 x 2 results, of which one is wanted. Every element of the result is
-computed as before, so no bit changes. Random bits are drawn by the places of results, which have to stay.
+reach: a filter of 1 x 1 and a stride of 2 give 2 x 2 results, of which one is wanted. What is left of the result is
+computed as before, so no bit changes, unless an element depends on others: on all that the windows read, where that has
+a scale or a width as a whole, or on its place among them, by which random bits are drawn.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from torch_mlir.dialects import arith, tensor
 from numc.passes import linalg
 
 
-def crop_windows(module: ir.Operation, draws: bool) -> None:
-    """Compute of a sliding window only what is read. draws: random bits are drawn somewhere in the module."""
+def crop_windows(module: ir.Operation, is_local: bool) -> None:
+    """Leave out windows whose results are cut off. is_local: no element of a result depends on the others."""
     with module.context:
-        for cut in linalg.operations(module, "tensor.extract_slice") if not draws else ():
+        for cut in linalg.operations(module, "tensor.extract_slice") if is_local else ():
             if (windows := _windows(cut)) is not None:
                 _crop(windows, cut)
 
 
 def _windows(cut: ir.Operation) -> ir.Operation | None:
-    """The reduction over windows of which only the beginning is read, by this cut alone, if it can begin smaller."""
+    """The reduction over windows of whose result this cut alone reads the beginning, if that needs fewer windows."""
     generic = linalg.maker(cut.operands[0])
     if generic is None or generic.name != "linalg.generic" or not linalg.reduces(generic) or len(generic.results) != 1:
         return None
