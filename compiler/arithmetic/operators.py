@@ -183,7 +183,7 @@ class Fma:
 
     @property
     def sees_whole_operands(self) -> bool:
-        """Whether it converts by the largest magnitude of an operand, or in widths that a run may choose by what it is."""
+        """Whether it converts by the largest magnitude of an operand, or in widths that a run may choose by it."""
         return bool(self.open_operands) or (self.group is not None and self.group.shares_tensor)
 
     @property

@@ -1,7 +1,8 @@
-"""affine-reads: a loop that chooses elements by linear functions of its steps reads them through an indexing map.
+"""affine-reads: elements that a loop chooses by linear functions of its steps are read through an indexing map.
 
-So are tensors turned around, like the filters of a convolution for the gradient of its input. Through a map the elements
-are read without tables of indices and without checks, and the copies before and after can be joined with this one.
+So are tensors turned around, like the filters of a convolution for the gradient of its input, and the elements of a
+window in which the largest one is looked for. Through a map they are read without tables of indices and without checks,
+and a loop that only copies can be joined with those before and after it.
 """
 
 from __future__ import annotations
@@ -15,35 +16,40 @@ def affine_reads(module: ir.Operation) -> None:
     """Read through an indexing map what a loop chooses by linear functions of its steps."""
     with module.context:
         for generic in list(linalg.operations(module, "linalg.generic")):
-            if (read := _read(generic)) is not None:
-                _replace(generic, *read)
+            sizes = linalg.loop_sizes(generic)
+            extracts = [op for op in linalg.operations(generic, "tensor.extract") if op.parent == generic]
+            found = [(op, reads) for op in extracts if (reads := _map(op, sizes)) is not None]
+            if found and len(generic.results) == 1:
+                _rebuild(generic, dict(found))
 
 
-def _read(generic: ir.Operation) -> tuple[ir.Value, ir.AffineMap] | None:
-    """What a loop copies and where its elements are, if it does nothing else and all of them are inside."""
-    yielded = linalg.maker(list(linalg.body(generic).operations)[-1].operands[0])
-    if len(generic.results) != 1 or linalg.reduces(generic) or yielded is None or yielded.name != "tensor.extract":
+def _map(extract: ir.Operation, sizes: list[int | None]) -> ir.AffineMap | None:
+    """Where the elements are that loops of these sizes choose, if that is linear and all of them are inside."""
+    kind = ir.RankedTensorType(extract.operands[0].type)
+    if None in sizes or not kind.has_static_shape:
         return None
-    sizes, shape = linalg.loop_sizes(generic), ir.RankedTensorType(yielded.operands[0].type)
-    places = [_expression(value) for value in list(yielded.operands)[1:]]
-    found = [None if place is None else linalg.linear(place) for place in places]
-    if None in sizes or None in found or not shape.has_static_shape or linalg.captured(generic)[1] != [yielded.operands[0]]:
-        return None
-    for (coefficients, start), size in zip(found, shape.shape, strict=True):
-        steps = [n * (sizes[d] - 1) for d, n in coefficients.items()]
-        if start + sum(min(step, 0) for step in steps) < 0 or start + sum(max(step, 0) for step in steps) >= size:
+    places = []
+    for index, size in zip(list(extract.operands)[1:], kind.shape, strict=True):
+        place = _expression(index)
+        found = None if place is None else linalg.linear(place)
+        if place is None or found is None:
             return None
-    return yielded.operands[0], ir.AffineMap.get(len(sizes), 0, places)
+        last = [n * ((sizes[d] or 0) - 1) for d, n in found[0].items()]
+        first, end = (found[1] + sum(bound(n, 0) for n in last) for bound in (min, max))
+        if first < 0 or end >= size or (isinstance(place, ir.AffineDimExpr) and end + 1 < size):
+            return None  # a dimension of its own says how many steps a loop has
+        places.append(place)
+    return ir.AffineMap.get(len(sizes), 0, places)
 
 
-def _expression(value: ir.Value) -> ir.AffineExpr | None:
+def _expression(index: ir.Value) -> ir.AffineExpr | None:
     """An index as an expression of the steps of the loops; None if it is more than sums and multiples of them."""
-    op = linalg.maker(value)
+    op = linalg.maker(index)
     if op is None:
         return None
     if op.name == "linalg.index":
         return ir.AffineDimExpr.get(ir.IntegerAttr(op.attributes["dim"]).value)
-    if (number := linalg.integer(value)) is not None:
+    if (number := linalg.integer(index)) is not None:
         return ir.AffineConstantExpr.get(number)
     if op.name not in ("arith.addi", "arith.subi", "arith.muli"):
         return None
@@ -55,13 +61,32 @@ def _expression(value: ir.Value) -> ir.AffineExpr | None:
     return one + other if op.name == "arith.addi" else one + other * -1
 
 
-def _replace(generic: ir.Operation, source: ir.Value, reads: ir.AffineMap) -> None:
-    """Put a copy of the source through a map in the place of a loop."""
-    kind, kinds = ir.RankedTensorType(generic.results[0].type), linalg.iterator_types(generic)
-    with ir.InsertionPoint(generic), generic.location:
-        maps = [reads, linalg.indexing_maps(generic)[-1]]
-        copied = linalg.generic([source], linalg.room(source, kind), maps, kinds, lambda element, _: element)
+def _rebuild(generic: ir.Operation, reads: dict[ir.Operation, ir.AffineMap]) -> None:
+    """Let a loop take what it reads as inputs, and leave out inputs and initial values that it does not read."""
+    block, inputs = linalg.body(generic), linalg.input_count(generic)
+    *maps, writes = linalg.indexing_maps(generic)
+    named = [*reads.values(), writes]
+    taken = [n for n in range(inputs) if not linalg.is_unused(block.arguments[n]) or not linalg.names_all_loops(named)]
+    into = generic.operands[inputs]
+    if linalg.is_unused(block.arguments[inputs]):
+        with ir.InsertionPoint(generic), generic.location:
+            into = linalg.room(into, ir.RankedTensorType(into.type))
+    kinds = [block.arguments[n].type for n in taken], [op.results[0].type for op in reads]
+    new, body = linalg.generic_like(
+        generic,
+        [*(generic.operands[n] for n in taken), *(op.operands[0] for op in reads), into],
+        [*(maps[n] for n in taken), *reads.values(), writes],
+        [*kinds[0], *kinds[1], block.arguments[inputs].type],
+        [generic.results[0].type],
+    )
+    kept = [*(block.arguments[n] for n in taken), *(op.results[0] for op in reads), block.arguments[inputs]]
+    yielded = linalg.copy_body(block, ir.InsertionPoint(body), dict(zip(kept, body.arguments, strict=True)))
+    with ir.InsertionPoint(body), generic.location:
+        ir.Operation.create("linalg.yield", operands=yielded)
+    for op in reversed([op.operation for op in body.operations][:-1]):
+        if (op.name.startswith("arith.") or op.name == "linalg.index") and linalg.is_unused(op.results[0]):
+            op.erase()
     before = list(generic.operands)
-    linalg.replace(generic, [copied])
+    linalg.replace(generic, new.results)
     for operand in before:
         linalg.erase_unused(operand)

@@ -174,7 +174,7 @@ def test_gradients_of_strided_convolutions_skip_zeros(monkeypatch: pytest.Monkey
 def test_gradients_of_strided_filters_have_no_windows_that_no_filter_reaches(
     kernel: int, operator: str, windows: int
 ) -> None:
-    """What whole operands or places of results decide about is computed as a whole: there are `windows` more of them."""
+    """What whole operands or places of results decide about has all `windows` that begin at one element of a filter."""
     torch.manual_seed(0)
     x, w = torch.randn(2, 4, 8, 8), torch.randn(6, 4, kernel, kernel)
     grad = torch.randn(2, 6, 4, 4)
