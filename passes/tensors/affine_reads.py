@@ -62,31 +62,28 @@ def _expression(index: ir.Value) -> ir.AffineExpr | None:
 
 
 def _rebuild(generic: ir.Operation, reads: dict[ir.Operation, ir.AffineMap]) -> None:
-    """Let a loop take what it reads as inputs, and leave out inputs and initial values that it does not read."""
+    """Let a loop take what it reads through maps as inputs, and leave out those and the start that its body ignores."""
     block, inputs = linalg.body(generic), linalg.input_count(generic)
     *maps, writes = linalg.indexing_maps(generic)
     named = [*reads.values(), writes]
     taken = [n for n in range(inputs) if not linalg.is_unused(block.arguments[n]) or not linalg.names_all_loops(named)]
-    into = generic.operands[inputs]
+    before = into = generic.operands[inputs]
     if linalg.is_unused(block.arguments[inputs]):
         with ir.InsertionPoint(generic), generic.location:
-            into = linalg.room(into, ir.RankedTensorType(into.type))
-    kinds = [block.arguments[n].type for n in taken], [op.results[0].type for op in reads]
+            into = linalg.room(before, ir.RankedTensorType(before.type))
+    kept = [*(block.arguments[n] for n in taken), *(op.results[0] for op in reads), block.arguments[inputs]]
     new, body = linalg.generic_like(
         generic,
         [*(generic.operands[n] for n in taken), *(op.operands[0] for op in reads), into],
-        [*(maps[n] for n in taken), *reads.values(), writes],
-        [*kinds[0], *kinds[1], block.arguments[inputs].type],
+        [*(maps[n] for n in taken), *named],
+        [value.type for value in kept],
         [generic.results[0].type],
     )
-    kept = [*(block.arguments[n] for n in taken), *(op.results[0] for op in reads), block.arguments[inputs]]
     yielded = linalg.copy_body(block, ir.InsertionPoint(body), dict(zip(kept, body.arguments, strict=True)))
     with ir.InsertionPoint(body), generic.location:
         ir.Operation.create("linalg.yield", operands=yielded)
     for op in reversed([op.operation for op in body.operations][:-1]):
         if (op.name.startswith("arith.") or op.name == "linalg.index") and linalg.is_unused(op.results[0]):
             op.erase()
-    before = list(generic.operands)
     linalg.replace(generic, new.results)
-    for operand in before:
-        linalg.erase_unused(operand)
+    linalg.erase_unused(before)
