@@ -43,6 +43,8 @@ from numc.passes.plan.emit_kernels import emit_kernels
 from numc.passes.plan.functions import kernels_of
 from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.streams.side_by_side import side_by_side
+from numc.passes.tensors.affine_reads import affine_reads
+from numc.passes.tensors.crop_windows import crop_windows
 from numc.passes.tensors.direct_slices import direct_slices
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
@@ -177,6 +179,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
             "func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops)",
             "canonicalize",
         ),
+        "affine-reads": ours(affine_reads),  # before indices get checks
+        "crop-windows": ours(crop_windows, "policy.is_local"),  # before contractions are layers of a policy
         "narrow-tensors": ours(narrow_tensors, "respect_dtypes"),
         "run-time-checks": ours(run_time_checks),  # while padding and concatenation are operations with sizes to check
         "pad-and-concat": upstream(

@@ -101,6 +101,12 @@ def loop_sizes(generic: ir.Operation) -> list[int | None]:
     return [sizes.get(d) for d in range(len(iterator_types(generic)))]
 
 
+def names_all_loops(maps: Sequence[ir.AffineMap]) -> bool:
+    """Whether every loop is a dimension of some operand: trip counts come from there."""
+    named = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
+    return len(named) == int(maps[0].n_dims)
+
+
 def maker(value: ir.Value) -> ir.Operation | None:
     """The operation that `value` is a result of; None for an argument of a block."""
     return None if isinstance(value.owner, ir.Block) else value.owner.operation

@@ -182,6 +182,11 @@ class Fma:
         return self.draws or self.a.noise is not None or self.b.noise is not None
 
     @property
+    def sees_whole_operands(self) -> bool:
+        """Whether it converts by the largest magnitude of an operand, or in widths that a run may choose by it."""
+        return bool(self.open_operands) or (self.group is not None and self.group.shares_tensor)
+
+    @property
     def swapped(self) -> Fma:
         """The same operator with the formats of A and B exchanged."""
         return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)

@@ -79,7 +79,7 @@ def _with_numbers(generic: ir.Operation) -> ir.Operation:
     numbers = [linalg.splat(value) for value in list(generic.operands)[: linalg.input_count(generic)]]
     maps, block = linalg.indexing_maps(generic), linalg.body(generic)
     kept = [n for n in range(len(maps)) if n >= len(numbers) or numbers[n] is None]
-    if len(kept) == len(maps) or not _names_all_loops([maps[n] for n in kept]):
+    if len(kept) == len(maps) or not linalg.names_all_loops([maps[n] for n in kept]):
         return generic
     arguments = [block.arguments[n] for n in kept]
     new, body = linalg.generic_like(
@@ -99,12 +99,6 @@ def _with_numbers(generic: ir.Operation) -> ir.Operation:
         ir.Operation.create("linalg.yield", operands=yielded)
     linalg.replace(generic, new.results)
     return new
-
-
-def _names_all_loops(maps: list[ir.AffineMap]) -> bool:
-    """Whether every loop is a dimension of some operand: trip counts come from there."""
-    named = {e.position for m in maps for e in m.results if isinstance(e, ir.AffineDimExpr)}
-    return len(named) == int(maps[0].n_dims)
 
 
 def _fuse_one(consumer: ir.Operation) -> ir.Operation | None:
@@ -273,7 +267,7 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
     parts = [*kept[:number], *taken, *kept[number:]]
     all_maps = [m for m, _, _ in parts]
     counts = [ir.IntegerAttr(op.attributes["dim"]).value for op in linalg.operations(producer, "linalg.index")]
-    if not _names_all_loops(all_maps) or not all(isinstance(places[d], ir.AffineDimExpr) for d in counts):
+    if not linalg.names_all_loops(all_maps) or not all(isinstance(places[d], ir.AffineDimExpr) for d in counts):
         return None
     arguments = [a for _, _, a in parts]
     joined, block = linalg.generic_like(

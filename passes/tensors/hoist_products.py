@@ -72,10 +72,7 @@ def _belongs_to_its_step(op: ir.Operation) -> bool:
     """Whether an operation of a body gives other bits for the elements of all steps than for those of one step."""
     if op.name == "linalg.index" or draws(op):
         return True
-    if op.name != "numc.fma":
-        return False
-    fma = fma_of(op)
-    return bool(fma.open_operands) or (fma.group is not None and fma.group.shares_tensor)
+    return op.name == "numc.fma" and fma_of(op).sees_whole_operands
 
 
 def _whole(value: ir.Value) -> ir.Value:

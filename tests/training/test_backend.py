@@ -167,6 +167,30 @@ def test_gradients_of_strided_convolutions_skip_zeros(monkeypatch: pytest.Monkey
         close(a, aten.convolution_backward(grad, x, w, None, *how)[0], float(a.abs().max()), 0.05)
 
 
+@pytest.mark.parametrize(
+    ("operator", "windows"), [("bf16_1_1", 1), ("fma(a=int8,b=int8,acc=fp32)", 2), ("fmac(bf16:sr8)", 2)]
+)
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_gradients_of_strided_filters_have_no_windows_that_no_filter_reaches(
+    kernel: int, operator: str, windows: int
+) -> None:
+    """What whole operands or places of results decide about has all `windows` that begin at one element of a filter."""
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 4, 8, 8), torch.randn(6, 4, kernel, kernel)
+    grad = torch.randn(2, 6, 4, 4)
+    how = ([2], [kernel // 2], [1], False, [0], 1, [False, True, False])
+    backend = numc.backend(operator)
+    found = torch.compile(lambda *t: aten.convolution_backward(*t, None, *how)[1], backend=backend)(grad, x, w)
+    (program,) = [program for region in backend.regions for program in region.programs.values()]
+    (layer,) = program.manifest["layers"]
+    assert {layer["m"], layer["n"]} == {6, 4 * (kernel + windows - 1) ** 2}
+    close(found, aten.convolution_backward(grad, x, w, None, *how)[1], float(found.abs().max()), 0.05)
+    if windows == 1:
+        pixels = torch.nn.functional.unfold(x, kernel, padding=kernel // 2, stride=2).transpose(1, 2).flatten(0, 1)
+        want = numc.matmul(grad.transpose(0, 1).flatten(1).numpy(), pixels.numpy(), fma=operator)
+        assert found.numpy().tobytes() == want.reshape(found.shape).tobytes()
+
+
 def gradients(function: Callable[..., Any], *inputs: Any) -> list[Any]:
     values = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in inputs]
     torch.manual_seed(7)

@@ -240,8 +240,27 @@ class Policy:
     @property
     def draws(self) -> bool:
         """Whether a rule names a stochastic rounding."""
-        said = [found for rule in self.rules for key, text in rule.settings for found in self._parsed(key, text)]
-        return any(found.stochastic if isinstance(found, Fma) else found.noise is not None for found in said if found)
+        return any(each.stochastic if isinstance(each, Fma) else each.noise is not None for each in self._said())
+
+    @property
+    def is_local(self) -> bool:
+        """Whether every number depends on those that it is computed of alone.
+
+        Where a rule names a stochastic rounding, it depends on its place, too, and where scales or widths are those of
+        whole tensors, on all that a contraction reads.
+        """
+        whole = (
+            each.sees_whole_operands
+            if isinstance(each, Fma)
+            else each.open is not None or (isinstance(each, GroupConversion) and each.format.shares_tensor)
+            for each in self._said()
+        )
+        return not self.draws and not any(whole)
+
+    def _said(self) -> list[Fma | Conversion | GroupConversion]:
+        """The operators and formats that rules name."""
+        every = [found for rule in self.rules for key, text in rule.settings for found in self._parsed(key, text)]
+        return [found for found in every if found is not None]
 
     def decide(self, layers: Sequence[Layer]) -> list[Decision]:
         """Return the arithmetic of every layer.

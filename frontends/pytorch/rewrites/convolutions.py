@@ -83,8 +83,11 @@ def conv_dgrad(
     spread = padded(spread, pads)
     co, ci = weight.shape[0], weight.shape[1]
     turned = weight.flip(list(range(2, 2 + rank))) if math.prod(kernel) > 1 else weight
-    turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
-    turned = turned.reshape([groups * ci, co // groups, *kernel])
+    if groups == 1:  # reshaped, it would be another copy
+        turned = turned.transpose(0, 1)
+    else:
+        turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
+        turned = turned.reshape([groups * ci, co // groups, *kernel])
     zeros, ones = [0] * rank, [1] * rank
     found: torch.Tensor = aten.convolution(spread, turned, None, ones, zeros, dilation, False, zeros, groups)
     assert list(found.shape) == [batch, groups * ci, *size[2:]]

@@ -40,11 +40,11 @@ def conv_wgrad(
     kernels = grad.transpose(0, 1)
     zeros = [0] * rank
     # The gradient serves as kernel, so that stride and dilation of the convolution are exchanged.
-    found = aten.convolution(images, kernels, None, dilation, padding, stride, False, zeros, groups).transpose(0, 1)
+    found = aten.convolution(images, kernels, None, dilation, padding, stride, False, zeros, groups)
     for d in range(rank):
         if found.shape[2 + d] != size[2 + d]:  # cut off inputs that no window reaches
             found = found.narrow(2 + d, 0, size[2 + d])
-    return found.contiguous()  # dense like the weight: torch would copy any other gradient
+    return found.transpose(0, 1).contiguous()  # dense like the weight: torch would copy any other gradient
 
 
 def convolution_backward(
