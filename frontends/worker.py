@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from numc.compiler.support import progress
 from numc.compiler.support.errors import CompilerBug, NumcError
-from numc.compiler.support.progress import told
 
 Parts = Sequence[Any]
 Answer = tuple[dict[str, Any], Parts]
@@ -86,6 +86,7 @@ def fork(task: str, connection: int) -> Child:
 def _become_worker(parent: int, connection: int, log: int) -> None:
     global _in_worker
     _in_worker = True
+    progress.forget()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before prctl
         os._exit(1)
@@ -125,7 +126,7 @@ def _answer(task: str, connection: Connection) -> NoReturn:
         _limit(head["limits"])
         module, _, function = task.partition(":")
         run: Task = getattr(importlib.import_module(module), function)
-        with told(show):
+        with progress.told(show):
             values, parts = run(head["request"], given, stage)
         send({"values": values}, parts)
     except NumcError as error:

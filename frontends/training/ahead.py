@@ -7,7 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from numc.runtime.library import default_threads
 
@@ -49,7 +49,7 @@ class Ahead(Generic[_T]):
             self._done.set()
 
 
-_waiting: deque[Ahead[object]] = deque()
+_waiting: deque[Ahead[Any]] = deque()
 _running = 0
 _lock = threading.Lock()
 

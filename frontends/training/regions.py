@@ -146,9 +146,7 @@ class Region:
     def begin(self) -> None:
         """Begin to compile the program that the first call will need in the arithmetic that is chosen now."""
         chosen = self._chosen()
-        taken, made = {}, {}
-        if self.saved is not None:
-            taken, made = self.saved.kept_by(self, chosen)
+        taken, made = self.saved.kept_by(self, chosen) if self.saved is not None else ({}, {})
         stored = tuple(taken.items()), tuple(made.items())
         self.begun[chosen, stored, False] = ahead.begin(lambda: self._contents(chosen, stored, False))
 

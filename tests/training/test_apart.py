@@ -1,0 +1,181 @@
+"""Steps of a training compile in workers: what the process that trains loads, and what it is told of failures."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+import numc
+from numc.compiler import apart, compile
+from numc.compiler.options import Options
+from numc.compiler.support.errors import CompilerBug, NumcError
+from numc.compiler.support.progress import told
+from numc.frontends import process
+from numc.frontends.imported import Imported
+from numc.frontends.training import ahead
+from numc.runtime.container import write_program
+
+STEP = """
+import sys, torch, numc
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+def step(x):
+    optimizer.zero_grad()
+    loss = torch.sort(model(x), dim=1)[0].kthvalue(2)[0].square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+compiled = torch.compile(step, backend=numc.backend("mp"))
+print(float(compiled(torch.ones(3, 8))), numc.counters().compilations)
+print([name for name in sys.modules if name in ("torch_mlir.ir", "torch_mlir._mlir_libs")])
+"""
+PRODUCT = """
+func.func @main(%x: tensor<64x{0}xf32>, %y: tensor<{0}x64xf32>) -> tensor<64x64xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<64x64xf32>
+  %filled = linalg.fill ins(%zero : f32) outs(%empty : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %product = linalg.matmul ins(%x, %y : tensor<64x{0}xf32>, tensor<{0}x64xf32>)
+    outs(%filled : tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %product : tensor<64x64xf32>
+}}
+"""
+CRASHING = """
+import ctypes
+from numc.compiler import pipeline
+
+def _crash(module, state):
+    ctypes.string_at(0)
+
+for stage, passes in pipeline.STAGES.items():
+    for name in passes:
+        if name == {name!r}:
+            pipeline.STAGES[stage][name] = pipeline.Pass("Crashes.", _crash)
+"""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> process._Server:
+    """A server of its own, which ends with the test."""
+    own = process._Server()
+    monkeypatch.setattr(process, "_server", own)
+    yield own
+    own.stop()
+
+
+def product(inner: int) -> Imported:
+    return Imported(PRODUCT.format(inner))
+
+
+def test_the_process_that_trains_does_not_load_mlir(tmp_path: Path) -> None:
+    """Nor does it with operations that torch runs, about which the importer has to be asked."""
+    where = {**os.environ, "NUMC_CACHE_DIR": str(tmp_path), "NUMC_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", STEP], env=where, capture_output=True, text=True, check=True)
+    loss, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    assert int(loss.split()[1]) >= 3
+
+
+def test_programs_that_compile_at_once_have_the_bytes_of_those_that_do_not(tmp_path: Path) -> None:
+    models = [product(inner) for inner in (8, 24, 40)]
+    begun = [ahead.begin(lambda m=model: apart.build(m, Options("mp"))) for model in models]
+    for number, (model, one) in enumerate(zip(models, begun, strict=True)):
+        here, _ = compile.contents(model, Options("mp"), cache=False)
+        for name, contents in (("here", here), ("apart", one.result())):
+            write_program(tmp_path / f"{name}{number}", contents)
+        assert (tmp_path / f"here{number}").read_bytes() == (tmp_path / f"apart{number}").read_bytes()
+
+
+def test_progress_is_told() -> None:
+    seen: list[tuple[str, str]] = []
+    with told(lambda what, item, done, total: seen.append((what, item))):
+        apart.build(product(8), Options())
+    assert ("pass", "bufferize") in seen
+    assert {what for what, _ in seen} >= {"pass", "machine code of"}
+
+
+def test_errors_of_a_worker_are_those_of_the_compiler() -> None:
+    with pytest.raises(NumcError, match=r"^<text>: found no func.func @main: the program's entry must be called main$"):
+        apart.build(Imported("module {}"), Options())
+
+
+@pytest.mark.parametrize("name", ["generalize", "bufferize", "lower"])
+def test_a_crash_keeps_the_ir(
+    name: str, server: process._Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "crashing.py").write_text(CRASHING.format(name=name))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(process, "_START", process._START.replace("worker.main", "import crashing; worker.main"))
+    with pytest.raises(CompilerBug) as caught:
+        apart.build(product(8), Options("mp"))
+    message = str(caught.value)
+    assert message.startswith(f"pass '{name}' crashed with SIGSEGV; this is a fault of numc: ")
+    found = re.search(rf"; reproduce with: numc opt (\S+/before\.mlir) --passes {name} --fma ", message)
+    assert found is not None
+    assert "func.func @" in Path(found[1]).read_text()
+
+
+def test_a_worker_that_is_ended_from_outside(server: process._Server) -> None:
+    model = product(8)
+    apart.build(model, Options())
+    assert server._process is not None
+    expected = "^the process that compiles was ended from outside: run this again$"
+    with told(lambda *_: server._process.kill()), pytest.raises(NumcError, match=expected):
+        apart.build(model, Options())
+    assert apart.build(model, Options()).code
+
+
+def test_what_begins_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "default_threads", lambda: 2)
+    together, go = threading.Barrier(3), threading.Event()
+
+    def wait() -> threading.Thread:
+        together.wait(60)
+        assert go.wait(60)
+        return threading.current_thread()
+
+    begun = [ahead.begin(wait) for _ in range(2)]
+    together.wait(60)
+    third = ahead.begin(threading.current_thread)
+    assert third.result() is threading.current_thread()  # the others keep all threads busy: who asks does it
+    go.set()
+    assert len({threading.current_thread(), *(one.result() for one in begun)}) == 3
+
+    def fail() -> int:
+        raise ValueError("no luck")
+
+    with pytest.raises(ValueError, match="no luck"):
+        ahead.begin(fail).result()
+    monkeypatch.setattr(ahead, "default_threads", lambda: 1)
+    assert ahead.begin(threading.current_thread).result() is threading.current_thread()
+
+
+def test_a_child_does_not_wait_for_the_threads_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "default_threads", lambda: 2)
+    go, started = threading.Event(), threading.Event()
+    begun = ahead.begin(lambda: (started.set(), go.wait(60))[1])
+    assert started.wait(60)
+    child = os.fork()
+    if child == 0:
+        go.set()
+        os._exit(0 if begun.result() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    go.set()
+    assert begun.result()
+
+
+def test_an_error_is_raised_by_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object) -> None:
+        raise NumcError("no luck")
+
+    monkeypatch.setattr(apart, "build", fail)
+    compiled = torch.compile(torch.nn.Linear(3, 5), backend=numc.backend("bf16_1_3"))
+    for _ in range(2):  # and by the next one, which tries again
+        with pytest.raises(NumcError, match="^no luck$"):
+            compiled(torch.ones(2, 3))
