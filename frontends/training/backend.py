@@ -31,6 +31,7 @@ from numc.frontends.training.converted import expect
 from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.draws import draw_in_vectors, keep_copies, narrow_masks
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
+from numc.frontends.training.inductor import without_inductor
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 from numc.frontends.training.saved import SWITCH, Kept, Saved
@@ -97,7 +98,7 @@ class Backend:
             partition_fn=cut,
         )
         # The forward pass keeps what the backward pass reads, so that both have to be known when it runs first.
-        with _traceable(), functorch.patch(force_non_lazy_backward_lowering=True):
+        with _traceable(), without_inductor(), functorch.patch(force_non_lazy_backward_lowering=True):
             made: Callable[..., Any] = compiler(graph_module, inputs)
         for region in self.regions[before:]:
             region.begin()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import subprocess
@@ -19,7 +20,7 @@ from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.progress import told
 from numc.frontends import process
 from numc.frontends.imported import Imported
-from numc.frontends.training import ahead
+from numc.frontends.training import ahead, inductor
 from numc.runtime.container import write_program
 
 STEP = """
@@ -34,7 +35,7 @@ def step(x):
     return loss
 compiled = torch.compile(step, backend=numc.backend("mp"))
 print(float(compiled(torch.ones(3, 8))), numc.counters().compilations)
-print([name for name in sys.modules if name in ("torch_mlir.ir", "torch_mlir._mlir_libs")])
+print([name for name in sys.modules if name in ("torch_mlir.ir", "torch_mlir._mlir_libs", "torch._inductor.ir")])
 """
 PRODUCT = """
 func.func @main(%x: tensor<64x{0}xf32>, %y: tensor<{0}x64xf32>) -> tensor<64x64xf32> {{
@@ -74,12 +75,43 @@ def product(inner: int) -> Imported:
 
 
 def test_the_process_that_trains_does_not_load_mlir(tmp_path: Path) -> None:
-    """Nor does it with operations that torch runs, about which the importer has to be asked."""
+    """Nor Inductor. Nor does it with operations that torch runs, about which the importer has to be asked."""
     where = {**os.environ, "NUMC_CACHE_DIR": str(tmp_path), "NUMC_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", STEP], env=where, capture_output=True, text=True, check=True)
     loss, loaded = done.stdout.splitlines()
     assert loaded == "[]"
     assert int(loss.split()[1]) >= 3
+
+
+def test_torch_is_answered_as_inductor_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._inductor.debug
+    from torch._inductor import pattern_matcher as theirs
+
+    def writing(x: torch.Tensor) -> torch.Tensor:
+        y = torch.sin(x)
+        torch.relu_(y)
+        with torch.no_grad():
+            y = operator.rshift(y.int(), 1) + y.exp_()
+        torch.cos(x, out=y)
+        return torch.ops.aten.add_.Tensor(y, torch.ops.aten.mul.Tensor(x, 2))
+
+    graph = torch.fx.symbolic_trace(writing).graph
+    theirs.compute_mutation_region_ids(graph)
+    expected = [node.meta.pop("mutation_region_id") for node in graph.nodes]
+    assert expected[-1] >= 4
+    for name in ("torch._inductor.pattern_matcher", "torch._inductor.debug"):
+        monkeypatch.delitem(sys.modules, name)
+    with inductor.without_inductor():
+        ours = sys.modules["torch._inductor.pattern_matcher"]
+        ours.compute_mutation_region_ids(graph)
+        assert [node.meta["mutation_region_id"] for node in graph.nodes] == expected
+        first, *_, last = graph.nodes
+        assert ours.same_mutation_regions(first, first)
+        assert not ours.same_mutation_regions(first, last)
+        monkeypatch.setattr(inductor, "import_module", {theirs.__name__: theirs}.__getitem__)
+        assert ours.PatternMatcherPass is theirs.PatternMatcherPass  # what torch does not ask of us
+        assert theirs.__name__ not in sys.modules
+    assert not {theirs.__name__, "torch._inductor.debug"} & set(sys.modules)
 
 
 def test_programs_that_compile_at_once_have_the_bytes_of_those_that_do_not(tmp_path: Path) -> None:
