@@ -1,7 +1,11 @@
-"""Compiling in a worker: a process that trains needs its memory, and two programs compile side by side."""
+"""Compiling in a worker: a process that trains needs its memory, and two programs compile side by side.
+
+A worker has to load what this process has loaded, too, so that with one thread for everything this process compiles.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 from collections.abc import Collection
 from typing import Any
@@ -12,8 +16,14 @@ from numc.frontends import process
 from numc.frontends.imported import Imported
 from numc.frontends.worker import Parts
 from numc.runtime.container import Contents
+from numc.runtime.library import default_threads
 
 _WORKER = "numc.compiler.worker"
+
+
+def is_apart() -> bool:
+    """Whether workers compile: where numc has more than one thread."""
+    return default_threads() > 1
 
 
 def prepare() -> None:
@@ -26,14 +36,32 @@ def build(imported: Imported, options: Options) -> Contents:
 
     Raises NumcError for bad input. A crash is a CompilerBug, which names the IR that was kept and a command.
     """
-    found: Contents = _asked("build_task", imported, options)
-    return found
+    if is_apart():
+        found: Contents = _asked("build_task", imported, options)
+        return found
+    from numc.compiler.build import build
+
+    made = build(imported, options)
+    _give_back()
+    return made
 
 
 def readings(imported: Imported, options: Options, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
     """Return how a program reads inputs of these numbers: see readings of passes/explicit/readings.py."""
-    found: dict[int, tuple[str, str]] = _asked("readings_task", imported, options, list(numbers))
-    return found
+    if is_apart():
+        found: dict[int, tuple[str, str]] = _asked("readings_task", imported, options, list(numbers))
+        return found
+    from numc.compiler.lower import lowered
+    from numc.passes.explicit.readings import readings
+
+    read = readings(lowered(imported, options, "numc").operation, list(numbers))
+    return {number: (reading.format, reading.why) for number, reading in read.items()}
+
+
+def _give_back() -> None:
+    """Return memory that a compilation has freed to the system, because the next step needs memory of its own."""
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc
+        trim(0)
 
 
 def _asked(task: str, *given: Any) -> Any:

@@ -24,6 +24,8 @@ _WORKER = "numc.frontends.pytorch.worker"
 
 def expect(graph_module: fx.GraphModule, inputs: Sequence[Any]) -> None:
     """Let the process start that converts and compiles what torch makes of a graph, unless this was done before."""
+    if not apart.is_apart():
+        return
 
     def prepare() -> str:
         process.prepare(f"{_WORKER}:convert_task")
@@ -39,17 +41,21 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
 
     Raises ConversionError when torch-mlir fails.
     """
-    if not _is_free(graph.nodes):
-        return cache.text_of(_described(graph, names), lambda: _converted(graph, names))
-    # What torch knows about free sizes is not in the graph alone.
-    from numc.frontends.pytorch.convert import to_linalg
+    has_free = _is_free(graph.nodes)
 
-    return to_linalg(graph, names)
+    def make() -> str:
+        if not has_free and apart.is_apart():
+            return _converted(graph, names)
+        from numc.frontends.pytorch.convert import to_linalg
+
+        return to_linalg(graph, names)
+
+    return make() if has_free else cache.text_of(_described(graph, names), make)
 
 
 def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
     """Try to lower every distinct operation of a graph alone; return the operations that fail."""
-    if not _is_free(graph.nodes):
+    if not _is_free(graph.nodes) and apart.is_apart():
         answer, _ = process.ask(f"{_WORKER}:diagnose_task", {}, [to_message(graph, {})], size=None)
         found = {node.name: node for node in graph.nodes}
         return [(found[name], failed(found[name], reason)) for name, reason in answer["failed"]]
@@ -59,6 +65,7 @@ def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
 
 
 def _is_free(nodes: Iterable[fx.Node]) -> bool:
+    """Whether there are free sizes: what torch knows about them is not in the graph alone."""
     return any(is_free(value) for node in nodes for value in values_of(node))
 
 

@@ -61,6 +61,12 @@ for stage, passes in pipeline.STAGES.items():
 """
 
 
+@pytest.fixture(autouse=True)
+def threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one, on any machine."""
+    monkeypatch.setenv("NUMC_NUM_THREADS", "2")
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> process._Server:
     """A server of its own, which ends with the test."""
@@ -76,7 +82,7 @@ def product(inner: int) -> Imported:
 
 def test_the_process_that_trains_does_not_load_mlir(tmp_path: Path) -> None:
     """Nor Inductor. Nor does it with operations that torch runs, about which the importer has to be asked."""
-    where = {**os.environ, "NUMC_CACHE_DIR": str(tmp_path), "NUMC_NUM_THREADS": "2"}
+    where = {**os.environ, "NUMC_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", STEP], env=where, capture_output=True, text=True, check=True)
     loss, loaded = done.stdout.splitlines()
     assert loaded == "[]"
@@ -124,6 +130,14 @@ def test_programs_that_compile_at_once_have_the_bytes_of_those_that_do_not(tmp_p
         assert (tmp_path / f"here{number}").read_bytes() == (tmp_path / f"apart{number}").read_bytes()
 
 
+def test_one_thread_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = apart.build(product(8), Options("mp"))
+    monkeypatch.setattr(process, "ask", None)
+    monkeypatch.setenv("NUMC_NUM_THREADS", "1")
+    assert apart.build(product(8), Options("mp")) == expected
+    assert apart.readings(product(8), Options("mp"), [0, 1]) == {0: ("bf16", ""), 1: ("bf16", "")}
+
+
 def test_progress_is_told() -> None:
     seen: list[tuple[str, str]] = []
     with told(lambda what, item, done, total: seen.append((what, item))):
@@ -164,7 +178,6 @@ def test_a_worker_that_is_ended_from_outside(server: process._Server) -> None:
 
 
 def test_what_begins_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "default_threads", lambda: 2)
     together, go = threading.Barrier(3), threading.Event()
 
     def wait() -> threading.Thread:
@@ -184,12 +197,11 @@ def test_what_begins_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(ValueError, match="no luck"):
         ahead.begin(fail).result()
-    monkeypatch.setattr(ahead, "default_threads", lambda: 1)
+    monkeypatch.setenv("NUMC_NUM_THREADS", "1")
     assert ahead.begin(threading.current_thread).result() is threading.current_thread()
 
 
-def test_a_child_does_not_wait_for_the_threads_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "default_threads", lambda: 2)
+def test_a_child_does_not_wait_for_the_threads_of_its_parent() -> None:
     go, started = threading.Event(), threading.Event()
     begun = ahead.begin(lambda: (started.set(), go.wait(60))[1])
     assert started.wait(60)
