@@ -15,13 +15,15 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from numc.frontends.pytorch import operators  # noqa: F401  (defines what a graph may have)
 
 _KEPT = ("val", "tensor_meta")
+_LIBRARIES = ("aten", "prims", "numc")
 _MODE = FakeTensorMode()
 
 
-def to_message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes:
+def to_message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes | None:
     """Return a graph whose sizes are fixed, with the `names` of its nodes, as `from_message` takes it.
 
-    Of tensors, everything but their elements is sent. Raises pickle.PicklingError for what no aten operation takes.
+    Of tensors, everything but their elements is sent. None if it has operations of libraries that another process may
+    not have, or arguments that no message can have.
     """
     rows = []
     for node in graph.nodes:
@@ -30,13 +32,13 @@ def to_message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes:
     stream = io.BytesIO()
     try:
         _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(rows)
-    except (TypeError, AttributeError, RuntimeError) as error:
-        raise pickle.PicklingError(str(error)) from None
+    except (pickle.PicklingError, TypeError, AttributeError, RuntimeError):
+        return None
     return stream.getvalue()
 
 
 def from_message(message: bytes) -> tuple[fx.Graph, dict[fx.Node, str]]:
-    """Return the graph of `to_message`, and the names of its nodes."""
+    """Return the graph of `to_message`, which has a module of its own, and the names of its nodes."""
     graph, names = fx.Graph(), {}
     nodes: dict[str, fx.Node] = {}
     for op, name, target, args, kwargs, known, given in _Unpickler(io.BytesIO(message)).load():
@@ -45,6 +47,7 @@ def from_message(message: bytes) -> tuple[fx.Graph, dict[fx.Node, str]]:
         node.name, node.meta = name, known
         if given is not None:
             names[node] = given
+    graph.owning_module = fx.GraphModule(torch.nn.Module(), fx.Graph())  # torch-mlir puts constants there
     return graph, names
 
 
@@ -52,7 +55,7 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
             return "node", value.name
-        if isinstance(value, torch._ops.OpOverload):
+        if isinstance(value, torch._ops.OpOverload) and value.namespace in _LIBRARIES:
             return "operation", str(value)
         if isinstance(value, torch.Tensor):
             place = value.stride(), value.storage_offset(), value.untyped_storage().nbytes()

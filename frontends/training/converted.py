@@ -5,7 +5,7 @@ A worker converts them, because torch-mlir takes 80 MB of a process; where every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -41,22 +41,21 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
 
     Raises ConversionError when torch-mlir fails.
     """
-    has_free = _is_free(graph.nodes)
 
     def make() -> str:
-        if not has_free and apart.is_apart():
-            return _converted(graph, names)
+        if (message := _message(graph, names)) is not None:
+            return _converted(message)
         from numc.frontends.pytorch.convert import to_linalg
 
         return to_linalg(graph, names)
 
-    return make() if has_free else cache.text_of(_described(graph, names), make)
+    return make() if _is_free(graph) else cache.text_of(_described(graph, names), make)
 
 
 def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
     """Try to lower every distinct operation of a graph alone; return the operations that fail."""
-    if not _is_free(graph.nodes) and apart.is_apart():
-        answer, _ = process.ask(f"{_WORKER}:diagnose_task", {}, [to_message(graph, {})], size=None)
+    if (message := _message(graph, {})) is not None:
+        answer, _ = process.ask(f"{_WORKER}:diagnose_task", {}, [message], size=None)
         found = {node.name: node for node in graph.nodes}
         return [(found[name], failed(found[name], reason)) for name, reason in answer["failed"]]
     from numc.frontends.pytorch.convert import diagnose
@@ -64,13 +63,17 @@ def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
     return diagnose(graph.nodes)
 
 
-def _is_free(nodes: Iterable[fx.Node]) -> bool:
-    """Whether there are free sizes: what torch knows about them is not in the graph alone."""
-    return any(is_free(value) for node in nodes for value in values_of(node))
+def _message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes | None:
+    """Return what a worker is sent to convert a graph; None if this process has to do it."""
+    return to_message(graph, names) if apart.is_apart() and not _is_free(graph) else None
 
 
-def _converted(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
-    message = to_message(graph, names)
+def _is_free(graph: fx.Graph) -> bool:
+    """Whether a graph has free sizes: what torch knows about them is not in the graph alone."""
+    return any(is_free(value) for node in graph.nodes for value in values_of(node))
+
+
+def _converted(message: bytes) -> str:
     try:
         answer, parts = process.ask(f"{_WORKER}:convert_task", {}, [message], size=None)
     except process.CrashError as death:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses import FakeTensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import numc
 from numc.compiler import apart, compile
@@ -20,6 +22,7 @@ from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.compiler.support.progress import told
 from numc.frontends import process
 from numc.frontends.imported import Imported
+from numc.frontends.pytorch.graph import values_of
 from numc.frontends.training import ahead, inductor
 from numc.runtime.container import write_program
 
@@ -118,6 +121,47 @@ def test_torch_is_answered_as_inductor_does(monkeypatch: pytest.MonkeyPatch) -> 
         assert ours.PatternMatcherPass is theirs.PatternMatcherPass  # what torch does not ask of us
         assert theirs.__name__ not in sys.modules
     assert not {theirs.__name__, "torch._inductor.debug"} & set(sys.modules)
+
+
+def test_a_graph_becomes_a_message_and_a_graph_again() -> None:
+    """With all that its conversion depends on: strides, dtypes, arguments of every kind."""
+    from numc.frontends.pytorch import convert
+    from numc.frontends.pytorch.graph import names_of
+    from numc.frontends.pytorch.message import from_message, to_message
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        halves = torch.ops.aten.split.Tensor(x.t(), 2, 1)
+        sums = torch.ops.aten.sum.dim_IntList(halves[0], [0], True, dtype=torch.float64)
+        kept = torch.ops.aten._to_copy.default(y, dtype=torch.float64, memory_format=torch.contiguous_format)
+        limits = torch.ops.aten.clamp.default(x.as_strided([3, 2], [1, 3], 1), float("-inf"), None)
+        return [sums, kept, limits, torch.ops.aten.index.Tensor(y, [None, torch.ops.aten.arange.default(2)])]
+
+    traced = make_fx(function, tracing_mode="fake")(torch.ones(4, 3), torch.ones(2, 5)).graph
+    names = names_of(traced)
+    message = to_message(traced, names)
+    assert message is not None
+    graph, found = from_message(message)
+    assert str(graph) == str(traced)
+    assert [found.get(node) for node in graph.nodes] == [names.get(node) for node in traced.nodes]
+    for node, before in zip(graph.nodes, traced.nodes, strict=True):
+        for one, other in zip(values_of(node), values_of(before), strict=True):
+            if isinstance(other, torch.Tensor):
+                assert isinstance(one, FakeTensor)
+                assert (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())
+                assert one.storage_offset() == other.storage_offset()
+    assert convert.to_linalg(graph, found) == convert.to_linalg(traced, names)
+
+
+def test_operations_of_other_libraries_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = torch.library.Library("numc_test_apart", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: 2 * x, "CompositeExplicitAutograd")
+    library.impl("twice", torch.empty_like, "Meta")
+    twice = torch.ops.numc_test_apart.twice.default
+    backend = numc.backend()
+    compiled = torch.compile(lambda x: twice(x + 1) - 3, backend=backend)
+    assert torch.equal(compiled(torch.arange(4.0)), 2 * (torch.arange(4.0) + 1) - 3)
+    assert [refusal.op for refusal in backend.refused] == ["numc_test_apart.twice.default"]
 
 
 def test_programs_that_compile_at_once_have_the_bytes_of_those_that_do_not(tmp_path: Path) -> None:
