@@ -19,6 +19,7 @@ from numc.compiler import compile as compiling
 from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
+from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.frontends.imported import Argument, ConversionError, Imported, with_codes
 from numc.frontends.pytorch.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of
 from numc.frontends.pytorch.narrow import widened
@@ -145,10 +146,13 @@ class Region:
 
     def begin(self) -> None:
         """Begin to compile the program that the first call will need in the arithmetic that is chosen now."""
-        chosen = self._chosen()
-        taken, made = self.saved.kept_by(self, chosen) if self.saved is not None else ({}, {})
+        chosen, counts = self._chosen(), counting()
+        try:
+            taken, made = self.saved.kept_by(self, chosen) if self.saved is not None else ({}, {})
+        except (NumcError, CompilerBug):
+            return  # the call raises it
         stored = tuple(taken.items()), tuple(made.items())
-        self.begun[chosen, stored, False] = ahead.begin(lambda: self._contents(chosen, stored, False))
+        self.begun[chosen, stored, counts] = ahead.begin(lambda: self._contents(chosen, stored, counts))
 
     def _chosen(self) -> Arithmetic:
         return _override[-1] if _override else self.arithmetic

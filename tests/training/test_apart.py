@@ -258,12 +258,14 @@ def test_a_child_does_not_wait_for_the_threads_of_its_parent() -> None:
     assert begun.result()
 
 
-def test_an_error_is_raised_by_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["build", "readings"])
+def test_an_error_is_raised_by_the_first_call(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: object) -> None:
         raise NumcError("no luck")
 
-    monkeypatch.setattr(apart, "build", fail)
-    compiled = torch.compile(torch.nn.Linear(3, 5), backend=numc.backend("bf16_1_3"))
+    monkeypatch.setattr(apart, name, fail)
+    monkeypatch.setenv("NUMC_CACHE_DIR", str(tmp_path))
+    compiled = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.GELU()), backend=numc.backend("mp"))
     for _ in range(2):  # and by the next one, which tries again
         with pytest.raises(NumcError, match="^no luck$"):
             compiled(torch.ones(2, 3))
