@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from numc.compiler import apart as workers
 from numc.compiler import cache as programs
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
@@ -109,10 +110,12 @@ def contents(
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
     imported: Imported | None = None,
+    apart: bool = False,
 ) -> tuple[Contents, bool]:
     """Return what the program file holds, without loading its code, and whether that came from the cache.
 
-    imported: the source, if it is a file that has been read already. Raises NumcError for bad input.
+    imported: the source, if it is a file that has been read already. apart: whether a worker compiles, so that this
+    process does not load MLIR; for an Imported, without dump_dir. Raises NumcError for bad input.
     """
     checked(cache, "cache", bool, "True or False")
     if dump_dir is not None and not checked_path(dump_dir).is_dir():
@@ -122,6 +125,8 @@ def contents(
 
     def made() -> Contents:
         check_torch_mlir()
+        if apart and isinstance(source, Imported):
+            return workers.build(source, options)
         # MLIR, which what the cache has does not need, is imported while a worker imports the model.
         with ThreadPoolExecutor(1) as pool:
             compiler = pool.submit(import_module, "numc.compiler.build")

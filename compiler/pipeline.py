@@ -345,12 +345,12 @@ def run_pass(name: str, function: Pass, module: ir.Module, state: State, begin: 
         raise
     except Exception as error:
         reason = " ".join(str(error).strip().splitlines()[:2]) or type(error).__name__
-        how = _reproduced(name, begin.text(state), state)
+        how = reproduced(name, begin.text(state), state)
         raise CompilerBug(f"pass '{name}' failed: {reason}; {FAULT}; {how}") from error
     begin.passes.append(function)
 
 
-def _reproduced(name: str, before: str, state: State) -> str:
+def reproduced(name: str, before: str, state: State) -> str:
     """Keep the IR `before` a pass that failed, and return the words that say how to reproduce the failure."""
     plain = state.policy.is_plain
     try:

@@ -1,5 +1,7 @@
 """Requests to workers: importers and parsers of MLIR run apart, because some models make them crash.
 
+So does the compiler for torch.compile, because MLIR would take the memory of the process that trains.
+
 There is one server for a process, ``worker.py``, which is started by the first request and again if it dies. It forks a
 worker for each request. Nothing is shared with a child that the process forks: the child starts its own.
 """
@@ -21,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from numc.compiler.support.errors import CompilerBug, NumcError
+from numc.compiler.support.progress import tell
 from numc.compiler.support.versions import own_folder
 from numc.frontends import worker
 from numc.frontends.worker import Parts
@@ -40,12 +43,12 @@ _START = (
 class CrashError(Exception):
     """A worker ended without an answer. The message says how, in a few words: ``crashed with SIGSEGV``.
 
-    stage: how far it was.
+    stage: how far it was. is_fault: whether the task itself ended it.
     """
 
-    def __init__(self, how: str, stage: str) -> None:
+    def __init__(self, how: str, stage: str, *, is_fault: bool = True) -> None:
         super().__init__(how)
-        self.stage = stage
+        self.stage, self.is_fault = stage, is_fault
 
 
 class LimitError(NumcError):
@@ -61,21 +64,24 @@ def ask(
     request: Mapping[str, Any],
     parts: Parts = (),
     *,
-    size: int,
+    size: int | None,
     seconds: float | None = None,
     stack: int | None = None,
     forks: bool = False,
 ) -> tuple[dict[str, Any], Parts]:
     """Let a worker do `task` (see worker.Task) for a request of JSON and of buffers of bytes; return its answer.
 
-    size: bytes of the model, from which the limit of memory follows. seconds: a limit of time below the usual one.
-    stack: a limit of the stack in bytes. forks: whether the task may start processes. Raises NumcError if the task did;
-    LimitError if it took more time or memory than NUMC_IMPORT_TIME and NUMC_IMPORT_MEMORY allow; CrashError if it
-    crashed; CompilerBug for any other exception.
+    size: bytes of the model to import, from which the limit of memory follows; None for a task without limits.
+    seconds: a limit of time below the usual one. stack: a limit of the stack in bytes. forks: whether the task may
+    start processes. What the task tells of its progress (support/progress.py) is told here. Raises NumcError,
+    CompilerBug or MemoryError if the task did; LimitError if it took more time or memory than NUMC_IMPORT_TIME and
+    NUMC_IMPORT_MEMORY allow; CrashError if it crashed; CompilerBug for any other exception.
     """
-    limits = _Limits.of(size, seconds)
-    bounds = {"seconds": limits.seconds, "memory": limits.memory, "stack": stack, "processes": None if forks else 0}
-    variables = {name: os.environ.get(name, "") for name in (MEMORY, TIME)}
+    limits = None if size is None else _Limits.of(size, seconds)
+    bounds = None
+    if limits is not None:
+        bounds = {"seconds": limits.seconds, "memory": limits.memory, "stack": stack, "processes": None if forks else 0}
+    variables = dict(os.environ)
     head = {"request": request, "parts": len(parts), "limits": bounds, "folder": _folder(), "variables": variables}
     stage, end = "start", None
     received: list[bytes] = []
@@ -86,18 +92,23 @@ def ask(
                 connection.send_bytes(part)
             while "stage" in (answer := json.loads(connection.recv_bytes())):
                 stage = answer["stage"]
+                if "told" in answer:
+                    tell(*answer["told"])
             received = [connection.recv_bytes() for _ in range(answer["parts"])]
         except (EOFError, OSError):  # the worker ended, whatever it was about to say
             end = wait()
     if end is not None:
-        raise limits.error(end, stage)
+        raise _error(end, stage) if limits is None else limits.error(end, stage)
     if "values" in answer:
         return answer["values"], received
     if "error" in answer:
         raise NumcError(answer["error"])
     if "memory" in answer:
-        raise LimitError(limits.too_large)
-    text = f"the importer failed (stage: {stage}): {answer['exception']}; this is a fault of numc: please report it"
+        raise MemoryError if limits is None else LimitError(limits.too_large)
+    if "bug" in answer:
+        raise CompilerBug(answer["bug"]) from _RemoteError(answer["traceback"])
+    what = "compiler" if limits is None else "importer"
+    text = f"the {what} failed (stage: {stage}): {answer['exception']}; this is a fault of numc: please report it"
     raise CompilerBug(text) from _RemoteError(answer["traceback"])
 
 
@@ -134,13 +145,19 @@ class _Limits:
             return LimitError(f"import took longer than {self.seconds:g} s (stage: {stage}); {TIME}=N allows N seconds")
         if "bad_alloc" in log or "out of memory" in log:
             return LimitError(self.too_large)
-        if status is None:
-            return CrashError(f"was ended from outside{_last_line(log)}", stage)
-        if status == -signal.SIGKILL:
-            return CrashError("was killed (is the machine short of memory?)", stage)
-        if status < 0:
-            return CrashError(f"crashed with {signal.Signals(-status).name}", stage)
-        return CrashError(f"ended with status {status}{_last_line(log)}", stage)
+        return _error(end, stage)
+
+
+def _error(end: Mapping[str, Any], stage: str) -> CrashError:
+    """Return the error for a worker without limits that ended as `end` says."""
+    status, log = end.get("status"), str(end.get("log", ""))
+    if status is None:
+        return CrashError(f"was ended from outside{_last_line(log)}", stage, is_fault=False)
+    if status == -signal.SIGKILL:
+        return CrashError("was killed (is the machine short of memory?)", stage, is_fault=False)
+    if status < 0:
+        return CrashError(f"crashed with {signal.Signals(-status).name}", stage)
+    return CrashError(f"ended with status {status}{_last_line(log)}", stage)
 
 
 def _last_line(log: str) -> str:
@@ -222,8 +239,8 @@ class _Server:
         with self._lock, contextlib.suppress(OSError, CompilerBug):  # `begin` tries again, and says what is wrong
             if self._control is None:
                 self._start()
-                assert self._control is not None
-                self._control.send(task.encode())
+            assert self._control is not None
+            self._control.send(task.encode())
 
     def _start(self) -> None:
         paths = [str(own_folder().parent), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -1,4 +1,4 @@
-"""The process that forks workers: one for each request to import a model, under limits.
+"""The process that forks workers: one for each request to import or to compile a model, the former under limits.
 
 ``process.py`` starts it and speaks with it. It has one thread, reads no model, and loads the modules of the tasks once,
 so that a fork takes milliseconds. A worker that crashes takes nothing else with it. All of them end when the
@@ -17,13 +17,15 @@ import resource
 import select
 import signal
 import socket
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support import progress
+from numc.compiler.support.errors import CompilerBug, NumcError
 
 Parts = Sequence[Any]
 Answer = tuple[dict[str, Any], Parts]
@@ -32,6 +34,7 @@ Task = Callable[[dict[str, Any], Parts, Stage], Answer]
 """A task gets a request (JSON, with buffers of bytes) and a function that notes how far it is; it returns its answer.
 
 It is named as ``module:function``. Of the exceptions it may raise, NumcError and MemoryError are the model's fault.
+What it tells of its progress is told to who asks.
 """
 
 FILES = 256
@@ -83,6 +86,7 @@ def fork(task: str, connection: int) -> Child:
 def _become_worker(parent: int, connection: int, log: int) -> None:
     global _in_worker
     _in_worker = True
+    progress.forget()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before prctl
         os._exit(1)
@@ -100,25 +104,35 @@ def _answer(task: str, connection: Connection) -> NoReturn:
     head = json.loads(connection.recv_bytes())
     given = [connection.recv_bytes() for _ in range(head["parts"])]
 
+    lock = threading.Lock()  # any thread of the task may tell something
+
     def send(message: dict[str, Any], parts: Parts = ()) -> None:
-        connection.send_bytes(json.dumps({**message, "parts": len(parts)}).encode())
-        for part in parts:
-            connection.send_bytes(part)
+        with lock:
+            connection.send_bytes(json.dumps({**message, "parts": len(parts)}).encode())
+            for part in parts:
+                connection.send_bytes(part)
 
     def stage(name: str) -> None:
-        connection.send_bytes(json.dumps({"stage": name}).encode())
+        send({"stage": name})
+
+    def show(what: str, item: str, done: int, total: int) -> None:
+        send({"stage": f"{what} {item}", "told": [what, item, done, total]})
 
     try:
         with contextlib.suppress(OSError):  # a path that is relative to a folder that is gone will not be found
             os.chdir(head["folder"])
-        os.environ.update(head["variables"])  # for workers of this one: the server has those of its start
-        _limit(**head["limits"])
+        os.environ.clear()  # the server has the variables of its start
+        os.environ.update(head["variables"])
+        _limit(head["limits"])
         module, _, function = task.partition(":")
         run: Task = getattr(importlib.import_module(module), function)
-        values, parts = run(head["request"], given, stage)
+        with progress.told(show):
+            values, parts = run(head["request"], given, stage)
         send({"values": values}, parts)
     except NumcError as error:
         send({"error": " ".join(str(error).split())})
+    except CompilerBug as error:
+        send({"bug": str(error), "traceback": traceback.format_exc()})
     except MemoryError:
         send({"memory": True})
     except BaseException as error:
@@ -127,23 +141,24 @@ def _answer(task: str, connection: Connection) -> NoReturn:
     os._exit(0)
 
 
-def _limit(seconds: float, memory: int, stack: int | None, processes: int | None) -> None:
-    """Bound this process.
+def _limit(bounds: dict[str, Any] | None) -> None:
+    """Bound this process, which leaves no image of its memory in any case.
 
-    seconds: of wall time, then SIGALRM ends it. memory: bytes of address space beyond what is in use. stack: bytes of
-    the stack. processes: RLIMIT_NPROC, which Linux does not apply to root.
+    Its ``seconds`` are of wall time, then SIGALRM ends it; ``memory``: bytes of address space beyond what is in use;
+    ``stack``: bytes of the stack; ``processes``: RLIMIT_NPROC, which Linux does not apply to root.
     """
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    limits = {
-        resource.RLIMIT_AS: used + memory,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: FILE_BYTES,
-        resource.RLIMIT_NOFILE: FILES,
-        resource.RLIMIT_NPROC: processes,
-        resource.RLIMIT_STACK: stack,
-    }
+    limits = {resource.RLIMIT_CORE: 0}
+    if bounds is not None:
+        signal.setitimer(signal.ITIMER_REAL, bounds["seconds"])
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        limits |= {
+            resource.RLIMIT_AS: used + bounds["memory"],
+            resource.RLIMIT_FSIZE: FILE_BYTES,
+            resource.RLIMIT_NOFILE: FILES,
+            resource.RLIMIT_NPROC: bounds["processes"],
+            resource.RLIMIT_STACK: bounds["stack"],
+        }
     for kind, limit in limits.items():
         if limit is not None:
             _, most = resource.getrlimit(kind)

@@ -21,6 +21,11 @@ def told(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
+def forget() -> None:
+    """Forget all listeners, which are those of the process that this one was forked from."""
+    _listeners.clear()
+
+
 def tell(what: str, item: str, done: int, total: int) -> None:
     """Tell all listeners where a compilation is."""
     for listener in tuple(_listeners):

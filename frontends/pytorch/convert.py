@@ -16,7 +16,7 @@ from numc.compiler.support.errors import quoted
 from numc.frontends.imported import ConversionError
 from numc.frontends.loops import to_calls
 from numc.frontends.lowering import conversion_errors, erase_checks, lower_apart, operations
-from numc.frontends.pytorch.graph import Refusal, path_of, refusal, source_of, values_of
+from numc.frontends.pytorch.graph import Refusal, failed, refusal, values_of
 from numc.frontends.pytorch.narrow import in_wide
 
 TO_BACKEND_CONTRACT = (
@@ -42,6 +42,7 @@ def to_linalg(
     """
     graph, names = in_wide(graph, names)
     context = ir.Context()
+    context.enable_multithreading(False)  # a worker may not start threads
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
     importer._cc = _Named(importer, names)
@@ -100,8 +101,7 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
                 verdicts[key] = str(error)
         reason = verdicts[key]
         if reason is not None:
-            advice = "rewrite it with other operations, or run it eagerly: torch.compile(backend='numc')"
-            found.append((node, Refusal(str(node.target), path_of(node), source_of(node), reason, advice)))
+            found.append((node, failed(node, reason)))
     return found
 
 

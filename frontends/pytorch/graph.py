@@ -140,6 +140,12 @@ def refusal(node: fx.Node) -> Refusal | None:
     return Refusal(str(node.target), path_of(node), source_of(node), *reason) if reason else None
 
 
+def failed(node: fx.Node, reason: str) -> Refusal:
+    """Return the refusal of an operation that cannot be lowered."""
+    advice = "rewrite it with other operations, or run it eagerly: torch.compile(backend='numc')"
+    return Refusal(str(node.target), path_of(node), source_of(node), reason, advice)
+
+
 def refusals(graph: fx.Graph) -> list[Refusal]:
     """Return the refusals of a graph: of the operations that cause problems, not of all that depend on them."""
     found = {node: against for node in graph.nodes if (against := refusal(node))}

@@ -27,9 +27,11 @@ from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions, tracing  # noqa: F401  (settings of torch)
 from numc.frontends.training.clock import Clock
+from numc.frontends.training.converted import expect
 from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.draws import draw_in_vectors, keep_copies, narrow_masks
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
+from numc.frontends.training.inductor import without_inductor
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 from numc.frontends.training.saved import SWITCH, Kept, Saved
@@ -73,8 +75,9 @@ class Backend:
             return per_shape
 
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
+        expect(graph_module, inputs)
         parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
-        saved = Saved()
+        saved, before = Saved(), len(self.regions)
         self.saved.append(saved)
 
         def cut(joint: fx.GraphModule, *args: Any, num_fwd_outputs: int, **given: Any) -> Any:
@@ -95,8 +98,11 @@ class Backend:
             partition_fn=cut,
         )
         # The forward pass keeps what the backward pass reads, so that both have to be known when it runs first.
-        with _traceable(), functorch.patch(force_non_lazy_backward_lowering=True):
-            return compiler(graph_module, inputs)  # type: ignore[no-any-return]
+        with _traceable(), without_inductor(), functorch.patch(force_non_lazy_backward_lowering=True):
+            made: Callable[..., Any] = compiler(graph_module, inputs)
+        for region in self.regions[before:]:
+            region.begin()
+        return made
 
     def _compiler(
         self,

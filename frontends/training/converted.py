@@ -1,21 +1,39 @@
 """The linalg text of the graphs that torch.compile traced: from the cache, where they were converted before.
 
-torch-mlir takes 80 MB of a process, and a conversion a process of its own: where everything is in the cache, neither is
-needed.
+A worker converts them, because torch-mlir takes 80 MB of a process; where everything is in the cache, none is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch.fx.node import map_arg
 
-from numc.compiler import cache
-from numc.frontends.pytorch.graph import Refusal, values_of
+from numc.compiler import apart, cache
+from numc.frontends import process
+from numc.frontends.imported import ConversionError
+from numc.frontends.pytorch.graph import Refusal, failed, values_of
+from numc.frontends.pytorch.message import to_message
 from numc.frontends.training.free_sizes import is_free
+
+_WORKER = "numc.frontends.pytorch.worker"
+
+
+def expect(graph_module: fx.GraphModule, inputs: Sequence[Any]) -> None:
+    """Let the process start that converts and compiles what torch makes of a graph, unless this was done before."""
+    if not apart.is_apart():
+        return
+
+    def prepare() -> str:
+        process.prepare(f"{_WORKER}:convert_task")
+        apart.prepare()
+        return ""
+
+    given = [(x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in inputs]
+    cache.text_of(f"expected {given} {graph_module.code}", prepare)
 
 
 def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
@@ -25,21 +43,44 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     """
 
     def make() -> str:
+        if (message := _message(graph, names)) is not None:
+            return _converted(message)
         from numc.frontends.pytorch.convert import to_linalg
 
         return to_linalg(graph, names)
 
-    # What torch knows about free sizes is not in the graph alone.
-    if any(is_free(value) for node in graph.nodes for value in values_of(node)):
-        return make()
-    return cache.text_of(_described(graph, names), make)
+    return make() if _is_free(graph) else cache.text_of(_described(graph, names), make)
 
 
-def diagnose(nodes: Any) -> list[tuple[fx.Node, Refusal]]:
-    """Try to lower every distinct operation alone; return the operations that fail."""
+def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
+    """Try to lower every distinct operation of a graph alone; return the operations that fail."""
+    if (message := _message(graph, {})) is not None:
+        answer, _ = process.ask(f"{_WORKER}:diagnose_task", {}, [message], size=None)
+        found = {node.name: node for node in graph.nodes}
+        return [(found[name], failed(found[name], reason)) for name, reason in answer["failed"]]
     from numc.frontends.pytorch.convert import diagnose
 
-    return diagnose(nodes)
+    return diagnose(graph.nodes)
+
+
+def _message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes | None:
+    """Return what a worker is sent to convert a graph; None if this process has to do it."""
+    return to_message(graph, names) if apart.is_apart() and not _is_free(graph) else None
+
+
+def _is_free(graph: fx.Graph) -> bool:
+    """Whether a graph has free sizes: what torch knows about them is not in the graph alone."""
+    return any(is_free(value) for node in graph.nodes for value in values_of(node))
+
+
+def _converted(message: bytes) -> str:
+    try:
+        answer, parts = process.ask(f"{_WORKER}:convert_task", {}, [message], size=None)
+    except process.CrashError as death:
+        raise ConversionError(f"the importer {death}") from None
+    if "error" in answer:
+        raise ConversionError(answer["error"])
+    return bytes(parts[0]).decode()
 
 
 def _described(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:

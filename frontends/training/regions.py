@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,15 +19,19 @@ from numc.compiler import compile as compiling
 from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
+from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.frontends.imported import Argument, ConversionError, Imported, with_codes
 from numc.frontends.pytorch.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of
 from numc.frontends.pytorch.narrow import widened
+from numc.frontends.training import ahead
+from numc.frontends.training.ahead import Ahead
 from numc.frontends.training.converted import diagnose, to_linalg
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.orders import inputs_by_strides, inverse, results_by_strides
 from numc.frontends.training.roles import by_name
 from numc.runtime.caller import orders_of
+from numc.runtime.container import Contents
 from numc.runtime.program import Program
 
 aten = torch.ops.aten
@@ -99,6 +102,9 @@ def tally() -> Iterator[Counter[tuple[str, str]]]:
 class Keeping(Protocol):
     """What knows in which formats tensors are kept between regions: saved.py."""
 
+    def kept_by(self, region: Region, arithmetic: Arithmetic) -> tuple[dict[int, str], dict[int, str]]:
+        """Return the formats of inputs, by number, and of results, if both passes are in one arithmetic."""
+
     def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
         """Return the formats in whose codes a region returns what is kept, by number of the result."""
 
@@ -116,7 +122,8 @@ class Region:
     orders: for the results that are not dense in the order of their dimensions, by number, the places of the dimensions
     among those that the program returns, which are in the order of strides. input_orders: for the inputs whose
     dimensions the program takes in the order of strides, by number, this order.
-    saved: knows what is kept between this region and others, if anything is.
+    saved: knows what is kept between this region and others, if anything is. programs: those that have been loaded;
+    begun: those that compile. Both are by arithmetic, what is stored, and whether they count.
     """
 
     imported: Imported
@@ -127,6 +134,7 @@ class Region:
     input_orders: Mapping[int, list[int]] = field(default_factory=dict)
     saved: Keeping | None = None
     programs: dict[tuple[Arithmetic, Stored, bool], Program] = field(default_factory=dict)
+    begun: dict[tuple[Arithmetic, Stored, bool], Ahead[tuple[Contents, bool]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._orders = orders_of(self.orders, len(self.imported.outputs))
@@ -135,6 +143,23 @@ class Region:
         """Return the sizes of an input as it is given, -1 for a free one."""
         shape, order = self.imported.inputs[number].shape, self.input_orders.get(number)
         return shape if order is None else tuple(shape[place] for place in inverse(order))
+
+    def begin(self) -> None:
+        """Begin to compile the program that the first call will need in the arithmetic that is chosen now."""
+        chosen, counts = self._chosen(), counting()
+        try:
+            taken, made = self.saved.kept_by(self, chosen) if self.saved is not None else ({}, {})
+        except (NumcError, CompilerBug):
+            return  # the call raises it
+        stored = tuple(taken.items()), tuple(made.items())
+        self.begun[chosen, stored, counts] = ahead.begin(lambda: self._contents(chosen, stored, counts))
+
+    def _chosen(self) -> Arithmetic:
+        return _override[-1] if _override else self.arithmetic
+
+    def _contents(self, chosen: Arithmetic, stored: Stored, counts: bool) -> tuple[Contents, bool]:
+        options = Options(policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes)
+        return compiling.contents(with_codes(self.imported, *map(dict, stored)), options, apart=True)
 
     def program(self, chosen: Arithmetic, stored: Stored = ((), ())) -> Program:
         """Return the program for an arithmetic, which is compiled when it is first needed.
@@ -147,17 +172,15 @@ class Region:
             found, counts = self.programs.get((chosen, stored, True)), True
         if found is None:
             COUNTERS.programs += 1
-            options = Options(policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes)
-            contents, cached = compiling.contents(with_codes(self.imported, *map(dict, stored)), options)
+            begun = self.begun.pop((chosen, stored, counts), None)
+            contents, cached = begun.result() if begun else self._contents(chosen, stored, counts)
             COUNTERS.compilations += not cached
-            if not cached:
-                _give_back()
             found = self.programs[chosen, stored, counts] = Program(contents)
         return found
 
     def __call__(self, *given: torch.Tensor | int) -> Any:
         COUNTERS.calls += 1
-        chosen = _override[-1] if _override else self.arithmetic
+        chosen = self._chosen()
         tensors = [torch.tensor(value) if isinstance(value, int) else value for value in given]
         taken, made = {}, {}
         if self.saved is not None:
@@ -174,12 +197,6 @@ class Region:
             assert self.saved is not None
             results[number] = self.saved.mark(results[number], stored)
         return results[0] if self.single else tuple(results)
-
-
-def _give_back() -> None:
-    """Return memory that a compilation has freed to the system, because the next step needs memory of its own."""
-    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc
-        trim(0)
 
 
 def compiled(
@@ -268,10 +285,10 @@ def _split(
         try:
             region = _region(part, arithmetic, places)
         except ConversionError as error:
-            found = diagnose(part.graph.nodes)
+            found = diagnose(part.graph)
             is_fixed = not any(is_free(value) for node in part.graph.nodes for value in values_of(node))
             # What fails with fixed sizes too is left to torch; what does not, alone or with others, gets them.
-            if not is_fixed and not (found and all(diagnose([with_fixed_sizes(node)]) for node, _ in found)):
+            if not is_fixed and not (found and all(diagnose(with_fixed_sizes(node).graph) for node, _ in found)):
                 raise FixedSizesError from None
             if not found:  # each operation can be lowered alone, but not all together: torch runs them
                 found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]

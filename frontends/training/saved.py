@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from numc.compiler import cache
+from numc.compiler import apart, cache
 from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.arithmetic.stored import BITS, IN_BITS, along, groups_of, stored_dtype, stored_shape
 from numc.compiler.options import Options
@@ -124,6 +124,12 @@ class Saved:
             return "it is small"
         return "" if (made and inverse(made)) == read else "it is read in another order of dimensions"
 
+    def kept_by(self, region: Region, arithmetic: Arithmetic) -> tuple[dict[int, str], dict[int, str]]:
+        """Return the formats of inputs of a region, by number, and of its results, in a step in one arithmetic."""
+        found = self.readings(arithmetic)
+        taken = {n: found[name][0] for name, (reader, n) in self.read.items() if reader is region and name in found}
+        return {n: stored for n, stored in taken.items() if stored}, self.results_of(region, arithmetic)
+
     def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
         """Return the formats in whose codes a region of the forward graph returns what is kept, by number."""
         found = self.readings(arithmetic)
@@ -197,11 +203,7 @@ def _readings(imported: Imported, options: Options, numbers: Collection[int]) ->
     """Return how inputs are read, from the cache where that was found before."""
 
     def find() -> str:
-        from numc.compiler.lower import lowered
-        from numc.passes.explicit.readings import readings
-
-        found = readings(lowered(imported, options, "numc").operation, list(numbers))
-        return json.dumps({number: (reading.format, reading.why) for number, reading in found.items()})
+        return json.dumps(apart.readings(imported, options, numbers))
 
     entry = cache.entry(imported, options, None)
     text = find() if entry is None else cache.text_of(f"readings {entry.program.name} {numbers}", find)

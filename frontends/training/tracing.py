@@ -6,6 +6,7 @@ import os
 
 import torch._dynamo
 from torch._dynamo import guards
+from torch._dynamo.variables import optimizer
 
 # Otherwise torch leaves recurrent networks out of its graphs.
 torch._dynamo.config.allow_rnn = True
@@ -16,3 +17,7 @@ if torch._dynamo.config.side_effect_replay_policy == "info" and not _logs:
 # Otherwise torch allocates 32 MiB for every graph, to flush the caches before it measures its guards for a log.
 if hasattr(guards, "profile_guard_manager") and not _logs:
     guards.profile_guard_manager = lambda *_: 0.0
+
+# Otherwise torch imports Inductor for every optimizer, to ask whether a tensor is part of a graph of CUDA.
+if (theirs := getattr(optimizer, "_is_static_for_cudagraphs", None)) is not None:
+    optimizer._is_static_for_cudagraphs = lambda x: theirs(x) if x.is_cuda else True

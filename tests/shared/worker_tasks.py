@@ -60,5 +60,5 @@ def look(request: dict[str, Any], parts: Any, stage: Any) -> Any:
             continue
     limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in ("CORE", "NOFILE", "NPROC")}
     found = {"files": files, "limits": limits, "request": request, "process": os.getpid(), "folder": os.getcwd()}
-    found["memory"] = os.environ["NUMC_IMPORT_MEMORY"]
+    found["memory"] = os.environ.get("NUMC_IMPORT_MEMORY", "")
     return found, [bytes(reversed(part)) for part in parts]

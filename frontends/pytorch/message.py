@@ -1,0 +1,94 @@
+"""Graphs of aten operations as bytes, with which a process that loads MLIR can convert them for one that does not."""
+
+from __future__ import annotations
+
+import functools
+import io
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensor, FakeTensorMode
+
+from numc.frontends.pytorch import operators  # noqa: F401  (defines what a graph may have)
+
+_KEPT = ("val", "tensor_meta")
+_LIBRARIES = ("aten", "prims", "numc")
+_MODE = FakeTensorMode()
+
+
+def to_message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes | None:
+    """Return a graph whose sizes are fixed, with the `names` of its nodes, as `from_message` takes it.
+
+    Of tensors, everything but their elements is sent. None if it has operations of libraries that another process may
+    not have, or arguments that no message can have.
+    """
+    rows = []
+    for node in graph.nodes:
+        known = {key: node.meta[key] for key in _KEPT if key in node.meta}
+        rows.append((node.op, node.name, node.target, node.args, node.kwargs, known, names.get(node)))
+    stream = io.BytesIO()
+    try:
+        _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(rows)
+    except (pickle.PicklingError, TypeError, AttributeError, RuntimeError):
+        return None
+    return stream.getvalue()
+
+
+def from_message(message: bytes) -> tuple[fx.Graph, dict[fx.Node, str]]:
+    """Return the graph of `to_message`, which has a module of its own, and the names of its nodes."""
+    graph, names = fx.Graph(), {}
+    nodes: dict[str, fx.Node] = {}
+    for op, name, target, args, kwargs, known, given in _Unpickler(io.BytesIO(message)).load():
+        args, kwargs = _with_nodes(args, nodes), _with_nodes(kwargs, nodes)
+        node = nodes[name] = graph.create_node(op, target, args, kwargs)
+        node.name, node.meta = name, known
+        if given is not None:
+            names[node] = given
+    graph.owning_module = fx.GraphModule(torch.nn.Module(), fx.Graph())  # torch-mlir puts constants there
+    return graph, names
+
+
+class _Pickler(pickle.Pickler):
+    def persistent_id(self, value: Any) -> Any:
+        if isinstance(value, fx.Node):
+            return "node", value.name
+        if isinstance(value, torch._ops.OpOverload) and value.namespace in _LIBRARIES:
+            return "operation", str(value)
+        if isinstance(value, torch.Tensor):
+            place = value.stride(), value.storage_offset(), value.untyped_storage().nbytes()
+            return "tensor", isinstance(value, FakeTensor), value.dtype, tuple(value.shape), *place
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, known: Any) -> Any:
+        kind, *described = known
+        if kind == "node":
+            return _Name(*described)
+        if kind == "operation":
+            return functools.reduce(getattr, described[0].split("."), torch.ops)
+        return _tensor(*described)
+
+
+class _Name(str):
+    """The name of a node among arguments."""
+
+    __slots__ = ()
+
+
+def _with_nodes(value: Any, nodes: Mapping[str, fx.Node]) -> Any:
+    return torch.utils._pytree.tree_map(lambda each: nodes[each] if isinstance(each, _Name) else each, value)
+
+
+@functools.cache
+def _tensor(
+    is_fake: bool, dtype: torch.dtype, shape: Sequence[int], stride: Sequence[int], offset: int, size: int
+) -> torch.Tensor:
+    """Return a tensor like one that was described; size: the bytes of its storage."""
+    if not is_fake:
+        return torch.empty_strided(shape, stride, dtype=dtype)
+    with _MODE:
+        return torch.empty(size // dtype.itemsize, dtype=dtype).as_strided(shape, stride, offset)
