@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from torch_mlir import ir
 
@@ -12,6 +12,8 @@ from numc.passes.kernels.tasks.interface import SELF
 
 # Names of functions that later passes make begin so.
 _RESERVED = ("numc_", "loops_", "region_")
+_DEFINITION = re.compile(r"^(?:func|llvm)\.func (?:private )?@(\w+)\([^\n]*\{\n.*?^\}$", re.M | re.S)
+_SYMBOL = re.compile(r"@(\w+)")
 
 
 class Functions:
@@ -46,7 +48,8 @@ class Functions:
         unknown = ir.Location.unknown()
         texts = [(text, unknown) for text in first]
         texts += [each for group in self._texts.values() for each in group] + self._shared
-        source = ir.Module.parse("\n".join(text for text, _ in texts), self._module.context)
+        text = _equal_once("\n".join(text for text, _ in texts), self._named.values())
+        source = ir.Module.parse(text, self._module.context)
         block = self._module.regions[0].blocks[0]
         locations, marked = _locations(texts), ir.UnitAttr.get(self._module.context)
         for op in list(source.body.operations):
@@ -71,6 +74,30 @@ def kernels_of(module: ir.Operation) -> dict[str, ir.Operation]:
     """The functions that `emit_kernels` made, by their names."""
     functions = [op.operation for op in module.regions[0].blocks[0].operations if KERNEL in op.operation.attributes]
     return {str(ir.StringAttr(op.attributes["sym_name"]).value): op for op in functions}
+
+
+def _equal_once(text: str, kept: Collection[str]) -> str:
+    """The functions of a text, equal ones once, though they have several names; those called `kept` stay.
+
+    Kernels differ in what only some of their functions depend on, and so do tasks: both have many functions in common.
+    """
+    kept = set(kept)
+    while True:  # callers may have become equal
+        first: dict[str, str] = {}
+        same: dict[str, str] = {}
+
+        def once(found: re.Match[str], first: dict[str, str] = first, same: dict[str, str] = same) -> str:
+            name = found[1]
+            known = name if name in kept else first.setdefault(found[0].replace(f"@{name}(", "@(", 1), name)
+            if known == name:
+                return found[0]
+            same[name] = known
+            return ""
+
+        text = _DEFINITION.sub(once, text)
+        if not same:
+            return text
+        text = _SYMBOL.sub(lambda found, same=same: f"@{same.get(found[1], found[1])}", text)
 
 
 def _symbol(layer: str) -> str:
