@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from torch_mlir import ir
 
@@ -86,18 +87,23 @@ def _equal_once(text: str, kept: Collection[str]) -> str:
         first: dict[str, str] = {}
         same: dict[str, str] = {}
 
-        def once(found: re.Match[str], first: dict[str, str] = first, same: dict[str, str] = same) -> str:
+        for found in _DEFINITION.finditer(text):
             name = found[1]
             known = name if name in kept else first.setdefault(found[0].replace(f"@{name}(", "@(", 1), name)
-            if known == name:
-                return found[0]
-            same[name] = known
-            return ""
-
-        text = _DEFINITION.sub(once, text)
+            if known != name:
+                same[name] = known
         if not same:
             return text
-        text = _SYMBOL.sub(lambda found, same=same: f"@{same.get(found[1], found[1])}", text)
+        text = _DEFINITION.sub(partial(_unless, same), text)
+        text = _SYMBOL.sub(partial(_renamed, same), text)
+
+
+def _unless(removed: Collection[str], function: re.Match[str]) -> str:
+    return "" if function[1] in removed else function[0]
+
+
+def _renamed(names: Mapping[str, str], symbol: re.Match[str]) -> str:
+    return f"@{names.get(symbol[1], symbol[1])}"
 
 
 def _symbol(layer: str) -> str:
