@@ -86,7 +86,6 @@ def _equal_once(text: str, kept: Collection[str]) -> str:
     while True:  # callers may have become equal
         first: dict[str, str] = {}
         same: dict[str, str] = {}
-
         for found in _DEFINITION.finditer(text):
             name = found[1]
             known = name if name in kept else first.setdefault(found[0].replace(f"@{name}(", "@(", 1), name)
