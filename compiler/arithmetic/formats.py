@@ -19,6 +19,7 @@ from numc.compiler.support.errors import NumcError, quoted
 
 ROUNDINGS = ("rne", "rtz", "rna", "rup", "rdn", "odd")
 ROUNDING_SYNTAX = ", ".join(ROUNDINGS) + ", srN"
+FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
 MOST_RANDOM_BITS = 24  # a binary32 number has no more significant bits for them to decide about
 _STOCHASTIC = re.compile(r"sr(\d*)(?:\.(\w+))?", re.ASCII)
 

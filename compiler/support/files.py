@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,7 +51,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             with open(path, "wb") as stream:
                 write(stream)
             return
-        temporary = path.with_name(f".numc-{secrets.token_hex(8)}.tmp")
+        temporary = path.with_name(f".numc-{os.urandom(8).hex()}.tmp")
         try:
             with open(temporary, "xb") as file:
                 write(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ class Type:
     lanes: int = 0
 
     @staticmethod
+    @functools.cache
     def of(text: str) -> Type:
         """Parse ``f32`` or ``vector<16xf32>``."""
         if not text.startswith("vector<"):

@@ -65,14 +65,17 @@ class Straight:
 
     def op(self, text: str, type_: Type | str) -> Value:
         """Append ``%new = text``, and return the result, of this type."""
-        return self.several(text, type_)[0]
+        made = self.fresh("", type_)
+        self.line(f"{made.name} = {text}")
+        return made
 
     def several(self, text: str, *types: Type | str) -> list[Value]:
         """Append ``%new:count = text``; returns the results, given their types."""
-        kinds = [Type.of(t) if isinstance(t, str) else t for t in types]
+        if len(types) == 1:
+            return [self.op(text, *types)]
         name = self.fresh("", PTR).name
-        self.line(f"{name}{f':{len(kinds)}' if len(kinds) > 1 else ''} = {text}")
-        return [Value(name if len(kinds) == 1 else f"{name}#{n}", kind) for n, kind in enumerate(kinds)]
+        self.line(f"{name}:{len(types)} = {text}")
+        return [Value(f"{name}#{n}", Type.of(t) if isinstance(t, str) else t) for n, t in enumerate(types)]
 
     def fresh(self, stem: str, type_: Type | str) -> Value:
         """A value of a name that is not used yet."""

@@ -18,7 +18,7 @@ from numc.compiler.support.switches import disabled
 from numc.passes import linalg
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.plan.buffer_rows import base
-from numc.passes.plan.chain import FREE, Chain, touched
+from numc.passes.plan.chain import FREE, Chain, Stretch
 from numc.passes.plan.emit_kernels import operands_of
 from numc.passes.plan.loop_chains import chains_of_loops
 from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN
@@ -35,11 +35,17 @@ def by_rows(module: ir.Operation, isa: InstructionSet) -> None:
     with module.context, ir.Location.unknown():
         planned = [op for op in linalg.operations(module, "scf.execute_region") if _is_of_activations(op)]
         used: set[ir.Operation] = set()
+        block = Stretch([])
         for op in planned:
-            chain = None if op in used else _Products.of([inner.operation for inner in op.block.operations], op, isa)
+            if op in used:
+                continue
+            if op not in block.at:
+                block = Stretch(inner.operation for inner in op.block.operations)
+            chain = _Products.of(block, op, isa)
             if chain is not None:
                 used.update(chain.members)
                 chain.move(chain.numbers)
+                block = Stretch([])
         chains_of_loops(linalg.main(module))
 
 
@@ -51,20 +57,20 @@ def _is_of_activations(op: ir.Operation) -> bool:
 class _Products(Chain):
     """A chain that begins and ends with a product; numbers: of the contractions."""
 
-    def __init__(self, ops: list[ir.Operation], start: int, isa: InstructionSet) -> None:
-        super().__init__(ops, start)
+    def __init__(self, block: Stretch, start: int, isa: InstructionSet) -> None:
+        super().__init__(block, start)
         self._isa = isa
         self.numbers: list[int] = []
 
     @staticmethod
-    def of(ops: list[ir.Operation], first: ir.Operation, isa: InstructionSet) -> _Products | None:
+    def of(block: Stretch, first: ir.Operation, isa: InstructionSet) -> _Products | None:
         """The chain that begins with the contraction `first` and ends with the next one that takes its result."""
-        start = ops.index(first)
-        chain = _Products(ops, start, isa)
+        start = block.at[first]
+        chain = _Products(block, start, isa)
         if not chain._add_contraction(first):
             return None
-        for op in ops[start + 1 :]:
-            taken = touched(op)
+        for op in block.ops[start + 1 :]:
+            taken = block.touched(op)
             if op.name in FREE or not taken:
                 continue
             if taken.isdisjoint(chain.rows):

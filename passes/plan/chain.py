@@ -26,17 +26,36 @@ LOOPS = ("linalg.generic", "memref.copy")
 _MOST_OPERANDS = 60  # of a loop: the runtime is told in one word which are memory
 
 
-class Chain:
-    """A chain that begins with one operation of a block, and grows by one operation after the other.
+class Stretch:
+    """Operations of a block that follow each other, where several chains are looked for.
 
-    ops: those of the block. start: where the chain begins among them. members: its steps, in order once it is closed;
-    others: what else computes something between them. rows: those of every buffer that a step writes, None if it is not
-    written row by row. least: how many elements of a result loops compute in a row at least.
+    at: the place of each of them. What an operation touches is found once, so that none of them may change.
     """
 
-    def __init__(self, ops: list[ir.Operation], start: int, least: int = 0) -> None:
-        self._ops, self._start, self._least = ops, start, least
-        self._at = {op: n for n, op in enumerate(ops)}
+    def __init__(self, ops: Iterable[ir.Operation]) -> None:
+        self.ops = list(ops)
+        self.at = {op: n for n, op in enumerate(self.ops)}
+        self._touched: dict[ir.Operation, set[ir.Value]] = {}
+
+    def touched(self, op: ir.Operation) -> set[ir.Value]:
+        """The buffers that one of the operations, or what it contains, takes."""
+        if op not in self._touched:
+            values = {value for inner in linalg.operations(op) for value in inner.operands}
+            memrefs = [value for value in values if isinstance(value.type, ir.MemRefType)]
+            self._touched[op] = {found for value in memrefs for found in buffers(value)}
+        return self._touched[op]
+
+
+class Chain:
+    """A chain that begins with one operation of a stretch, and grows by one operation after the other.
+
+    start: where the chain begins in the stretch. members: its steps, in order once it is closed; others: what else
+    computes something between them. rows: those of every buffer that a step writes, None if it is not written row by
+    row. least: how many elements of a result loops compute in a row at least.
+    """
+
+    def __init__(self, stretch: Stretch, start: int, least: int = 0) -> None:
+        self._stretch, self._start, self._least = stretch, start, least
         self._dims: dict[ir.Operation, int] = {}  # of loops, how many first dimensions are rows
         self.rows: dict[ir.Value, Rows | None] = {}
         self.others: list[ir.Operation] = []
@@ -81,7 +100,8 @@ class Chain:
         if maker is None or maker.name != "memref.alloc":
             return False
         if buffer not in self.rows:
-            if any(buffer in buffers(v) for v in values) or any(buffer in touched(m) for m in self.members):
+            before = [self._stretch.touched(member) for member in self.members]
+            if any(buffer in buffers(v) for v in values) or any(buffer in taken for taken in before):
                 return False  # a step may need other rows of what was there before
             self.rows[buffer] = rows_of(*out, dims)
             self._add_fills(buffer)
@@ -91,7 +111,7 @@ class Chain:
 
     def _add_fills(self, buffer: ir.Value) -> None:
         """Add the loops between the steps that have filled a buffer, as the start of a sum."""
-        for op in [other for other in self.others if touched(other) == {buffer}]:
+        for op in [other for other in self.others if self._stretch.touched(other) == {buffer}]:
             if op.name in LOOPS and self.add_loops(op):
                 self.others.remove(op)
 
@@ -101,12 +121,12 @@ class Chain:
 
     def is_closed(self) -> bool:
         """Whether some buffer is used by the steps only, and what else is between them can go before them."""
-        self.members.sort(key=self._at.__getitem__)
+        self.members.sort(key=self._stretch.at.__getitem__)
         for op in self.others:
-            if self._at[op] > self._at[self.members[-1]]:
+            if self._stretch.at[op] > self._stretch.at[self.members[-1]]:
                 continue
-            before = [m for m in self.members if self._at[m] < self._at[op]]
-            if not written(op).isdisjoint(buffer for m in before for buffer in touched(m)):
+            before = [m for m in self.members if self._stretch.at[m] < self._stretch.at[op]]
+            if not written(op).isdisjoint(buffer for m in before for buffer in self._stretch.touched(m)):
                 return False
         return any(rows is not None and rows.inside > 0 for rows in map(self.rows.get, self.between()))
 
@@ -120,18 +140,18 @@ class Chain:
         for value in (waiting := [buffer]):
             for use in value.uses:
                 op = use.owner.operation
-                if op in self._at and op.name in (*WHOLE_VIEWS, "memref.subview"):
+                if op in self._stretch.at and op.name in (*WHOLE_VIEWS, "memref.subview"):
                     found.append(op)
                     waiting.append(op.results[0])
-                elif op in self._at and op.name == "memref.dealloc":
+                elif op in self._stretch.at and op.name == "memref.dealloc":
                     found.append(op)
                 elif self._step(op) not in self.members:
                     return None
-        return found if all(op in self._at for op in found) else None
+        return found if all(op in self._stretch.at for op in found) else None
 
     def _step(self, op: ir.Operation) -> ir.Operation:
         """The operation of the block that an operation is in."""
-        while op not in self._at and op.parent is not None:
+        while op not in self._stretch.at and op.parent is not None:
             op = op.parent.operation
         return op
 
@@ -144,10 +164,10 @@ class Chain:
             region = ir.Operation.create("scf.execute_region", attributes={"no_inline": ir.UnitAttr.get()}, regions=1)
             with ir.InsertionPoint(region.regions[0].blocks.append()):
                 end = ir.Operation.create("scf.yield")
-        for op in self._ops[self._start : self._at[last]]:
+        for op in self._stretch.ops[self._start : self._stretch.at[last]]:
             if op.name == "memref.dealloc" and op not in inside:  # the steps may still need what it frees
                 op.move_after(region)
-        for op in sorted(inside, key=self._at.__getitem__):
+        for op in sorted(inside, key=self._stretch.at.__getitem__):
             op.move_before(end)
         facts.put(region, ROWS, contractions)
         for op in inside:
@@ -198,9 +218,3 @@ def _as_generic(op: ir.Operation) -> ir.Operation:
         new = linalg.copying(*op.operands)
     op.erase()
     return new
-
-
-def touched(op: ir.Operation) -> set[ir.Value]:
-    """The buffers that an operation, or what it contains, takes."""
-    values = {value for inner in linalg.operations(op) for value in inner.operands}
-    return {found for value in values if isinstance(value.type, ir.MemRefType) for found in buffers(value)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from torch_mlir import ir
 
@@ -12,6 +13,8 @@ from numc.passes.kernels.tasks.interface import SELF
 
 # Names of functions that later passes make begin so.
 _RESERVED = ("numc_", "loops_", "region_")
+_DEFINITION = re.compile(r"^(?:func|llvm)\.func (?:private )?@(\w+)\([^\n]*\{\n.*?^\}$", re.M | re.S)
+_SYMBOL = re.compile(r"@(\w+)")
 
 
 class Functions:
@@ -46,7 +49,8 @@ class Functions:
         unknown = ir.Location.unknown()
         texts = [(text, unknown) for text in first]
         texts += [each for group in self._texts.values() for each in group] + self._shared
-        source = ir.Module.parse("\n".join(text for text, _ in texts), self._module.context)
+        text = _equal_once("\n".join(text for text, _ in texts), self._named.values())
+        source = ir.Module.parse(text, self._module.context)
         block = self._module.regions[0].blocks[0]
         locations, marked = _locations(texts), ir.UnitAttr.get(self._module.context)
         for op in list(source.body.operations):
@@ -71,6 +75,34 @@ def kernels_of(module: ir.Operation) -> dict[str, ir.Operation]:
     """The functions that `emit_kernels` made, by their names."""
     functions = [op.operation for op in module.regions[0].blocks[0].operations if KERNEL in op.operation.attributes]
     return {str(ir.StringAttr(op.attributes["sym_name"]).value): op for op in functions}
+
+
+def _equal_once(text: str, kept: Collection[str]) -> str:
+    """The functions of a text, equal ones once, though they have several names; those called `kept` stay.
+
+    Kernels differ in what only some of their functions depend on, and so do tasks: both have many functions in common.
+    """
+    kept = set(kept)
+    while True:  # callers may have become equal
+        first: dict[str, str] = {}
+        same: dict[str, str] = {}
+        for found in _DEFINITION.finditer(text):
+            name = found[1]
+            known = name if name in kept else first.setdefault(found[0].replace(f"@{name}(", "@(", 1), name)
+            if known != name:
+                same[name] = known
+        if not same:
+            return text
+        text = _DEFINITION.sub(partial(_unless, same), text)
+        text = _SYMBOL.sub(partial(_renamed, same), text)
+
+
+def _unless(removed: Collection[str], function: re.Match[str]) -> str:
+    return "" if function[1] in removed else function[0]
+
+
+def _renamed(names: Mapping[str, str], symbol: re.Match[str]) -> str:
+    return f"@{names.get(symbol[1], symbol[1])}"
 
 
 def _symbol(layer: str) -> str:

@@ -12,7 +12,7 @@ from math import prod
 from torch_mlir import ir
 
 from numc.passes.buffers.loop_nest import WIDTHS, element
-from numc.passes.plan.chain import FREE, LOOPS, Chain, touched
+from numc.passes.plan.chain import FREE, LOOPS, Chain, Stretch
 from numc.passes.plan.fusion import written
 
 # Elements of a result in a row at least: loops over fewer are faster through many rows at once.
@@ -23,52 +23,53 @@ _LEAST_BETWEEN = 256 << 10
 
 def chains_of_loops(main: ir.Operation) -> None:
     """Compute chains of loops by rows where the buffers between the steps are large."""
-    for ops in list(_stretches(main)):
+    for stretch in list(_stretches(main)):
         start = 0
-        while start < len(ops):
-            chain = _longest(ops, start) if ops[start].name in LOOPS else None
+        while start < len(stretch.ops):
+            chain = _longest(stretch, start) if stretch.ops[start].name in LOOPS else None
             if chain is None:
                 start += 1
                 continue
-            end = ops.index(chain.members[-1]) + 1
-            others = [op for op in ops[start:end] if op not in chain.members]
+            end = stretch.at[chain.members[-1]] + 1
+            others = [op for op in stretch.ops[start:end] if op not in chain.members]
             chain.move([])
-            ops[start:end] = others  # copies among the members have become other operations
+            # Copies among the members have become other operations.
+            stretch = Stretch([*stretch.ops[:start], *others, *stretch.ops[end:]])
             start += len(others)
 
 
-def _stretches(main: ir.Operation) -> Iterator[list[ir.Operation]]:
+def _stretches(main: ir.Operation) -> Iterator[Stretch]:
     """The operations of @main between those that are neither loops nor copies."""
     found: list[ir.Operation] = []
     for op in (op.operation for op in main.regions[0].blocks[0].operations):
-        if op.name in (*LOOPS, *FREE) or not touched(op):
+        if op.name in (*LOOPS, *FREE) or not Stretch([op]).touched(op):
             found.append(op)
         else:
-            yield found
+            yield Stretch(found)
             found = []
-    yield found
+    yield Stretch(found)
 
 
-def _longest(ops: list[ir.Operation], start: int) -> Chain | None:
+def _longest(stretch: Stretch, start: int) -> Chain | None:
     """The longest chain that begins with an operation, of these that with the shortest rows; None if there is none."""
-    made = written(ops[start])
-    if all(made.isdisjoint(touched(op)) for op in ops[start + 1 :] if op.name in LOOPS):
+    made = written(stretch.ops[start])
+    if all(made.isdisjoint(stretch.touched(op)) for op in stretch.ops[start + 1 :] if op.name in LOOPS):
         return None  # most loops: a product reads what they make
-    rank = ir.MemRefType(_result(ops[start]).type).rank
-    found = [chain for rows in range(rank - 1, 0, -1) if (chain := _of_rows(ops, start, rows)) is not None]
+    rank = ir.MemRefType(_result(stretch.ops[start]).type).rank
+    found = [chain for rows in range(rank - 1, 0, -1) if (chain := _of_rows(stretch, start, rows)) is not None]
     return max(found, key=lambda chain: len(chain.members), default=None)
 
 
-def _of_rows(ops: list[ir.Operation], start: int, dims: int) -> Chain | None:
+def _of_rows(stretch: Stretch, start: int, dims: int) -> Chain | None:
     """The chain that begins with an operation, of which the first `dims` dimensions are rows; None if there is none."""
-    sizes = ir.MemRefType(_result(ops[start]).type).shape[:dims]
-    chain = Chain(ops, start, _LEAST_INSIDE)
-    if not chain.add_loops(ops[start], [d for d, size in enumerate(sizes) if size != 1]):
+    sizes = ir.MemRefType(_result(stretch.ops[start]).type).shape[:dims]
+    chain = Chain(stretch, start, _LEAST_INSIDE)
+    if not chain.add_loops(stretch.ops[start], [d for d, size in enumerate(sizes) if size != 1]):
         return None
-    for op in ops[start + 1 :]:
+    for op in stretch.ops[start + 1 :]:
         if op.name not in LOOPS:
             continue
-        if touched(op).isdisjoint(chain.rows):
+        if stretch.touched(op).isdisjoint(chain.rows):
             chain.others.append(op)
         elif not chain.add_loops(op):
             break

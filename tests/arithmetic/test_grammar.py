@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numc.compiler.arithmetic.expressions import read_conversion, read_fma
 from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma
 from numc.compiler.arithmetic.kinds import GROUP_FORMATS
-from numc.compiler.arithmetic.operators import FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
+from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
 from numc.compiler.support.errors import NumcError
+
+
+def test_names_mean_what_the_parser_reads():
+    """Names are looked up without it."""
+    for name in FORMATS:
+        assert parse_conversion(name) == read_conversion(name) == read_conversion(f" {name}")
+    for name in (*FMAS, *ALIASES):
+        assert parse_fma(name) == read_fma(name) == read_fma(f" {name}")
 
 
 @st.composite

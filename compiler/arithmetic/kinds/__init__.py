@@ -21,5 +21,13 @@ KINDS: tuple[Kind, ...] = (
 GROUP_FORMATS: Mapping[str, GroupFormat] = MappingProxyType(
     {name: fmt for kind in KINDS for name, fmt in kind.formats.items()}
 )
+# What a message says that may be written.
+GROUP_SYNTAX = ", ".join(
+    [
+        *(kind.syntax for kind in KINDS if kind.call),
+        *GROUP_FORMATS,
+        *(kind.syntax for kind in KINDS if kind.syntax and not kind.call),
+    ]
+)
 
-__all__ = ["GROUP_FORMATS", "KINDS", "Bfp", "Int", "Mx"]
+__all__ = ["GROUP_FORMATS", "GROUP_SYNTAX", "KINDS", "Bfp", "Int", "Mx"]

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
 from numc.compiler.arithmetic.policy.layer import ROLES
-from numc.compiler.arithmetic.policy.policy import Policy
+from numc.compiler.arithmetic.policy.policy import LONGEST, Policy
 from numc.compiler.arithmetic.policy.presets import PRESETS, Arithmetic, Given
-from numc.compiler.arithmetic.policy.text import MAX_LENGTH, parse_policy
 from numc.compiler.support.arguments import checked, checked_text
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
@@ -30,7 +29,7 @@ def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
     if not isinstance(given, (str, os.PathLike)):
         raise NumcError(f"policy: got {type(given).__name__}, want a text, the name of a file, or a preset")
     if isinstance(given, str) and ("\n" in given or _STATEMENT.match(given) or _is_text(given)):
-        return parse_policy(given)
+        return _parsed(given)
     if isinstance(given, str) and given in PRESETS and not os.path.isfile(given):
         return arithmetic(given).policy()
     path = checked_path(given)
@@ -40,16 +39,22 @@ def load_policy(given: str | os.PathLike[str] | Policy) -> Policy:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text"
         raise _no_policy(name, f"{reason}{_meant(name)}") from None
-    policy = parse_policy(text, name)
+    policy = _parsed(text, name)
     if not policy.definitions and not policy.rules:
         raise _no_policy(name, "has no rule in it")
     return policy
 
 
+def _parsed(text: str, name: str = "policy") -> Policy:
+    from numc.compiler.arithmetic.policy.text import parse_policy  # its parser takes long to import
+
+    return parse_policy(text, name)
+
+
 def _read(path: Path) -> str:
     """Return the text of a file, or so much of it that the parser sees that it is too long."""
     with open(path, encoding="utf-8-sig") as file:
-        return file.read(MAX_LENGTH + 1)
+        return file.read(LONGEST + 1)
 
 
 def _no_policy(name: str, reason: str) -> NumcError:
@@ -104,7 +109,7 @@ def _operators(name: str | Arithmetic, given: dict[str, Given]) -> Arithmetic:
         if (text := chosen.get("policy")) is not None:
             if given:
                 raise NumcError(f"preset {quoted(name)}: is a policy: leave {', '.join(given)} out, or write a policy")
-            return Arithmetic(given=parse_policy(str(text), name))
+            return Arithmetic(given=_parsed(str(text), name))
     else:
         raise NumcError(f"arithmetic: got {type(name).__name__}, want the name of a preset or an operator")
     for key, value in given.items():
@@ -122,7 +127,7 @@ def _operators(name: str | Arithmetic, given: dict[str, Given]) -> Arithmetic:
         pair = value if isinstance(value, tuple) else (value, "fp32" if alone else ops)
         if len(pair) != 2:
             raise NumcError(f"role '{role}': got {len(pair)} texts, want an operator, or a pair of it and a format")
-        own_fma, own_ops = (checked_text(one, f"role '{role}'", MAX_LENGTH) for one in pair)
+        own_fma, own_ops = (checked_text(one, f"role '{role}'", LONGEST) for one in pair)
         parse_fma(own_fma), parse_conversion(own_ops)
         roles.append((role, own_fma, own_ops))
     return Arithmetic(fma, ops, tuple(roles))

@@ -23,6 +23,8 @@ from numc.compiler.arithmetic.policy.layer import KINDS, Layer
 from numc.compiler.support.arguments import checked_text
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 
+LONGEST = 1 << 20
+"""The most characters of a policy."""
 KEYS = ("fma", "ops", "a", "b", "acc", "bias")
 BIASES = ("first", "last")
 """When the bias of a contraction is added: the accumulator starts from it, or it is added to the rounded result."""

@@ -17,6 +17,7 @@ from numc.compiler.arithmetic.operators import ALIASES, FMAS
 from numc.compiler.arithmetic.policy.layer import ROLES, SIZES
 from numc.compiler.arithmetic.policy.policy import (
     KEYS,
+    LONGEST,
     Comparison,
     Definition,
     Junction,
@@ -29,8 +30,6 @@ from numc.compiler.arithmetic.policy.policy import (
 from numc.compiler.support.arguments import checked_text, whole_number
 from numc.compiler.support.errors import NumcError, ParseError, did_you_mean, escaped, quoted
 
-MAX_LENGTH = 1 << 20
-"""The most characters of a policy."""
 _DEPTH = 50  # of conditions in brackets
 _RESERVED = re.compile(r"e\d+m\d+(n|fn)?|int\d+|bf16x\d+|s?r\w{1,2}|fmacs?|macs?|bfp")
 _EXPECTED = {
@@ -66,9 +65,9 @@ def parse_policy(text: str, name: str = "policy") -> Policy:
     """Parse the text of a policy; `name` is what messages call it.
 
     Raises ParseError, whose message shows the line and the place, if the text does not follow the grammar, and
-    NumcError if it is longer than MAX_LENGTH, or if a definition, a setting or a selector is not valid.
+    NumcError if it is longer than LONGEST, or if a definition, a setting or a selector is not valid.
     """
-    checked_text(text, name, MAX_LENGTH)
+    checked_text(text, name, LONGEST)
     try:
         tree = _parser().parse(text + "\n")
     except UnexpectedInput as error:

@@ -13,7 +13,7 @@ from numc.passes.kernels.backend.partition import operations
 
 # The entry runs once, and LLVM's time grows faster than its size: a large one is not optimised, and its blocks are cut.
 # Instruction selection and register allocation take half the time for blocks of at most so many operations.
-_LARGE_ENTRY = 3000
+_LARGE_ENTRY = 1000
 _LARGE_BLOCK = 1000
 _UNOPTIMISED = '["noinline", "optnone"]'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -28,7 +29,8 @@ class ObjectCode:
 
     def __init__(self, lower: Lower, entry: str) -> None:
         self._lower, self._entry = lower, entry
-        self._pool = ThreadPoolExecutor(default_threads())
+        self._own = threading.local()
+        self._pool = ThreadPoolExecutor(default_threads(), initializer=self._prepare)
         self._objects: list[tuple[str, Future[bytes]]] = []
 
     def __enter__(self) -> ObjectCode:
@@ -63,18 +65,25 @@ class ObjectCode:
         return objects[0] if len(objects) == 1 else archive(objects)
 
     def _submit(self, parts: list[Part]) -> None:
-        self._objects += [(p.layer, self._pool.submit(compile_part, p, self._lower, self._entry)) for p in parts]
+        self._objects += [(p.layer, self._pool.submit(self._made, p)) for p in parts]
+
+    def _prepare(self) -> None:
+        """Give a thread a context for all parts that it makes: a new one loads every dialect again."""
+        self._own.context = ir.Context()
+        self._own.context.enable_multithreading(False)
+        self._own.context.allow_unregistered_dialects = True  # what numc notes about functions
+
+    def _made(self, part: Part) -> bytes:
+        with self._own.context:
+            return compile_part(part, self._lower, self._entry)
 
 
 def compile_part(part: Part, lower: Lower, entry: str) -> bytes:
-    """Return the object of a part. Runs on several threads at once, so the part gets a context of its own."""
-    with ir.Context() as context:
-        context.enable_multithreading(False)
-        context.allow_unregistered_dialects = True  # what numc notes about functions
-        module = ir.Module.parse(part.bytecode)
-        lower(module)
-        needed, optimise = link(module, part.exported, entry)
-        engine = mlir().mlirExecutionEngineCreate(address(module), 2 * optimise, 0, None, True, True)
+    """Return the object of a part, made in the current context, which no other thread may use meanwhile."""
+    module = ir.Module.parse(part.bytecode)
+    lower(module)
+    needed, optimise = link(module, part.exported, entry)
+    engine = mlir().mlirExecutionEngineCreate(address(module), 2 * optimise, 0, None, True, True)
     if not engine:
         raise RuntimeError("LLVM refused the module")
     try:
