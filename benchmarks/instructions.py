@@ -183,7 +183,7 @@ def instructions(seconds: float, quick: bool) -> list[Row]:
             loop = product_loop(imported, fma, "x86-64-v4")
             row |= {"fmas": loop.fmas, "others": loop.others}
             if objdump:
-                row |= machine_loop(_disassembled(imported, fma, folder), loop) or {}
+                row |= machine_loop(disassembled(imported, fma, "x86-64-v4", folder), loop) or {}
             run = _executed(path, fma, folder, runner)
             rows.append({**row, "executed_per_fma": run and run / (MATRIX.m * MATRIX.n * MATRIX.k)})
         for name in RUNS[-1:] if quick else RUNS:
@@ -200,8 +200,9 @@ def _executed(model: Path, fma: str, folder: str, runner: Path) -> int | None:
     return executed(program, runner)
 
 
-def _disassembled(model: Imported, fma: str, folder: str) -> str:
+def disassembled(model: Imported, fma: str, target: str, folder: str) -> str:
+    """Return what objdump says of the code of a model."""
     code = Path(folder) / "code.o"
-    code.write_bytes(build(model, Options(fma=fma, target="x86-64-v4")).code)
+    code.write_bytes(build(model, Options(fma=fma, target=target)).code)
     command = ("objdump", "-d", "--no-show-raw-insn", str(code))
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

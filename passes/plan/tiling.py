@@ -25,7 +25,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
 
     Few rows leave registers for more vectors, few lanes for more rows.
     """
-    adds = fast and not found.fma.groups and splits(found.fma)
+    # Rows that several products take are loaded into registers: then two vectors are to use them.
+    adds = fast and not found.fma.groups and splits(found.fma) and len(found.fma.terms) == 1
     tile = isa.adders if adds and isa.adders is not None else isa.tile
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors

@@ -6,13 +6,15 @@ A change that is meant: ``pytest tests/benchmarks/test_inner_loops.py --update-g
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from benchmarks import graphs
 from benchmarks.cases import OPERATORS
-from benchmarks.instructions import MATRIX, machine_loop, product_loop
+from benchmarks.instructions import MATRIX, disassembled, machine_loop, product_loop
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.targets import TARGETS
 from numc.frontends.load import load_file
@@ -44,6 +46,26 @@ def test_a_plain_fma_is_one_operation(tmp_path: Path) -> None:
     product = load_file(graphs.matmul(MATRIX, str(tmp_path))[0])
     loop = product_loop(product, "fp32", "x86-64-v4")
     assert (loop.fmas, loop.others) == (1, 0)
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
+@pytest.mark.parametrize("fma", ["bf16_3_3{6}", "fma(a=bf16x3,acc=fp32)"])
+@pytest.mark.parametrize(("target", "most"), [("x86-64-v4", 0), ("x86-64-v3", 0.5)])
+def test_parts_of_rows_leave_accumulators_in_registers(fma: str, target: str, most: float, tmp_path: Path) -> None:
+    product = load_file(graphs.matmul(MATRIX, str(tmp_path))[0])
+    code = disassembled(product, fma, target, str(tmp_path))
+    counts = machine_loop(code, product_loop(product, fma, target))
+    assert counts is not None
+    assert counts["stack_accesses"] <= most
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
+def test_spilled_vectors_lie_in_lines_of_the_cache(tmp_path: Path) -> None:
+    product = load_file(graphs.matmul(MATRIX, str(tmp_path))[0])
+    code = disassembled(product, "fma(a=bf16,acc=bf16x2,datapath=exact)", "x86-64-v4", str(tmp_path))
+    spills = re.findall(r"(vmov[au]p[sd]) +%zmm\d+,-?(?:0x[0-9a-f]+)?\(%rsp\)", code)
+    assert spills, "another operator wanted, which spills"
+    assert set(spills) <= {"vmovaps", "vmovapd"}
 
 
 def test_the_longest_innermost_loop_of_the_function_is_counted() -> None:

@@ -49,14 +49,17 @@ def test_tiles(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found := reference.first_mismatch(got, want)) is None, f"{tile}: {found}"
 
 
-@pytest.mark.parametrize("fma", ["bf16_1_1", "bf16_1_2", "fmac(bf16,chunk=8)", "fmac(e6m9n)"])
-@pytest.mark.parametrize("rows", [4, 5])
-def test_two_accumulators_at_a_time(fma: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where roundings are additions; of five rows the last one is alone."""
+@pytest.mark.parametrize(
+    "fma", ["bf16_1_1", "bf16_1_2", "fmac(bf16,chunk=8)", "fmac(e6m9n)", "bf16_3_3{6}", "fma(a=bf16x3,acc=fp32)"]
+)
+@pytest.mark.parametrize(("rows", "vectors"), [(4, 1), (5, 1), (3, 3)])
+def test_two_accumulators_at_a_time(fma: str, rows: int, vectors: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where roundings are additions. Of an odd number the last one is alone; two may be of different rows."""
     rng = np.random.default_rng(2)
     a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((11, 100), (100, 21), (11, 21)))
     v3 = TARGETS["x86-64-v3"]
-    isa = replace(v3.isa, adders=Tile(8, 1, rows))
+    tile = Tile(8, vectors, rows)
+    isa = replace(v3.isa, tile=tile, adders=tile)
     monkeypatch.setattr(targets, "TARGETS", {"x86-64-v3": replace(v3, isa=isa)})
     program = compile(Imported(mlir=matmul()), fma=fma, target="x86-64-v3")
     for x in (a, np.ldexp(a, rng.integers(-130, 40, a.shape)).astype(np.float32)):  # and one beyond every guard

@@ -180,7 +180,7 @@ class Micro:
     @property
     def together(self) -> int:
         """How many accumulators take a step together."""
-        return self.datapath.together(self.setting) if self.fast else 1
+        return self.datapath.together(self.setting)
 
     def drawn(self, k: Value) -> list[Drawn]:
         """Append what the roundings of every accumulator take from the run at step `k` of the block."""
@@ -292,10 +292,11 @@ def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Dra
     """The same on `Datapath.together` accumulators after the other ones."""
     code, size = m.code, m.together
     places, lanes = row_places(m, k), scaled(m, lane_values(m, k))
+    rows: list[list[Value]] = []
 
     def step(n: int) -> Value:
         row, v = divmod(n, m.vectors)
-        a, b = m.setting.ordered([code.splat(at) for at in places[row]], lanes[v])
+        a, b = m.setting.ordered(rows[row], lanes[v])
         return m.apply(code, a, b, values[n], drawn[n])
 
     found: list[Value] = []
@@ -303,7 +304,9 @@ def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Dra
         if first:
             lane = lanes[first % m.vectors]
             *found[-size:], lane[0] = m.setting.instructions.barrier(code, [*found[-size:], lane[0]])
-        found += m.f.in_turns([partial(step, n) for n in range(first, min(first + size, len(values)))])
+        end = min(first + size, len(values))
+        rows += [[code.splat(at) for at in parts] for parts in places[len(rows) : -(-end // m.vectors)]]
+        found += m.f.in_turns([partial(step, n) for n in range(first, end)])
     return found
 
 
@@ -392,7 +395,7 @@ class Datapath:
     step: one multiply-add, exact for every input. cheap: one that is exact under `limits`, on values times `scale`.
     limits: when `cheap` may run; None if never. With a `scale`, no result may be tiny and inexact either: the
     underflow flag is watched. flushes: `cheap` runs with subnormal operands and results replaced by zeros instead.
-    together: how many accumulators take a cheap step operation by operation, before the next ones do.
+    together: how many accumulators take a step operation by operation, before the next ones do.
     state: how many f32 words a tile takes for each accumulator, behind the accumulators.
     arguments: further arguments of the micro-kernels, and their types; of `finish` those that are not ``k0`` too.
     prepare: what is computed before the loops; the result is `Micro.kept`. draw: the random bits of one step of k.

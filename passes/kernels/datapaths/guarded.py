@@ -46,6 +46,7 @@ from numc.passes.kernels.datapaths.chain import (
     exact_step,
     fp32_addends,
     fp32_step,
+    is_one_fma,
 )
 from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -94,12 +95,14 @@ def splits(fma: Fma) -> bool:
 
 
 def together(s: Setting) -> int:
-    """Two accumulators where roundings are additions: units stay busy only if operations for both kinds alternate.
+    """Two accumulators, unless a step is one FMA.
 
-    With several vectors, rows would be broadcast again for each.
+    LLVM, left free, loads the parts of all rows first, and spills the accumulators. Where roundings are additions,
+    units stay busy only if operations for both kinds alternate. More than two accumulators take too many registers.
     """
-    alternate = s.instructions.adders is not None and splits(s.fma)
-    return 2 if alternate and len(s.fma.terms) == s.tile.vectors == 1 else 1
+    fma, fmt = s.fma, s.fma.acc.format
+    one = is_one_fma(fma) or (fma.product is None and len(fma.terms) == 1 and fmt.parts == 3)
+    return 1 if one else 2
 
 
 _UNBOUNDED = -1000  # rounding the f32 sum is exact however small it is: its error is part of the definition
