@@ -16,6 +16,8 @@ from numc.frontends.pytorch import operators  # noqa: F401  (defines what a grap
 
 _KEPT = ("val", "tensor_meta")
 _LIBRARIES = ("aten", "prims", "numc")
+# pickle looks for these in all modules, and may find them in one of the user's that imports torch.
+_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format)
 _MODE = FakeTensorMode()
 
 
@@ -55,6 +57,8 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
             return "node", value.name
+        if isinstance(value, _CONSTANTS):
+            return "constant", str(value).removeprefix("torch.")
         if isinstance(value, torch._ops.OpOverload) and value.namespace in _LIBRARIES:
             return "operation", str(value)
         if isinstance(value, torch.Tensor):
@@ -68,6 +72,8 @@ class _Unpickler(pickle.Unpickler):
         kind, *described = known
         if kind == "node":
             return _Name(*described)
+        if kind == "constant":
+            return getattr(torch, *described)
         if kind == "operation":
             return functools.reduce(getattr, described[0].split("."), torch.ops)
         return _tensor(*described)
