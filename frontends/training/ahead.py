@@ -30,8 +30,9 @@ class Ahead(Generic[_T]):
 
     def result(self) -> _T:
         """Return what the function returned, or raise what it raised. Who asks first does what has not begun."""
-        if self._process != os.getpid() or self._begun.acquire(blocking=False):
+        if self._process != os.getpid():
             return self._make()
+        self.run()
         self._done.wait()
         if self._error is not None:
             raise self._error
