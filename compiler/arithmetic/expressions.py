@@ -82,10 +82,17 @@ def read_fma(text: str) -> Fma:
         raise NumcError(f"'{name}' is a format, not an FMA operator: write fmac({name}) or fma(a={name}, acc=...)")
     if str(head) in _CALLS:
         raise NumcError(f"operator '{name}' needs its formats: write {_CALLS[str(head)]}")
-    near = did_you_mean(name.lower(), [*FMAS, *ALIASES])
+    _check_sized(name)
+    near = did_you_mean(name.lower(), [*FMAS, *ALIASES, *GROUP_FORMATS, *FORMATS])
     raise NumcError(
-        f"unknown FMA operator {quoted(name)}{near}: allowed are {', '.join(FMAS)}, {', '.join(_CALLS.values())}"
+        f"unknown FMA operator {quoted(name)}{near}: allowed are {', '.join(FMAS)}, {', '.join(_CALLS.values())}, "
+        f"{GROUP_SYNTAX}"
     )
+
+
+def _check_sized(name: str) -> None:
+    if needs := _SIZED.get(name):
+        raise NumcError(f"format '{name}' needs its sizes: write {needs.syntax}, as in {needs.example}")
 
 
 def _parse(text: str, start: str) -> Tree[Token]:
@@ -229,8 +236,7 @@ def _fixed_format(node: Token | Tree[Token]) -> Format:
         return exmy(x, y, subnormals=suffix != "n", finite=suffix == "fn")
     if re.fullmatch(r"bf16x\d+", name, re.ASCII):
         raise NumcError(f"format {quoted(name)}: allowed are bf16x1, bf16x2 and bf16x3")
-    if needs := _SIZED.get(name):
-        raise NumcError(f"format '{name}' needs its sizes: write {needs.syntax}, as in {needs.example}")
+    _check_sized(name)
     near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
     raise NumcError(
         f"unknown format {quoted(name)}{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numc.compiler.arithmetic.expressions import read_conversion, read_fma
 from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma
-from numc.compiler.arithmetic.kinds import GROUP_FORMATS
+from numc.compiler.arithmetic.kinds import GROUP_FORMATS, GROUP_SYNTAX
 from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
 from numc.compiler.support.errors import NumcError
 
@@ -228,8 +228,14 @@ def test_conversion_errors(text: str, message: str) -> None:
         (
             "bf16_1_4",
             "unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3' or 'bf16_1_2'?): "
-            f"allowed are {', '.join(FMAS)}, {_CALLS}",
+            f"allowed are {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
         ),
+        (
+            "mxfp9",
+            "unknown FMA operator 'mxfp9' (did you mean 'mxfp8' or 'mxfp6'?): "
+            f"allowed are {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
+        ),
+        ("bfp", "format 'bfp' needs its sizes: write bfp(g,e,m), as in bfp(16,3,4)"),
         ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): allowed are {_CALLS}"),
         ("mac(bf16x2)", "mac(bf16x2): mac takes a format of one part, write fma(a=bf16x2, acc=...)"),
         ("fmac(e6m9, chunk=0)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=0, {_CHUNK}"),
