@@ -8,7 +8,7 @@ from numc.compiler.arithmetic.operators import FP32
 from numc.passes.kernels.datapaths import counting, group_sums, stochastic
 from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.chunked import Chunks
-from numc.passes.kernels.datapaths.datapath import ROWS_IN_PLACE, Datapath, Guard, Setting
+from numc.passes.kernels.datapaths.datapath import LANES_IN_PLACE, ROWS_IN_PLACE, Datapath, Guard, Setting
 from numc.passes.kernels.datapaths.groups import Groups
 from numc.passes.kernels.datapaths.table import datapath_of
 
@@ -30,7 +30,8 @@ class Kernel(Setting):
         some = "".join(f"_{n}" for n in self.partial)
         some += "_narrow" if self.narrow else ""
         some += "_counting" if self.counts else ""
-        some += ("_in_place" if self.rows_in_place else "") + ("_transposes" if self.transposes else "")
+        some += ("_in_place" if self.rows_in_place else "") + ("_lanes_in_place" if self.lanes_in_place else "")
+        some += "_transposes" if self.transposes else ""
         some += ("_turns" if self.turns else "") + (f"_{self.codes}_in_codes" if self.codes else "")
         some += ("_expanded" if self.expands else "") + ("_dense" if self.dense else "")
         some += "".join(f"_narrow_{side}" for side in self.narrow_in_memory)
@@ -118,8 +119,9 @@ class Kernel(Setting):
         k0 = {"k0": "i64"} if self.needs_k0 else {}
         width = {"product_width": "i64"} if self.has_open_product else {}
         ahead = {"ahead": "!llvm.ptr"} if self.fetches_ahead else {}
-        in_place = ROWS_IN_PLACE if self.rows_in_place else {}
-        return (*k0.items(), *self.datapath.arguments, *width.items(), *ahead.items(), *in_place.items())
+        rows = ROWS_IN_PLACE if self.rows_in_place else {}
+        lanes = LANES_IN_PLACE if self.lanes_in_place else {}
+        return (*k0.items(), *self.datapath.arguments, *width.items(), *ahead.items(), *rows.items(), *lanes.items())
 
     @property
     def reads_directly(self) -> bool:
@@ -130,6 +132,16 @@ class Kernel(Setting):
     def takes_rows_in_place(self) -> bool:
         """Whether rows need no packing if their steps of k are adjacent: nothing is converted, no range is wanted."""
         return not self.converts("rows") and self.limits is None
+
+    @property
+    def takes_lanes_in_place(self) -> bool:
+        """Whether vectors of lanes need no packing if they are adjacent."""
+        return (
+            self.datapath.in_place
+            and not self.converts("lanes")
+            and self.limits is None
+            and self.element("lanes") == "f32"
+        )
 
     def converts(self, side: str) -> bool:
         """Whether packing an operand may change values."""

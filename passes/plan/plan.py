@@ -27,21 +27,23 @@ PANELS, REGISTERS, UNPACKED_ROW, TRANSPOSED_TILES = "panels", "registers", "unpa
 #: Codes: when the program is built, in the codes of its format, which micro-kernels read; expanded codes: which tasks
 #: expand to panels first.
 #: Once: before the first of several contractions that read the same lanes; these find them packed.
+#: In place where adjacent: vectors of lanes that are adjacent are not packed, the others are.
 #: Transposed: rows that are adjacent themselves, or lanes whose steps of k are, are read in this direction.
 AT_COMPILE_TIME, IN_PLACE, PADDED_PLANE = "at compile time", "in place", "padded plane"
 CODES, EXPANDED_CODES = "codes", "expanded codes"
 TRANSPOSED, ONCE = "transposed panels", "once"
 #: The ways in which a weight is packed when the program is built.
 BUILT = AT_COMPILE_TIME, CODES, EXPANDED_CODES
+ADJACENT = "in place where adjacent"
 ROWS = PANELS, TRANSPOSED, AT_COMPILE_TIME, EXPANDED_CODES, IN_PLACE
-LANES = PANELS, TRANSPOSED, ONCE, *BUILT, IN_PLACE, PADDED_PLANE
+LANES = PANELS, TRANSPOSED, ONCE, *BUILT, IN_PLACE, PADDED_PLANE, ADJACENT
 _IN_CODES = CODES, EXPANDED_CODES
 #: What a task computes.
 BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
 # The bound that the guards of cheap sequences rely on (micro_kernel.py).
 _MOST_STEPS = 1 << 15
-_STEPS = 32  # a block of k has a multiple of this many
+STEPS = 32  # a block of k has a multiple of this many
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ class Plan:
         used = replace(isa, dot_pairs=pairs, dot_quads=quads)
         in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
         transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
-        some = t.partial, used, t.narrow, counts, in_place, transposes, turns, *self.packing.codes
+        adjacent = self.packing.lanes == ADJACENT
+        some = t.partial, used, t.narrow, counts, in_place, adjacent, transposes, turns, *self.packing.codes
         kernel = Kernel(fma, tile, swap, self.guarded, *some)
         dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
         return replace(kernel, dense=dense, narrow_in_memory=narrow)
@@ -129,7 +132,7 @@ def _tile(t: TilePlan, fma: Fma, isa: InstructionSet) -> list[str]:
         registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
         found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
     group = None if fma.group is None else fma.group.group
-    unit = _STEPS if group is None else math.lcm(group, t.width)
+    unit = STEPS if group is None else math.lcm(group, t.width)
     if t.k_block < unit or t.k_block > _MOST_STEPS or t.k_block % unit:
         of = "" if group is None else f" (whole groups of {group} in whole vectors)"
         found.append(f"tile.k_block = {t.k_block}: want a multiple of {unit}{of} up to {_MOST_STEPS}")
@@ -167,6 +170,11 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
         )
     if rows == IN_PLACE and way == UNPACKED_ROW:
         found.append("packing.rows = 'in place': not with way = 'unpacked row'")
+    if lanes == ADJACENT and not kernel.takes_lanes_in_place:
+        found.append(
+            f"packing.lanes = {ADJACENT!r}: wants an operator that neither converts them nor has a cheap sequence: "
+            f"not '{kernel.fma}'"
+        )
     if way == REGISTERS and not kernel.joins:
         found.append(
             f"way = 'registers': wants several rows, and an operator of which one step is one FMA: not '{kernel.fma}'"

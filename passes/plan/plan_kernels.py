@@ -25,6 +25,7 @@ from numc.passes.plan.contraction import Found, described, exchanged, find, size
 from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, text_of
 from numc.passes.plan.padding import Padded, unpadded
 from numc.passes.plan.plan import (
+    ADJACENT,
     AT_COMPILE_TIME,
     BLOCKS,
     CALIBRATION,
@@ -53,7 +54,9 @@ from numc.passes.plan.tiling import (
     partial_rows,
     reads_along_k,
     saves_transposed,
+    takes_in_place,
     tile_for,
+    whole_depth,
 )
 from numc.passes.plan.weights import packing_of, read_only_arguments, weights_of
 from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
@@ -138,6 +141,8 @@ class _Planner:
         tile, why = tile_for(self._isa, found, fast=self._fast)
         partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
         kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
+        if takes_in_place(kernel, found):
+            kernel = replace(kernel, tile=whole_depth(tile, found))
         return replace(kernel, narrow_in_memory=found.narrow), why
 
     def share(self, every: Sequence[_Prepared]) -> None:
@@ -194,6 +199,9 @@ class _Planner:
         elif packed != "lanes" and lanes == PANELS and reads_along_k(found.lanes, found):
             lanes = TRANSPOSED
             why.append("the steps of k of a lane are adjacent")
+        elif packed != "lanes" and lanes == PANELS and takes_in_place(kernel, found):
+            lanes = ADJACENT
+            why.append("few rows need no copy of lanes that are adjacent")
         built = self._built(found, kernel, packed) if packed else ""
         rows = built if packed == "rows" else PANELS
         if rows == PANELS and way != UNPACKED_ROW and kernel.takes_rows_in_place and has_adjacent_k(found.rows, found):

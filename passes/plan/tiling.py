@@ -6,15 +6,20 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
+from numc.compiler.support.switches import disabled
 from numc.passes.kernels.datapaths.groups import block_of_k
 from numc.passes.kernels.datapaths.guarded import splits
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, Operand, size_of
-from numc.passes.plan.plan import takes_narrow
+from numc.passes.plan.plan import STEPS, takes_narrow
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
 _FEW = 64
+# Rows and steps of k, at most, that lanes are not packed for if rows take several tiles: with more of them, packing
+# takes less time than reading from many pages, and from few sets of a cache. Vectors of 32 bytes are packed: their
+# addresses, and the lines that they cross, take longer than their multiply-adds.
+_FEW_ROWS, _DEEPEST, _WIDE = 128, 640, 16
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.1
@@ -90,6 +95,27 @@ def few_steps(kernel: Kernel, found: Found) -> int:
     """How many steps of k there are if lanes can be read where they are, else 0."""
     depth = size_of(found, found.shape.k)
     return depth if kernel.reads_directly and depth is not None and depth <= _FEW else 0
+
+
+def takes_in_place(kernel: Kernel, found: Found) -> bool:
+    """Whether lanes are better read where they are than packed for the rows there are."""
+    shape, width = found.shape, kernel.tile.width
+    if disabled("lanes-in-place") or not kernel.takes_lanes_in_place or width < _WIDE:
+        return False
+    rows, depth, line = (size_of(found, dims) for dims in (shape.rows, shape.k, shape.lanes[-1:]))
+    if rows is None or depth is None or line is None or line < width:
+        return False
+    if rows > kernel.tile.rows and (rows > _FEW_ROWS or depth > _DEEPEST):
+        return False
+    slides = found.lanes.places and shape.lanes and found.lanes.places[-1][0].get(shape.lanes[-1]) == 1
+    return bool(slides) and _has_unit_stride(found.lanes)
+
+
+def whole_depth(tile: Tile, found: Found) -> Tile:
+    """The tile with one block of k, if it is not too long: lanes in place take no room of their own in a cache."""
+    depth = size_of(found, found.shape.k)
+    steps = 0 if depth is None else -(-depth // STEPS) * STEPS
+    return replace(tile, k_block=steps) if tile.k_block < steps <= _DEEPEST else tile
 
 
 def has_adjacent_k(operand: Operand, found: Found) -> bool:

@@ -237,6 +237,8 @@ def test_another_tile_of_other_operators(fma: str) -> None:
     [
         ("fp32", changed(way="panels")),
         ("fp32", lambda text: text.replace('rows = "in place"', 'rows = "panels"')),
+        ("fp32", changed(lanes="panels")),
+        ("fp32", changed(way="panels", rows=5, vectors=3, partial=[4], narrow=True)),
         ("fp32", changed(partial=[])),
         ("fp32", changed(rows=5, vectors=3, partial=[4], narrow=False)),
         ("bf16_1_1", changed(guarded=False)),
@@ -442,6 +444,11 @@ REFUSED = {
         lambda text: text.replace('rows = "panels"', 'rows = "in place"'),
         "packing.rows = 'in place': wants an operator that neither converts them nor has a cheap sequence: not "
         "'bf16_1_1'",
+    ),
+    "adjacent lanes": (
+        changed(lanes="in place where adjacent"),
+        "packing.lanes = 'in place where adjacent': wants an operator that neither converts them nor has a cheap "
+        "sequence: not 'bf16_1_1'",
     ),
     "tasks": (changed(tasks="planes"), "tasks = 'planes': with packing.lanes = 'panels' they are 'blocks of rows"),
     "no weight": (

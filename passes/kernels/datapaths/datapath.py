@@ -47,6 +47,10 @@ NOTHING = Drawn()
 #: k of one row that are a vector apart, in vectors.
 ROWS_IN_PLACE = {"starts": "!llvm.ptr", "chunk": "i64"}
 
+#: The arguments that say where lanes are, if vectors of them may be in place: of every vector of the panel the address
+#: and whether it is in place, a word each; and the offset of every step of k from such an address.
+LANES_IN_PLACE = {"vectors": "!llvm.ptr", "steps": "!llvm.ptr"}
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -72,11 +76,11 @@ class Setting:
     fast: cheap sequences may run where they are exact. partial: row counts below `tile.rows` that get a micro-kernel of
     their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
     statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
-    the operand is. transposes: lanes are packed by a function of its own where their steps of k are adjacent.
-    turns: so are rows that are adjacent themselves. codes: the side whose panels are codes of its format, if one is;
-    expands: tasks make numbers of them, so that micro-kernels do not read codes. dense: lanes are packed words of
-    integers without room between them. narrow_in_memory: the sides whose operand lies in memory in the bytes of its
-    format, a narrow dtype, and not as f32 numbers.
+    the operand is. lanes_in_place: so may every vector of a panel of lanes. transposes: lanes are packed by a function
+    of its own where their steps of k are adjacent. turns: so are rows that are adjacent themselves. codes: the side
+    whose panels are codes of its format, if one is; expands: tasks make numbers of them, so that micro-kernels do not
+    read codes. dense: lanes are packed words of integers without room between them. narrow_in_memory: the sides whose
+    operand lies in memory in the bytes of its format, a narrow dtype, and not as f32 numbers.
     """
 
     fma: Fma
@@ -88,6 +92,7 @@ class Setting:
     narrow: bool = False
     statistics: bool = False
     rows_in_place: bool = False
+    lanes_in_place: bool = False
     transposes: bool = False
     turns: bool = False
     codes: str = ""
@@ -147,7 +152,8 @@ class Micro:
     name: that of its set of micro-kernels, which begins the names of all functions of the set.
     f: the function; its arguments are ``rows`` and ``lanes`` (packed panels), ``tile``, ``kc`` (steps of k) and the
     datapath's own. kept: what the datapath's `prepare` returned. widths: the numbers of the product's format if its
-    widths are open. row_starts: where the rows begin, if they may be where the operand is.
+    widths are open. row_starts: where the rows begin, if they may be where the operand is. vector_starts: where the
+    vectors of lanes begin, and whether that is in the operand, if it may be.
     """
 
     name: str
@@ -160,6 +166,7 @@ class Micro:
     kept: Any = None
     widths: Numbers | None = None
     row_starts: Sequence[Value] = ()
+    vector_starts: Sequence[tuple[Value, Value]] = ()
 
     @property
     def code(self) -> Code:
@@ -326,6 +333,15 @@ def row_starts(m: Micro) -> list[Value]:
     return [m.f.at(m.f["rows"], m.f.fetch(m.f["starts"], r)) for r in range(m.rows)]
 
 
+def vector_starts(m: Micro) -> list[tuple[Value, Value]]:
+    """Where the vectors of lanes begin, and whether in the operand, if the micro-kernel is told by `LANES_IN_PLACE`."""
+    if not m.setting.lanes_in_place:
+        return []
+    f = m.f
+    starts = [f.fetch(f["vectors"], 2 * v, "!llvm.ptr") for v in range(m.vectors)]
+    return [(at, f.compare("ne", f.fetch(f["vectors"], 2 * v + 1), f.number(0))) for v, at in enumerate(starts)]
+
+
 def row_places(m: Micro, k: Value) -> list[list[Value]]:
     """Where the values of the rows are at step `k`: [row][part] (layout.py says how panels are laid out)."""
     s, scalar, code = m.setting, m.f.scalar, m.code
@@ -346,6 +362,9 @@ def lane_values(m: Micro, k: Value) -> list[list[Value]]:
         return _from_codes(m, k)
     t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
     at = scalar.binary("muli", k, scalar.int(t.lanes * parts, "i64"))
+    if m.setting.lanes_in_place:
+        there = scalar.fetch(m.f["steps"], k)
+        return [[code.load(code.at(start, scalar.select(here, there, at)))] for start, here in m.vector_starts]
     base = code.at(m.f["lanes"], at)
     return [[code.load(code.at(base, (v * parts + p) * t.width)) for p in range(parts)] for v in range(m.vectors)]
 

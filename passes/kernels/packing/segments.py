@@ -47,15 +47,22 @@ def by_segments(
         return chosen.results
 
     flagged = f.compare("uge", segments.first_mask(), f.number(EVERY_OTHER))
-    read_whole, is_whole = segments.whole()
+    start, is_whole = segments.whole()
     with f.choose(flagged, *kinds) as found:
         with found.then():
             few = [(segments.up_to(1), lambda: segments.at_once(1, 2 * width))]
             found.next = list(choose(few, lambda: segments.at_once(MOST_STRIDED_SEGMENTS, 2 * width)))
         with found.otherwise():
             some = [(segments.up_to(n), lambda n=n: segments.at_once(n, width)) for n in (1, 2, 4)]
-            found.next = list(choose([(is_whole, lambda: read_whole), *some], lambda: segments.one_by_one))
+            found.next = list(
+                choose([(is_whole, lambda: segments.whole_from(start)), *some], lambda: segments.one_by_one)
+            )
     return found.results
+
+
+def adjacent(f: Function, width: int, number: Value, table: Sequence[Value]) -> tuple[Value, Value]:
+    """Where the lanes of vector `number` begin, and whether all of them are there and adjacent."""
+    return _Segments(f, width, number, table, "f32").whole()
 
 
 class _Segments:
@@ -102,13 +109,18 @@ class _Segments:
             place = f.select(there, f.i64("addi", self.first, n), self.some)
         return f.fetch(self.starts, place), f.select(there, f.fetch(self.masks, place), f.number(0))
 
-    def whole(self) -> tuple[Read, Value]:
-        """One segment of all lanes, read without a mask, and whether that is what there is."""
+    def whole(self) -> tuple[Value, Value]:
+        """The offset of one segment of all lanes, and whether that is what there is."""
         f, width = self.f, self.width
         start = f.fetch(self.starts, self.some)
         full = f.compare("eq", f.fetch(self.masks, self.some), f.number((1 << width) - 1))
         is_whole = f.binary("andi", full, f.compare("eq", self.count, f.number(1)))
-        return lambda origin: self._load(f.lanes(width), f.at(origin, start, self.element)), is_whole
+        return start, is_whole
+
+    def whole_from(self, start: Value) -> Read:
+        """One segment of all lanes, read without a mask."""
+        f = self.f
+        return lambda origin: self._load(f.lanes(self.width), f.at(origin, start, self.element))
 
     def one_by_one(self, origin: Value) -> Value:
         """Any number of segments."""

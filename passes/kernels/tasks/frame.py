@@ -143,6 +143,8 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
         # The last square of what is transposed may reach out.
         behind = t.width * layout(kernel, "lanes").step_words if kernel.transposes else more["lanes"]
         sizes["lanes"] = f.i64("addi", f.i64("muli", panels, lane_words), behind)
+        if kernel.lanes_in_place:
+            sizes["vectors"] = f.i64("muli", panels, 4 * t.vectors)
     if task.plane is not None:
         sizes["plane"] = f.number(_plane_words(task))
     if kernel.counts:

@@ -14,6 +14,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.expand_codes import expand_name
 from numc.passes.kernels.packing.layout import Layout, layout, stored_layout
 from numc.passes.kernels.packing.pack_code import converts_open
+from numc.passes.kernels.packing.segments import adjacent
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import Task, context
 
@@ -23,7 +24,7 @@ class Panel:
     """Rows or lanes of a micro-tile: the number of the first one, how many there are, their data.
 
     limits: the smallest non-zero magnitude less one and the largest one, as encodings (zeros if nobody asks). places:
-    `ROWS_IN_PLACE`, of a kernel that takes them.
+    `ROWS_IN_PLACE` or `LANES_IN_PLACE`, of a kernel that takes them.
     """
 
     first: Value
@@ -101,6 +102,24 @@ def pack_lanes(
         with found.otherwise():
             found.next = _pack_lanes(f, kernel, data, panel, k0, kc, to)
     return found.results
+
+
+def place_lanes(
+    f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value, vectors: Value
+) -> None:
+    """Write into `vectors` where the vectors of panel number `panel` are; pack those that are not adjacent to `to`."""
+    offsets, *table = context(f, "b_k", "lane_first", "lane_segment", "lane_mask")
+    t, first = kernel.tile, f.i64("muli", panel, kernel.tile.vectors)
+    offsets = f.at(offsets, k0, "i64")
+    with f.loop(0, t.vectors) as v:
+        number, packed = f.i64("addi", first, v), f.at(to, f.i64("muli", v, t.width))
+        start, is_there = adjacent(f, t.width, number, table)
+        with f.when(f.negated(is_there)):
+            segments = f.at(table[0], number, "i64"), *table[1:]
+            f.call(f"{kernel.name}_pack_lanes", data, offsets, kc, kc, *segments, f.number(1), packed, results=_RESULTS)
+        place = f.at(vectors, f.i64("addi", v, v), "i64")
+        f.line(f"llvm.store {f.select(is_there, f.at(data, start), packed)}, {place} : {PTR}, {PTR}")
+        f.line(f"llvm.store {f.cast('extui', is_there, 'i64')}, {f.at(place, 1, 'i64')} : i64, {PTR}")
 
 
 def _pays(f: Function, kernel: Kernel, panel: Value) -> Value:

@@ -8,8 +8,9 @@ through the epilogue on their way out (normalisation, activation, residual), so 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.packing.layout import layout
@@ -19,7 +20,16 @@ from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, context, run_from
 from numc.passes.kernels.tasks.measure import measure_text, measured
-from numc.passes.kernels.tasks.panels import Panel, convert_groups, expand, pack_lanes, pack_rows, packed_panel, width
+from numc.passes.kernels.tasks.panels import (
+    Panel,
+    convert_groups,
+    expand,
+    pack_lanes,
+    pack_rows,
+    packed_panel,
+    place_lanes,
+    width,
+)
 from numc.passes.kernels.tasks.plane import fill_plane_text
 from numc.passes.kernels.tasks.register_tile import register_tile_text
 from numc.passes.kernels.tasks.tile import tile_in_memory, tile_in_registers, watch
@@ -190,19 +200,35 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
         if task.ready == "lanes":
             return Panel(j, count, *there)
         return Panel(j, count, frame.buffers["lanes"], expand(f, kernel, there, block.kc, frame.buffers["lanes"]))
-    to = frame.buffers["lanes"]
-    limits = pack_lanes(f, kernel, block.unpacked, number, block.k0, block.kc, to)
+    panel = _room(frame, block, j, count)
+    limits = _pack_lanes(frame, block, panel)
     if kernel.groups is not None:
-        limits = convert_groups(f, task, "lanes", block.kc, to, block.batch, j, block.k0)
-    return Panel(j, count, to, limits)
+        limits = convert_groups(f, task, "lanes", block.kc, panel.data, block.batch, j, block.k0)
+    return replace(panel, limits=limits)
 
 
-def _kept(frame: Frame, block: Block, j: Value) -> Value:
-    """Where a task that keeps its lanes packs the panel from `j` on."""
+def _pack_lanes(frame: Frame, block: Block, panel: Panel) -> Sequence[Value]:
+    """Pack a panel of lanes, all of it or what cannot be read in place; returns its limits."""
     f, kernel = frame.f, frame.task.kernel
-    number = f.i64("divui", f.i64("subi", j, block.j0), kernel.tile.lanes)
-    words = layout(kernel, "lanes").panel_words(kernel.tile.k_block)
-    return f.at(frame.buffers["lanes"], f.i64("muli", number, words))
+    which = block.unpacked, f.i64("divui", panel.first, kernel.tile.lanes), block.k0, block.kc, panel.data
+    if not kernel.lanes_in_place:
+        return pack_lanes(f, kernel, *which)
+    place_lanes(f, kernel, *which, panel.places[0])
+    return panel.limits
+
+
+def _room(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
+    """Where this task packs the panel of `count` lanes from `j` on: all panels in one place, or each in its own."""
+    f, task, t = frame.f, frame.task, frame.task.kernel.tile
+    number = f.i64("divui", f.i64("subi", j, block.j0), t.lanes) if task.keeps_lanes else f.number(0)
+    words = layout(task.kernel, "lanes").panel_words(t.k_block)
+    data = f.at(frame.buffers["lanes"], f.i64("muli", number, words))
+    places = []
+    if task.kernel.lanes_in_place:
+        vectors = f.at(frame.buffers["vectors"], f.i64("muli", number, 2 * t.vectors), "i64")
+        (steps,) = context(f, "b_k")
+        places = [vectors, f.at(steps, block.k0, "i64")]
+    return Panel(j, count, data, [f.int(0), f.int(0)], places)
 
 
 def _by_tiles(frame: Frame, block: Block) -> None:
@@ -216,13 +242,12 @@ def _by_tiles(frame: Frame, block: Block) -> None:
             with _panels(f, *row_panels) as (i, row_count):
                 _tile(frame, block, _rows(frame, block, i, row_count), lanes, stays)
         return
-    with _panels(f, *lane_panels) as (j, _):
-        number = f.i64("divui", j, t.lanes)
-        pack_lanes(f, task.kernel, block.unpacked, number, block.k0, block.kc, _kept(frame, block, j))
+    with _panels(f, *lane_panels) as (j, lane_count):
+        _pack_lanes(frame, block, _room(frame, block, j, lane_count))
     with _panels(f, *row_panels) as (i, row_count):
         rows = _rows(frame, block, i, row_count)
         with _panels(f, *lane_panels) as (j, lane_count):
-            lanes = Panel(j, lane_count, _kept(frame, block, j), [f.int(0), f.int(0)])
+            lanes = _room(frame, block, j, lane_count)
             _tile(frame, block, rows, lanes, _stays(frame, lanes))
 
 

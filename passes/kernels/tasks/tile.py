@@ -18,7 +18,7 @@ def tile_in_registers(frame: Frame, block: Block, rows: Panel, lanes: Panel, ahe
     """A micro-tile from its initial values to the epilogue in registers (register_tile.py)."""
     f, t = frame.f, frame.task.kernel.tile
     where = block.kc, block.batch, rows.first, lanes.first
-    f.call(REGISTER_TILE, f["context"], rows.data, lanes.data, *ahead, frame.seen, *where, *rows.places)
+    f.call(REGISTER_TILE, f["context"], rows.data, lanes.data, *ahead, frame.seen, *where, *rows.places, *lanes.places)
     tiles = frame.buffers["tiles"]
     watch(frame, block, rows, lanes, (tiles, f.at(tiles, t.rows * t.lanes)))
 
@@ -42,7 +42,7 @@ def tile_in_memory(
     drawn = _drawn(frame, block, rows, lanes)
     counted = frame.counting.told if frame.counting is not None else ()
     width = context(f, "product_width") if kernel.has_open_product else ()
-    _steps(frame, block, rows, lanes, tile, (*where, *drawn, *counted, *width, *ahead, *rows.places))
+    _steps(frame, block, rows, lanes, tile, (*where, *drawn, *counted, *width, *ahead, *rows.places, *lanes.places))
     with f.when(block.is_last):
         _finish_tile(frame, block, rows, lanes, tile, drawn)
 
