@@ -72,6 +72,29 @@ class _Inverted(nn.Module):
         return x + self.layers(x) if self.residual else self.layers(x)
 
 
+class _Basic(nn.Module):
+    """A basic residual block of ResNet."""
+
+    def __init__(self, channels: int, filters: int) -> None:
+        super().__init__()
+        stride = filters // channels
+        self.layers = nn.Sequential(
+            _convolution(channels, filters, 3, stride), nn.ReLU(), _convolution(filters, filters, 3)
+        )
+        self.shortcut = _convolution(channels, filters, 1, stride) if stride > 1 else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.shortcut(x) + self.layers(x))
+
+
+def _resnet20() -> nn.Module:
+    """ResNet-20 of CIFAR-10 (He et al. 2016, section 4.2), with projections as shortcuts."""
+    blocks = [_Basic(*sizes) for sizes in ((16, 16), (16, 16), (16, 16), (16, 32), (32, 32), (32, 32))]
+    blocks += [_Basic(*sizes) for sizes in ((32, 64), (64, 64), (64, 64))]
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)
+    return nn.Sequential(_convolution(3, 16, 3), nn.ReLU(), *blocks, *head)
+
+
 def mobilenet_v3(classes: int = 1000) -> nn.Module:
     """MobileNetV3-Large."""
     layers: list[nn.Module] = [_convolution(3, 16, 3, 2), nn.Hardswish()]
@@ -150,6 +173,7 @@ def _resnet50() -> nn.Module:
 #: A network by name: how it is made, and its inputs for a batch size.
 NETWORKS: Mapping[str, tuple[Callable[[], nn.Module], Callable[[int], Inputs]]] = {
     "ResNet-50": (_resnet50, _image),
+    "ResNet-20, 32x32 pixels": (_resnet20, lambda batch: (torch.randn(batch, 3, 32, 32),)),
     "MobileNetV3-L": (mobilenet_v3, _image),
     "EfficientNet-B0": (
         lambda: _library(
