@@ -203,7 +203,7 @@ func.func @main(%a: {left}, %b: {kind}{f", %c: {left}" if start else ""}) -> {le
 
 
 @cache
-def _batch_dot(fma: str, statistics: bool) -> Program:
+def _batch_dot(fma: str, statistics: bool, fast: bool = True) -> Program:
     kind = "tensor<?x?xf32>"
     return compiled_text(
         f"""
@@ -219,5 +219,6 @@ func.func @main(%a: {kind}, %b: {kind}, %c: tensor<?xf32>) -> tensor<?xf32> {{
   return %r : tensor<?xf32>
 }}""",
         fma=fma,
+        fast=fast,
         statistics=statistics,
     )

@@ -236,6 +236,10 @@ def _none(s: Setting) -> int:
     return 0
 
 
+def _no_mode(f: Function, s: Setting) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
 def _one_at_a_time(s: Setting) -> int:
     return 1
 
@@ -403,6 +407,7 @@ class Datapath:
     not hold whole segments, these go on from block to block, and ``k0``, where the block begins, must be an argument.
     finish: the function ``@<name>_finish``, which ends a reduction; empty if there is nothing to do.
     around: the context in which a micro-kernel is called.
+    dot: how many steps of k one word of the packed operands holds, which one instruction takes; 0 if they are f32.
     additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
     added, both in binary32; the last one adds the product to C. None: `leave` counts them.
     in_place: whether segments and walks are the default ones, so that steps can be taken elsewhere too: on operands
@@ -427,4 +432,5 @@ class Datapath:
     additions: Callable[[Fma], int] = _no_additions
     addends: Addends | None = None
     in_place: bool = False
-    around: Callable[[Function], AbstractContextManager[Any]] = nullcontext
+    around: Callable[[Function, Setting], AbstractContextManager[Any]] = _no_mode
+    dot: Callable[[Setting], int] = _none
