@@ -175,6 +175,12 @@ TASK_CONTEXT = Structure(
         ),
         Field("b_run", "int64_t", "The same for the operand of the lanes; 0 also if it is read as a plane."),
         Field(
+            "b_step",
+            "int64_t",
+            "In the operand of the lanes, how far successive steps of k are apart, in elements, if all of them are "
+            "equally far; else 0.",
+        ),
+        Field(
             "lane_run",
             "int64_t",
             "In every stream, this many lanes, counted from any multiple of this number, are adjacent in memory or all "

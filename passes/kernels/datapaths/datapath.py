@@ -46,6 +46,8 @@ NOTHING = Drawn()
 #: The arguments that say where rows are, if they may be in place: the offset of each, and the distance of two steps of
 #: k of one row that are a vector apart, in vectors.
 ROWS_IN_PLACE = {"starts": "!llvm.ptr", "chunk": "i64"}
+#: The argument that says how far steps of k of the lanes are apart, if those may be in place.
+LANES_IN_PLACE = {"lane_step": "i64"}
 
 
 @dataclass(frozen=True)
@@ -349,8 +351,8 @@ def lane_values(m: Micro, k: Value) -> list[list[Value]]:
     if m.setting.codes == "lanes" and not m.setting.expands:
         return _from_codes(m, k)
     t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
-    at = scalar.binary("muli", k, scalar.int(t.lanes * parts, "i64"))
-    base = code.at(m.f["lanes"], at)
+    step = m.f.arguments.get("lane_step") or scalar.int(t.lanes * parts, "i64")
+    base = code.at(m.f["lanes"], scalar.binary("muli", k, step))
     return [[code.load(code.at(base, (v * parts + p) * t.width)) for p in range(parts)] for v in range(m.vectors)]
 
 

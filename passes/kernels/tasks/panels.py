@@ -23,7 +23,7 @@ class Panel:
     """Rows or lanes of a micro-tile: the number of the first one, how many there are, their data.
 
     limits: the smallest non-zero magnitude less one and the largest one, as encodings (zeros if nobody asks). places:
-    `ROWS_IN_PLACE`, of a kernel that takes them.
+    `ROWS_IN_PLACE` or `LANES_IN_PLACE`, of what takes them.
     """
 
     first: Value

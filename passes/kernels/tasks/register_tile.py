@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.datapaths.datapath import ROWS_IN_PLACE, Micro, one_step, row_starts
+from numc.passes.kernels.datapaths.datapath import LANES_IN_PLACE, ROWS_IN_PLACE, Micro, one_step, row_starts
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task, load, step, store, stream_places
 
 REGISTER_TILE = f"{SELF}_register_tile"
 
 # What it takes: the context; packed rows and lanes, the panel of rows that comes next; where initial and final
-# accumulators are stored as well, or null; steps of k, and where the tile is; where rows are, if they may be in place.
+# accumulators are stored as well, or null; steps of k, and where the tile is; where lanes and rows are, if they may be
+# in place.
 _ARGUMENTS = {
     **dict.fromkeys(("context", "rows", "lanes", "ahead", "seen"), PTR),
     **dict.fromkeys(("kc", "batch", "row", "lane"), "i64"),
@@ -25,7 +26,8 @@ _ARGUMENTS = {
 def register_tile_text(task: Task) -> str:
     """The function that computes a tile without missing rows or lanes, adjacent in every stream."""
     kernel, t = task.kernel, task.kernel.tile
-    f = Function(REGISTER_TILE, _ARGUMENTS | (ROWS_IN_PLACE if kernel.rows_in_place else {}))
+    places = (LANES_IN_PLACE if task.reads_in_place else {}) | (ROWS_IN_PLACE if kernel.rows_in_place else {})
+    f = Function(REGISTER_TILE, _ARGUMENTS | places)
     code = f.lanes(t.width)
     inputs = len(task.prologue_streams)
     start: list[Value] = []

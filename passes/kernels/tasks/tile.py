@@ -18,7 +18,7 @@ def tile_in_registers(frame: Frame, block: Block, rows: Panel, lanes: Panel, ahe
     """A micro-tile from its initial values to the epilogue in registers (register_tile.py)."""
     f, t = frame.f, frame.task.kernel.tile
     where = block.kc, block.batch, rows.first, lanes.first
-    f.call(REGISTER_TILE, f["context"], rows.data, lanes.data, *ahead, frame.seen, *where, *rows.places)
+    f.call(REGISTER_TILE, f["context"], rows.data, lanes.data, *ahead, frame.seen, *where, *lanes.places, *rows.places)
     tiles = frame.buffers["tiles"]
     watch(frame, block, rows, lanes, (tiles, f.at(tiles, t.rows * t.lanes)))
 

@@ -127,7 +127,9 @@ void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &
   const Runs run = runs(s.lane, strides);
   c.b_lane = table(arena, s.lane, strides);
   c.b_k = table(arena, s.k, strides);
-  c.b_run = adjacent(runs(s.k, strides));
+  const Runs steps = runs(s.k, strides);
+  c.b_run = adjacent(steps);
+  c.b_step = steps.length == s.k.count ? steps.stride : 0;
   const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.width, d.tile_lanes / d.width);
   c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
   int64_t *const dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));

@@ -80,6 +80,9 @@ struct TaskContext {
   int64_t a_run;
   // The same for the operand of the lanes; 0 also if it is read as a plane.
   int64_t b_run;
+  // In the operand of the lanes, how far successive steps of k are apart, in elements, if all of them are equally far;
+  // else 0.
+  int64_t b_step;
   // In every stream, this many lanes, counted from any multiple of this number, are adjacent in memory or all the same
   // element; with kTransposedTiles, this many rows.
   int64_t lane_run;
@@ -144,7 +147,7 @@ struct TaskContext {
   // The operands of the prologue, those of the epilogue, the output.
   Stream streams[];
 };
-static_assert(sizeof(TaskContext) == 312, "generated code counts words of 8 bytes");
+static_assert(sizeof(TaskContext) == 320, "generated code counts words of 8 bytes");
 
 // What a program tells the runtime of one contraction (passes/plan/descriptor.py): numc_contract makes a TaskContext
 // from it and runs the tasks.
