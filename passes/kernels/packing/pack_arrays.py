@@ -197,7 +197,8 @@ def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
             block += to.block_steps(count)
         integers = np.concatenate(found, axis=1)
     if to.bf16:
-        return (integers.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        wide: F32Array = (integers.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return wide
     values = integers.astype(np.float32)
     if not to.group:
         return values

@@ -79,6 +79,30 @@ def _pack_rows(
     return f.call(f"{kernel.name}_pack_rows", *arguments, results=_RESULTS)
 
 
+def make_rows(
+    f: Function,
+    task: Task,
+    source: Value,
+    batch: Value,
+    rows: tuple[Value, Value],
+    steps: tuple[Value, Value],
+    to: Value,
+    limits: Value,
+) -> None:
+    """Pack and convert a panel, and store its limits. rows, steps: the first row and step of k, and how many."""
+    kernel, (row, count), (k0, kc) = task.kernel, rows, steps
+    found = pack_rows(f, kernel, source, row, count, k0, kc, to)
+    if kernel.groups is not None:
+        found = convert_groups(f, task, "rows", kc, to, batch, row, k0)
+    store_limits(f, found, limits)
+
+
+def store_limits(f: Function, limits: Sequence[Value], to: Value) -> None:
+    """Store the limits of a panel."""
+    for word, limit in enumerate(limits):
+        f.line(f"llvm.store {limit}, {f.at(to, word, 'i32')} : i32, {PTR}")
+
+
 def _width(f: Function, kernel: Kernel, side: str) -> Sequence[Value]:
     """The widths that an operand is packed with, if they are open."""
     return [width(f, side)] if converts_open(kernel, side) else []

@@ -20,9 +20,19 @@ from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, context, run_from
 from numc.passes.kernels.tasks.measure import measure_text, measured
-from numc.passes.kernels.tasks.panels import Panel, convert_groups, expand, pack_lanes, pack_rows, packed_panel, width
+from numc.passes.kernels.tasks.panels import (
+    Panel,
+    convert_groups,
+    expand,
+    make_rows,
+    pack_lanes,
+    packed_panel,
+    store_limits,
+    width,
+)
 from numc.passes.kernels.tasks.plane import fill_plane_text
 from numc.passes.kernels.tasks.register_tile import register_tile_text
+from numc.passes.kernels.tasks.shared_rows import pack_rows_text, shared_panel, shares_rows
 from numc.passes.kernels.tasks.tile import tile_in_memory, tile_in_registers, watch
 from numc.passes.kernels.tasks.transposed_edges import transposed_edges_text
 from numc.passes.kernels.tasks.unpacked_row import UNPACKED_ROW, unpacked_row_text
@@ -45,6 +55,8 @@ def task_text(task: Task) -> str:
         parts.append(unpacked_row_text(task))
     if task.in_registers:
         parts.append(register_tile_text(task))
+    if shares_rows(task):
+        parts.append(pack_rows_text(task))
     parts += [measure_text(task, side) for side in measured(task)]
     if task.plane is not None:
         parts.append(fill_plane_text(_FILL_PLANE, task.kernel, task.plane))
@@ -89,7 +101,8 @@ def _task(frame: Frame, number: Value) -> None:
         is_first, is_last = f.compare("eq", kb, f.number(0)), f.compare("eq", kb, frame.last_block)
         block = Block(batch, i0, i_end, j0, j_end, a_start, b_start, unpacked, limits, kb, k0, kc, is_first, is_last)
         if task.ready != "rows":
-            _pack_rows(frame, block)
+            with f.when(f.negated(frame.shares)) if shares_rows(task) else nullcontext():
+                _pack_rows(frame, block)
         if task.unpacked_steps:
             _in_place_or_by_tiles(frame, block)
         else:
@@ -103,19 +116,15 @@ def _pack_rows(frame: Frame, block: Block) -> None:
         panel = f.i64("divui", f.i64("subi", i, block.i0), kernel.tile.rows)
         count = f.i64("minui", f.i64("subi", block.i_end, i), kernel.tile.rows)
         to = f.at(frame.buffers["rows"], f.i64("muli", panel, frame.row_pitch))
+        limits = f.at(frame.buffers["limits"], f.i64("addi", panel, panel), "i32")
         with f.when(f.negated(_is_in_place(frame, count))) if kernel.rows_in_place else nullcontext():
             if kernel.codes == "rows":
                 number = f.i64("divui", i, kernel.tile.rows)
                 there = packed_panel(f, task, frame.words["a"], block.a_start, number, block.number)
-                limits = expand(f, kernel, there, block.kc, to)
+                store_limits(f, expand(f, kernel, there, block.kc, to), limits)
             else:
                 source = f.at(frame.words["a"], block.a_start, kernel.element("rows"))
-                limits = pack_rows(f, kernel, source, i, count, block.k0, block.kc, to)
-            if kernel.groups is not None:
-                limits = convert_groups(f, task, "rows", block.kc, to, block.batch, i, block.k0)
-            for word, limit in enumerate(limits):
-                place = f.at(frame.buffers["limits"], f.i64("addi", f.i64("addi", panel, panel), word), "i32")
-                f.line(f"llvm.store {limit}, {place} : i32, {PTR}")
+                make_rows(f, task, source, block.batch, (i, count), (block.k0, block.kc), to, limits)
 
 
 def _is_in_place(frame: Frame, count: Value) -> Value:
@@ -173,10 +182,12 @@ def _rows(frame: Frame, block: Block, i: Value, count: Value) -> Panel:
         number = f.i64("divui", i, t.rows)
         return Panel(i, count, *packed_panel(f, task, frame.words["a"], block.a_start, number, block.number))
     number = f.i64("divui", f.i64("subi", i, block.i0), t.rows)
-    twice = f.i64("addi", number, number)
-    kept = frame.buffers["limits"]
-    limits = f.fetch(kept, twice, "i32"), f.fetch(kept, f.i64("addi", twice, 1), "i32")
+    kept = f.at(frame.buffers["limits"], f.i64("addi", number, number), "i32")
     packed = f.at(frame.buffers["rows"], f.i64("muli", number, frame.row_pitch))
+    if shares_rows(task):
+        shared = shared_panel(f, task, block.batch, block.number, i)
+        packed, kept = (f.select(frame.shares, *each) for each in zip(shared, (packed, kept), strict=True))
+    limits = f.fetch(kept, 0, "i32"), f.fetch(kept, 1, "i32")
     if not task.kernel.rows_in_place:
         return Panel(i, count, packed, limits)
     in_place = _is_in_place(frame, count)
