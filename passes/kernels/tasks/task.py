@@ -11,14 +11,13 @@ import functools
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from numc.passes.kernels.abi import SCATTERED
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.ahead import ahead
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, context, run_from
+from numc.passes.kernels.tasks.kept_lanes import kept, kept_or_in_place, where_they_are
 from numc.passes.kernels.tasks.measure import measure_text, measured
 from numc.passes.kernels.tasks.panels import (
     Panel,
@@ -38,11 +37,6 @@ from numc.passes.kernels.tasks.transposed_edges import transposed_edges_text
 from numc.passes.kernels.tasks.unpacked_row import UNPACKED_ROW, unpacked_row_text
 
 _BODY, _FILL_PLANE = f"{SELF}_body", f"{SELF}_fill_plane"
-
-
-# As many panels of rows read lanes where they are: each does so anew, and lines of memory that are a large power of two
-# apart do not stay in the cache together.
-_FEW_PANELS = 4
 
 _ARGUMENTS = {"context": PTR, "begin": "i64", "end": "i64"}
 
@@ -214,48 +208,6 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
     return Panel(j, count, to, limits)
 
 
-def _kept(frame: Frame, block: Block, j: Value) -> Value:
-    """Where a task that keeps its lanes packs the panel from `j` on."""
-    f, kernel = frame.f, frame.task.kernel
-    number = f.i64("divui", f.i64("subi", j, block.j0), kernel.tile.lanes)
-    words = layout(kernel, "lanes").panel_words(kernel.tile.k_block)
-    return f.at(frame.buffers["lanes"], f.i64("muli", number, words))
-
-
-def _where_they_are(frame: Frame, block: Block, j: Value) -> Value:
-    """Whether tiles read the lanes from `j` on in place: packing them takes longer than the products of few rows."""
-    f, t, every = frame.f, frame.task.kernel.tile, frame.f.number(frame.task.kernel.tile.lanes)
-    (steps,) = context(f, "b_step")
-    rows = f.i64("subi", block.i_end, block.i0)
-    few = f.compare("ule", rows, f.number(_FEW_PANELS * t.rows))
-    whole = f.compare("eq", f.i64("remui", rows, t.rows), f.number(0))
-    there = f.i64("minui", run_from(f, frame.words["lane_run"], j), f.i64("subi", block.j_end, j))
-    found = f.compare("ne", _dense(frame, j), f.number(SCATTERED))
-    for each in (few, whole, f.compare("ne", steps, f.number(0)), f.compare("uge", there, every), frame.one_block):
-        found = f.binary("andi", found, each)
-    return found
-
-
-def _dense(frame: Frame, j: Value) -> Value:
-    """Where the lanes from `j` on begin, if they are adjacent."""
-    f = frame.f
-    (dense,) = context(f, "lane_dense")
-    return f.fetch(dense, f.i64("divui", j, frame.task.kernel.tile.lanes))
-
-
-def _kept_or_in_place(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
-    """The panel of `count` lanes from `j` on, of a task that keeps its lanes or reads them in place."""
-    f, task = frame.f, frame.task
-    limits, packed = [f.int(0), f.int(0)], _kept(frame, block, j)
-    if not task.reads_in_place:
-        return Panel(j, count, packed, limits)
-    in_place = _where_they_are(frame, block, j)
-    (steps,) = context(f, "b_step")
-    there = f.at(block.unpacked, f.select(in_place, _dense(frame, j), f.number(0)))
-    step = f.select(in_place, steps, f.number(layout(task.kernel, "lanes").step_words))
-    return Panel(j, count, f.select(in_place, there, packed), limits, [step])
-
-
 def _by_tiles(frame: Frame, block: Block) -> None:
     """Every panel of lanes times every panel of rows, a micro-tile each."""
     f, task, t = frame.f, frame.task, frame.task.kernel.tile
@@ -269,12 +221,12 @@ def _by_tiles(frame: Frame, block: Block) -> None:
         return
     with _panels(f, *lane_panels) as (j, _):
         number = f.i64("divui", j, t.lanes)
-        with f.when(f.negated(_where_they_are(frame, block, j))) if task.reads_in_place else nullcontext():
-            pack_lanes(f, task.kernel, block.unpacked, number, block.k0, block.kc, _kept(frame, block, j))
+        with f.when(f.negated(where_they_are(frame, block, j))) if task.reads_in_place else nullcontext():
+            pack_lanes(f, task.kernel, block.unpacked, number, block.k0, block.kc, kept(frame, block, j))
     with _panels(f, *row_panels) as (i, row_count):
         rows = _rows(frame, block, i, row_count)
         with _panels(f, *lane_panels) as (j, lane_count):
-            lanes = _kept_or_in_place(frame, block, j, lane_count)
+            lanes = kept_or_in_place(frame, block, j, lane_count)
             _tile(frame, block, rows, lanes, _stays(frame, lanes))
 
 

@@ -21,6 +21,8 @@ constexpr int64_t kRows = 1024;
 constexpr int64_t kPacking = 6, kReading = 2;
 // Rows that are packed for all tasks are at most so many float32 numbers, half of a cache of the second level.
 constexpr int64_t kSharedWords = 1 << 18;
+// As many are packed before another thread has woken up.
+constexpr int64_t kSharedAlone = 1 << 13;
 
 // The four groups of dimensions of a contraction.
 struct Shape {
@@ -60,7 +62,7 @@ float *share_rows(const Descriptor &d, TaskContext &c, int64_t threads) {
   c.shared_rows = static_cast<float *>(numc_alloc(static_cast<size_t>(words) * sizeof(float)));
   if (c.shared_rows == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   const auto function = reinterpret_cast<void (*)(void *, int64_t, int64_t)>(d.pack_rows);
-  parallel(function, &c, row_panels(d, c), -1, threads);
+  parallel(function, &c, row_panels(d, c), -1, words < kSharedAlone ? 1 : threads);
   return c.shared_rows;
 }
 
