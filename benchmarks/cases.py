@@ -41,6 +41,7 @@ OPERATORS: Mapping[str, Bar | None] = {
     "fmac(e6m9:sr8)": Bar(6, 3.4),
     "fma(a=bf16,acc=bf16:sr8)": Bar(6, 3.4),
     "amx_bf16": Bar(1.6, 1.2),
+    "avx512_bf16": Bar(1.6, 0.6),  # with the instruction; 1.2 without
     BF16_EXACT: Bar(30, 10),
     BF16X2_EXACT: Bar(30, 10),
     "fma(a=bf16x2,acc=bf16x2,datapath=exact)": None,

@@ -44,7 +44,7 @@ FREE += ("llvm.bitcast", "llvm.inline_asm", "llvm.extractvalue")
 class Loop:
     """The inner loop of a micro-kernel: vector operations per multiply-add of one vector, and where it is.
 
-    fmas, others: of these, fused multiply-adds or dot products of integers, and everything else; an operation on two
+    fmas, others: of these, fused multiply-adds or dot products of words, and everything else; an operation on two
     registers' worth counts twice.
     """
 
@@ -79,11 +79,11 @@ def _innermost_loops(module: ir.Module) -> Iterator[ir.Operation]:
 def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
     """Read one scf.for; None unless it carries float vectors and reads rows by broadcast and lanes by load.
 
-    Dot products of integers carry i32 vectors, and take two or four steps of k from each load.
+    Dot products take two or four steps of k from each load of a word; those of integers carry i32 vectors.
     """
     body = [o.operation for o in op.regions[0].blocks[0].operations]
     dots = any(_is_dot(o) for o in body)
-    elements, row = (("i32",), "i32") if dots else (("f32", "f64"), "f32")
+    elements, row = (("i32", "f32"), "i32") if dots else (("f32", "f64"), "f32")
     carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) in elements]
     rows = sum(o.name == "vector.broadcast" and str(o.operands[0].type) == row for o in body)
     lanes = sum(o.name == "llvm.load" and isinstance(o.results[0].type, ir.VectorType) for o in body)
@@ -98,7 +98,7 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
 
 
 def _is_dot(op: ir.Operation) -> bool:
-    return op.name == "llvm.call_intrinsic" and "vpdp" in str(op.attributes["intrin"])
+    return op.name == "llvm.call_intrinsic" and re.search("vpdp|dpbf16", str(op.attributes["intrin"])) is not None
 
 
 def _free(op: ir.Operation) -> bool:
@@ -116,7 +116,7 @@ def _registers(op: ir.Operation, width: int) -> int:
 
 
 def _bits(element: ir.Type) -> int:
-    return int(str(element)[1:])
+    return int(str(element).lstrip("bfi"))
 
 
 def _function(op: ir.Operation) -> str:

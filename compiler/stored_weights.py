@@ -70,7 +70,8 @@ def held(weight: Weight, packing: Packing | None, wanted: bool) -> str:
     if packing.layout.code:
         return f"codes of {packing.layout.code}"
     if packing.layout.dot:
-        return ("words of integers" if packing.layout.dense else "words of integers in the room of float32") + in_file
+        words = "words of two bfloat16 numbers" if packing.layout.bf16 else "words of integers"
+        return words + ("" if packing.layout.dense else " in the room of float32") + in_file
     if not wanted:
         return "float32"
     fmt = packing.format

@@ -25,7 +25,7 @@ from numc.runtime.signature import Signer, Verifier
 from numc.runtime.signature import verifier as verifier_of
 
 MAGIC = b"NUMC\r\n\x1a\n"
-VERSION = 6
+VERSION = 7
 _HEADER = struct.Struct("<8sIIQI36x")
 _CHECKSUM_AT = 24
 _ENTRY = struct.Struct("<24sQQII")

@@ -20,6 +20,7 @@ _LAYOUT = {
     "channel": bool,
     "code": str,
     "dense": bool,
+    "bf16": bool,
 }
 _PLANE = {"sizes": [_INDEX], "inner": [_INDEX], "low": [_INDEX], "strides": [int], "lanes": [[int]], "taps": [int]}
 _CONTRACTION = {

@@ -175,6 +175,12 @@ TASK_CONTEXT = Structure(
         ),
         Field("b_run", "int64_t", "The same for the operand of the lanes; 0 also if it is read as a plane."),
         Field(
+            "b_step",
+            "int64_t",
+            "In the operand of the lanes, how far successive steps of k are apart, in elements, if all of them are "
+            "equally far; else 0.",
+        ),
+        Field(
             "lane_run",
             "int64_t",
             "In every stream, this many lanes, counted from any multiple of this number, are adjacent in memory or all "
@@ -199,6 +205,11 @@ TASK_CONTEXT = Structure(
             "double *",
             "Where a function that measures an operand stores its sums, two for every panel "
             "(passes/kernels/tasks/measure.py); else null.",
+        ),
+        Field(
+            "shared_rows",
+            "float *",
+            "Rows that are packed for all tasks (passes/kernels/tasks/shared_rows.py), or null: tasks pack their own.",
         ),
         Field(
             "probe",
@@ -268,6 +279,9 @@ DESCRIPTOR = Structure(
         Field("widths", "int64_t", "Of rows, lanes and products: see TaskContext.a_width.", 3),
         Field("slots", "int64_t", "By what number a run knows the widths of rows and lanes; -1 if they are fixed.", 2),
         Field("measures", "int64_t", "Functions that measure rows and lanes for a choice of widths, or null.", 2),
+        Field("pack_rows", "int64_t", "The function that packs rows for all tasks, or null if tasks pack their own."),
+        Field("k_block", "int64_t", "Steps of k of one block, if there is that function."),
+        Field("row_words", "int64_t", "What it packs of one panel for one block, in float32 numbers."),
         Field("random", "int64_t", "See TaskContext.random."),
         Field("dims", "int64_t", "How many dimensions are batches, rows, lanes and k.", 4),
     ),

@@ -29,7 +29,7 @@ def choice_text(kernel: Kernel, vectors: int) -> str:
     f = Function(_stem(kernel, vectors), arguments)
     sizes = [*sorted(kernel.partial), kernel.tile.rows]
     if kernel.limits is None:
-        with kernel.datapath.around(f):
+        with kernel.datapath.around(f, kernel):
             _by_rows(f, kernel, vectors, sizes, fast=False)
         return f.function()
     (holds,) = f.call(f"{kernel.name}_guard", *(f[n] for n in RANGES), f["tile"], results="i1")

@@ -55,8 +55,8 @@ class Kernel(Setting):
 
     @property
     def dot(self) -> int:
-        """How many integers a word of the packed operands holds, which one instruction multiplies and adds; or 0."""
-        return 0 if self.fma.groups is None else group_sums.dot_of(self)
+        """How many steps of k a word of the packed operands holds, which one instruction multiplies and adds; or 0."""
+        return self.datapath.dot(self)
 
     @property
     def chunks(self) -> Chunks | None:

@@ -28,6 +28,7 @@ from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task
 from numc.passes.kernels.tasks.measure import measure_name, measured
 from numc.passes.kernels.tasks.plane import Plane
+from numc.passes.kernels.tasks.shared_rows import pack_name, row_words, shares_rows
 from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.weights import Packing, packed_batch
 
@@ -118,6 +119,9 @@ def call_text(
         "largest": largest,
         "slots": [-1 if slot is None else slot for slot in found.widths[:2]],
         "measures": [_measure(f, name, task, side) for side in ("rows", "lanes")],
+        "pack_rows": _address_of(f, pack_name(name)) if shares_rows(task) else 0,
+        "k_block": t.k_block,
+        "row_words": row_words(task),
         "widths": [f.arguments.get(each, 0) for each in _WIDTHS],
         "random": f["stream"] if draws else 0,
         "dims": [len(dims) for dims in (shape.batch, shape.rows, shape.lanes, shape.k)],
@@ -162,6 +166,9 @@ def pack_text(name: str, task: Task, found: Found, packing: Packing) -> str:
         "largest": [0, 0],
         "slots": [-1, -1],
         "measures": [0, 0],
+        "pack_rows": 0,
+        "k_block": 0,
+        "row_words": 0,
         "widths": [0, 0, 0],
         "random": 0,
         "dims": [len(batch), 0, len(found.shape.lanes), len(found.shape.k)],
@@ -185,7 +192,12 @@ def _measure(f: Function, name: str, task: Task, side: str) -> Word:
     """The address of the function that measures an operand, or null."""
     if side not in measured(task):
         return 0
-    function = f.op(f"llvm.mlir.addressof @{measure_name(name, side)} : {PTR}", PTR)
+    return _address_of(f, measure_name(name, side))
+
+
+def _address_of(f: Function, name: str) -> Value:
+    """The address of a function, as i64."""
+    function = f.op(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
     return f.op(f"llvm.ptrtoint {function} : {PTR} to i64", "i64")
 
 

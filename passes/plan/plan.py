@@ -81,9 +81,10 @@ class Plan:
     """Everything that is decided about the code of one contraction.
 
     way: through a task. prologue, epilogue: what else the region computes, before and after. guarded: cheap rounding
-    sequences under guards. dot: how many integers (4 of 8 bits, 2 of 16) are multiplied and added at once, 0 if
-    products are of binary32 numbers. counts: additions of a multiply-add that are counted for statistics. tasks: what
-    one of them computes; how large it is, is decided when the program runs. why: the reasons, for the reader.
+    sequences under guards. dot: how many integers (4 of 8 bits, 2 of 16) or bfloat16 numbers (2) are multiplied and
+    added at once, 0 if products are of binary32 numbers. counts: additions of a multiply-add that are counted for
+    statistics. tasks: what one of them computes; how large it is, is decided when the program runs. why: the reasons,
+    for the reader.
     """
 
     tile: TilePlan
@@ -102,7 +103,7 @@ class Plan:
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
-        used = replace(isa, dot_pairs=pairs, dot_quads=quads)
+        used = replace(isa, dot_pairs=pairs, dot_quads=quads, dot_bf16=isa.dot_bf16 if self.dot == 2 else None)
         in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
         transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
         adjacent = self.packing.lanes == ADJACENT

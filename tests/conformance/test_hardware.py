@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 import arithmetic_vectorised as reference
 import numc
+from numc.compiler.arrays import matmul
 from numc.frontends.parse import parse_module
 from numc.runtime.library import cpu_features, request_amx
 
@@ -64,7 +69,57 @@ def test_vdpbf16ps() -> None:
 def _dots(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     from numc.compiler.arrays import _batch_dot
 
-    return np.asarray(_batch_dot("avx512_bf16", False)(a, b, c))
+    return np.asarray(_batch_dot("avx512_bf16", False, fast=False)(a, b, c))
+
+
+F32 = np.ndarray[Any, np.dtype[np.float32]]
+Product = Callable[[F32, F32, bool], Any]
+
+
+def _arguments(a: F32, b: F32, fast: bool) -> Any:
+    return matmul(a, b, fma="avx512_bf16", fast=fast)
+
+
+def _adjacent_k(a: F32, b: F32, fast: bool) -> Any:
+    """The lanes are read along k, as those of attention are."""
+    return _compiled(lambda x, y: x @ y.T, (a, np.ascontiguousarray(b.T)), fast)
+
+
+def _weight_of_lanes(a: F32, b: F32, fast: bool) -> Any:
+    y = torch.from_numpy(b)
+    return _compiled(lambda x: x @ y, (a,), fast)
+
+
+def _weight_of_rows(a: F32, b: F32, fast: bool) -> Any:
+    x = torch.from_numpy(a)
+    return _compiled(lambda y: x @ y, (b,), fast)
+
+
+def _bfloat16(a: F32, b: F32, fast: bool) -> Any:
+    """Operands that lie in memory as bfloat16."""
+    return _compiled(lambda x, y: (x.bfloat16() @ y.bfloat16()).float(), (a, b), fast)
+
+
+def _compiled(function: Callable[..., torch.Tensor], inputs: tuple[F32, ...], fast: bool) -> Any:
+    class Model(torch.nn.Module):
+        def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+            return function(*tensors)
+
+    program = numc.compile(Model(), tuple(map(torch.from_numpy, inputs)), fma="avx512_bf16", fast=fast)
+    return program(*inputs)
+
+
+@pytest.mark.parametrize("product", [_arguments, _adjacent_k, _weight_of_lanes, _weight_of_rows, _bfloat16])
+@pytest.mark.parametrize(("m", "k", "n"), [(19, 301, 45), (3, 2, 70)])
+def test_avx512_bf16_with_and_without_the_instruction(product: Product, m: int, k: int, n: int) -> None:
+    """Operands of every class, packed in all ways; the payload of a NaN can be in the bits that bfloat16 lacks."""
+    a, b = reference.samples(m * k, 4).reshape(m, k), reference.samples(k * n, 5).reshape(k, n)
+    b[:, ::2], a[1::2] = 1.5, np.random.default_rng(0).standard_normal(a[1::2].shape)  # some results are numbers
+    a[1, 1] = np.array(0x7F800001, np.uint32).view(np.float32)
+    got, want = (np.asarray(product(a, b, fast)) for fast in (True, False))
+    assert np.isnan(got[1]).all()
+    assert not np.isnan(got).all()
+    assert (found := reference.first_mismatch(got, want)) is None, found
 
 
 @pytest.mark.skipif("amx_bf16" not in cpu_features() or not request_amx(), reason="this processor has no AMX-BF16")

@@ -85,3 +85,47 @@ def test_the_last_lanes_of_known_shapes(fma: str, shape: tuple[int, int, int]) -
         start = reference.round(c, str(parse_fma(fma).acc))
         want = reference.matmul(x, b, start, fma)
         assert (found := reference.first_mismatch(np.asarray(program(x, b, c)), want)) is None, found
+
+
+@pytest.mark.parametrize(
+    ("rows", "lanes", "depth"),
+    [(8, 64, 256), (16, 70, 40), (32, 96, 1), (40, 64, 20), (8, 64, 257), (9, 64, 30), (8, 32, 0)],
+)
+def test_few_rows_read_lanes_where_they_are(rows: int, lanes: int, depth: int) -> None:
+    """Whole tiles of adjacent lanes, and what is packed as ever: other lanes, more rows, several blocks of k."""
+    rng = np.random.default_rng(3)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((rows, depth), (depth, lanes), (rows, lanes)))
+    program = compile(Imported(mlir=matmul()), fma="fp32")
+    want = reference.matmul(a, b, c, "fp32")
+    assert (found := reference.first_mismatch(np.asarray(program(a, b, c)), want)) is None, found
+
+
+def test_lanes_of_a_part_of_a_tensor_are_packed_unless_their_steps_are_equal() -> None:
+    """Steps of k along two dimensions: of a part of the inner one, they are not equally far apart."""
+    text = """
+    #rows = affine_map<(b, m, n, i, j) -> (b, m, i, j)>
+    #lanes = affine_map<(b, m, n, i, j) -> (b, i, j, n)>
+    #out = affine_map<(b, m, n, i, j) -> (b, m, n)>
+    func.func @main(%a: tensor<2x8x5x6xf32>, %w: tensor<2x5x9x64xf32>, %c: tensor<2x8x64xf32>) -> tensor<2x8x64xf32> {
+      %b = tensor.extract_slice %w[0, 0, 1, 0] [2, 5, PART, 64] [1, 1, 1, 1]
+          : tensor<2x5x9x64xf32> to tensor<2x5xPARTx64xf32>
+      %x = tensor.extract_slice %a[0, 0, 0, 0] [2, 8, 5, PART] [1, 1, 1, 1]
+          : tensor<2x8x5x6xf32> to tensor<2x8x5xPARTxf32>
+      %r = linalg.generic {
+          indexing_maps = [#rows, #lanes, #out],
+          iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+          ins(%x, %b : tensor<2x8x5xPARTxf32>, tensor<2x5xPARTx64xf32>) outs(%c : tensor<2x8x64xf32>) {
+      ^bb0(%p: f32, %q: f32, %s: f32):
+        %t = arith.mulf %p, %q : f32
+        %u = arith.addf %t, %s : f32
+        linalg.yield %u : f32
+      } -> tensor<2x8x64xf32>
+      return %r : tensor<2x8x64xf32>
+    }"""
+    rng = np.random.default_rng(4)
+    a, w, c = (rng.standard_normal(s).astype(np.float32) for s in ((2, 8, 5, 6), (2, 5, 9, 64), (2, 8, 64)))
+    for part in (6, 1):
+        got = np.asarray(compile(Imported(mlir=text.replace("PART", str(part))), fma="fp32")(a, w, c))
+        for x, y, start, result in zip(a[..., :part], w[:, :, 1 : part + 1], c, got, strict=True):
+            want = reference.matmul(x.reshape(8, -1), y.reshape(-1, 64), start, "fp32")
+            assert (found := reference.first_mismatch(result, want)) is None, found

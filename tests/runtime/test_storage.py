@@ -20,7 +20,7 @@ from numc.compiler.pack import _code_bytes
 from numc.compiler.stored_weights import narrow
 from numc.compiler.support.errors import NumcError
 from numc.passes.kernels.packing.layout import Layout
-from numc.passes.kernels.packing.pack_arrays import packed
+from numc.passes.kernels.packing.pack_arrays import packed, unpacked
 from numc.runtime.library import library
 from numc.runtime.storage import Encoding, Panels, Storage
 
@@ -231,6 +231,25 @@ def test_magnitudes_cut_into_chunks(to: str, side: str) -> None:
     storage, stored = narrow(memory, fmt, shape, layout) or pytest.fail("not packed")
     assert storage.encoding.parts == fmt.chunks
     assert stored.tobytes().startswith(numc.pack(values.reshape(-1, depth), to).data)
+
+
+@pytest.mark.parametrize("side", ["rows", "lanes"])
+@pytest.mark.parametrize("depth", [1, 32, 77])
+def test_words_of_bfloat16_numbers(side: str, depth: int) -> None:
+    """Two steps of k in a word: the first half of a row's vector, or as many vectors of lanes as there are words."""
+    values = numc.round(np.random.default_rng(0).standard_normal((2, 21, depth)).astype(np.float32), "bf16")
+    values[0, 0, 0], values[1, 20, depth - 1] = np.inf, 2.0**-130
+    layout = Layout(side, 8, 2, 1, 32, dot=2, dense=side == "lanes", bf16=True)
+    memory = packed(values, layout)
+    assert np.array_equal(unpacked(memory, values.shape, layout)[..., 0], values)
+    tail = memory[2 * layout.batch_words(21, depth) :]
+    codes = np.concatenate(
+        [np.frombuffer(numc.pack(values.reshape(-1, depth), "bf16").data, np.uint8), tail.view(np.uint8)]
+    )
+    panels = Panels(side, 8, 2, 32, 2, tail.size)
+    storage = Storage(Encoding("float", 8, 7, True, False, 1), values.shape, codes.size, memory.size, panels)
+    assert np.array_equal(storage.expand(codes).view(np.uint32), memory.view(np.uint32))
+    assert side == "lanes" or narrow(memory, FORMATS["bf16"], values.shape, layout) is not None
 
 
 @pytest.mark.parametrize("dot", [2, 4])

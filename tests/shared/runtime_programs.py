@@ -145,7 +145,7 @@ def sections_of(file: bytes) -> dict[str, bytes]:
     return sections
 
 
-def file_of(sections: Mapping[str, bytes], version: int = 6) -> bytes:
+def file_of(sections: Mapping[str, bytes], version: int = 7) -> bytes:
     """A program file of these sections, whose checksums are right; written apart from numc's own writer."""
     table, body = b"", bytearray(64 + 48 * len(sections))
     for name, data in sections.items():

@@ -17,17 +17,23 @@ def variants(fma: str) -> list[tuple[str, bool]]:
 
     The others compile to the code of one of these, which `tests/kernels/test_same_code.py` holds: some targets have no
     cheap sequences, x86-64-v4-vnni differs from x86-64-v4 in the cheap sequences of operands with groups only, and zen4
-    from x86-64-v4-vnni in those of accumulators that are rounded by splits.
+    from x86-64-v4-vnni in those of accumulators that are rounded by splits, and in the instruction of avx512_bf16.
     """
     chosen = []
     for target in HERE:
         for fast in (False, True):
             without_cheap = target in WITHOUT_CHEAP and fast
             like_v4 = target == "x86-64-v4-vnni" and not (fast and parse_fma(fma).groups)
-            like_vnni = target == "zen4" and not (fast and not parse_fma(fma).groups and splits(parse_fma(fma)))
+            like_vnni = target == "zen4" and not (fast and has_code_for_zen4(fma))
             if not (without_cheap or like_v4 or like_vnni):
                 chosen.append((target, fast))
     return chosen
+
+
+def has_code_for_zen4(fma: str) -> bool:
+    """Whether the cheap code of an operator for zen4 is its own."""
+    operator = parse_fma(fma)
+    return operator.datapath == "avx512_bf16" or (not operator.groups and splits(operator))
 
 
 def some_variants(fma: str, number: int) -> list[tuple[str, bool]]:

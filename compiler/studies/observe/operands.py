@@ -23,7 +23,7 @@ from numc.compiler.arithmetic.reference.group_operators import Source
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.passes.kernels.packing.code_arrays import expanded
 from numc.passes.kernels.packing.layout import Layout
-from numc.passes.kernels.packing.pack_arrays import integer_values
+from numc.passes.kernels.packing.pack_arrays import word_values
 from numc.passes.kernels.tasks.plane import Plane
 
 IntArray = npt.NDArray[np.int64]
@@ -182,7 +182,7 @@ class Operands:
                 within = replace(self._layout, code="").index(0, place % self._layout.extent, depth, size)
                 parts = within[:, None] + self._layout.width * np.arange(self._layout.parts)
                 return _joined(expanded(panel[None], depth, self._layout)[0, parts])
-            of_panel = integer_values(panel, self._layout, depth)
+            of_panel = word_values(panel, self._layout, depth)
             return np.asarray(of_panel[place % self._layout.extent])
         if self._layout is not None and self.is_packed(across):
             to = self._layout

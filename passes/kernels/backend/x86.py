@@ -31,5 +31,5 @@ TARGETS = (
     Target("x86-64-v4", X86, AVX512, _V4, "x86-64-v4"),
     Target("x86-64-v4-vnni", X86, AVX512_VNNI, (*_V4, "avx512_vnni"), "x86-64-v4"),
     # SSE4a tells AMD's processors from others: no code needs it.
-    Target("zen4", X86, ZEN4, (*_V4, "avx512_vnni", "sse4a"), "x86-64-v4"),
+    Target("zen4", X86, ZEN4, (*_V4, "avx512_vnni", "avx512_bf16", "sse4a"), "x86-64-v4"),
 )

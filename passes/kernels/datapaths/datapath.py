@@ -46,10 +46,11 @@ NOTHING = Drawn()
 #: The arguments that say where rows are, if they may be in place: the offset of each, and the distance of two steps of
 #: k of one row that are a vector apart, in vectors.
 ROWS_IN_PLACE = {"starts": "!llvm.ptr", "chunk": "i64"}
-
-#: The arguments that say where lanes are, if vectors of them may be in place: of every vector of the panel the address
-#: and whether it is in place, a word each; and the offset of every step of k from such an address.
+#: Those that say where lanes are, if vectors of them may be in place: of every vector of the panel the address and
+#: whether it is in place, a word each; and the offset of every step of k from such an address.
 LANES_IN_PLACE = {"vectors": "!llvm.ptr", "steps": "!llvm.ptr"}
+#: That which says how far steps of k of the lanes are apart, if whole panels may be in place.
+LANE_STEP = {"lane_step": "i64"}
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,10 @@ def _none(s: Setting) -> int:
     return 0
 
 
+def _no_mode(f: Function, s: Setting) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
 def _one_at_a_time(s: Setting) -> int:
     return 1
 
@@ -361,7 +366,8 @@ def lane_values(m: Micro, k: Value) -> list[list[Value]]:
     if m.setting.codes == "lanes" and not m.setting.expands:
         return _from_codes(m, k)
     t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
-    at = scalar.binary("muli", k, scalar.int(t.lanes * parts, "i64"))
+    step = m.f.arguments.get("lane_step") or scalar.int(t.lanes * parts, "i64")
+    at = scalar.binary("muli", k, step)
     if m.setting.lanes_in_place:
         there = scalar.fetch(m.f["steps"], k)
         return [[code.load(code.at(start, scalar.select(here, there, at)))] for start, here in m.vector_starts]
@@ -422,6 +428,7 @@ class Datapath:
     not hold whole segments, these go on from block to block, and ``k0``, where the block begins, must be an argument.
     finish: the function ``@<name>_finish``, which ends a reduction; empty if there is nothing to do.
     around: the context in which a micro-kernel is called.
+    dot: how many steps of k one word of the packed operands holds, which one instruction takes; 0 if they are f32.
     additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
     added, both in binary32; the last one adds the product to C. None: `leave` counts them.
     in_place: whether segments and walks are the default ones, so that steps can be taken elsewhere too: on operands
@@ -446,4 +453,5 @@ class Datapath:
     additions: Callable[[Fma], int] = _no_additions
     addends: Addends | None = None
     in_place: bool = False
-    around: Callable[[Function], AbstractContextManager[Any]] = nullcontext
+    around: Callable[[Function, Setting], AbstractContextManager[Any]] = _no_mode
+    dot: Callable[[Setting], int] = _none

@@ -22,6 +22,7 @@ from numc.passes.kernels.datapaths.chain import fp32_step
 from numc.passes.kernels.datapaths.counting import count_sums
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment, Setting, panels
 from numc.passes.kernels.datapaths.groups import Groups
+from numc.passes.kernels.datapaths.words import row_vector, words
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.kinds import code_of
 
@@ -125,29 +126,14 @@ def _add_integer(m: Micro, total: Value, place: int) -> None:
     code.store(code.binary("addi", before, number), at)
 
 
-def _row_vector(m: Micro, k: Value) -> tuple[Value, Value]:
-    """Where the vector of row 0 that holds step `k` begins, and the place of `k` in it."""
-    t, f = m.setting.tile, m.f
-    within = f.i64("andi", k, t.width - 1)
-    place = f.i64("muli", f.i64("subi", k, within), t.rows)
-    return f.at(f["rows"], place), within
-
-
 def _walk_words(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """The products of a group, all steps of k of a word at a time."""
-    t, f, code, count = m.setting.tile, m.f, m.code, dot_of(m.setting)
+    count = dot_of(m.setting)
     dot = m.setting.instructions.dot(count)
     assert dot is not None
-    with f.carry(first, end, count, values) as loop:
-        row, within = _row_vector(m, loop.index)
-        row = f.at(row, f.i64("divui", within, count))
-        lane = f.at(f["lanes"], f.i64("muli", f.i64("divui", loop.index, count), t.lanes))
-        lanes = [code.load(f.at(lane, v * t.width), element="i32") for v in range(m.vectors)]
-        found = []
-        for r in range(m.rows):
-            word = code.splat(f.at(row, r * t.width), "i32")
-            found += [dot(code, loop.values[r * m.vectors + v], word, lanes[v]) for v in range(m.vectors)]
-        loop.next = found
+    with m.f.carry(first, end, count, values) as loop:
+        rows, lanes = words(m, loop.index, count)
+        loop.next = [dot(m.code, c, rows[n // m.vectors], lanes[n % m.vectors]) for n, c in enumerate(loop.values)]
     return loop.results
 
 
@@ -166,7 +152,7 @@ def _add_scaled(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[
     """Add sums of integers, times the units of their groups, to the accumulators; returns what was added to what."""
     s, f, code, groups = m.setting, m.f, m.code, groups_of(m.setting)
     t = s.tile
-    row, within = _row_vector(m, segment.begin)
+    row, within = row_vector(m, segment.begin)
     if groups.size < t.width:
         row = f.at(row, f.i64("divui", within, groups.size))
     lane = _behind(m, segment)
@@ -234,4 +220,5 @@ GROUPS = Datapath(
     leave=leave,
     finish=finish,
     additions=additions,
+    dot=dot_of,
 )

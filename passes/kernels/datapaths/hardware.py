@@ -1,10 +1,22 @@
-"""Matrix and dot product instructions, emulated: binary32 FMAs with subnormals flushed, in the instruction's order."""
+"""Matrix and dot product instructions: themselves, or binary32 FMAs with subnormals flushed, in the same order."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from numc.compiler.arithmetic.operators import Fma
-from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Drawn, Micro, Parts, fetch_ahead, panels
+from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.datapaths.datapath import (
+    Accumulators,
+    Datapath,
+    Drawn,
+    Micro,
+    Parts,
+    Setting,
+    fetch_ahead,
+    panels,
+)
+from numc.passes.kernels.datapaths.words import words
 from numc.passes.kernels.environment import subnormals_flushed
 from numc.passes.kernels.ssa import Value
 
@@ -25,12 +37,22 @@ def _all(m: Micro, k: Value, values: Accumulators) -> list[Value]:
     return found
 
 
+def _pair(s: Setting) -> int:
+    """VDPBF16PS takes words of two steps, where the processor has it and it is faster than two FMAs."""
+    return 2 if s.fast and s.instructions.dot_bf16 is not None else 0
+
+
 def _pairs(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """VDPBF16PS: of each pair of elements the odd one first."""
+    dot = m.setting.instructions.dot_bf16
     with m.f.carry(first, end, 2, values) as loop:
-        odd = m.f.i64("addi", loop.index, 1)
         fetch_ahead(m, loop.index)
-        loop.next = _all(m, loop.index, _all(m, odd, loop.values))
+        if dot is not None and _pair(m.setting):
+            rows, lanes = words(m, loop.index, 2)
+            loop.next = [dot(m.code, c, rows[n // m.vectors], lanes[n % m.vectors]) for n, c in enumerate(loop.values)]
+        else:
+            odd = m.f.i64("addi", loop.index, 1)
+            loop.next = _all(m, loop.index, _all(m, odd, loop.values))
     return loop.results
 
 
@@ -50,5 +72,14 @@ def _two_chains(m: Micro, first: Value, end: Value, values: Accumulators) -> Acc
     return rows.results
 
 
-AVX512_BF16 = Datapath(step=_fma, walk=_pairs, around=subnormals_flushed)
-AMX_BF16 = Datapath(step=_fma, walk=_two_chains, around=subnormals_flushed)
+def _flushed(f: Function, s: Setting) -> AbstractContextManager[None]:
+    return subnormals_flushed(f)
+
+
+def _flushed_unless_paired(f: Function, s: Setting) -> AbstractContextManager[None]:
+    """The mode that FMAs need: the instruction always flushes."""
+    return nullcontext() if _pair(s) else subnormals_flushed(f)
+
+
+AVX512_BF16 = Datapath(step=_fma, walk=_pairs, around=_flushed_unless_paired, dot=_pair)
+AMX_BF16 = Datapath(step=_fma, walk=_two_chains, around=_flushed)

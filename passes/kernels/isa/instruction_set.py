@@ -91,6 +91,8 @@ class InstructionSet:
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
     dot_quads(code, acc, a, b): the same of four 8-bit integers, those of `a` unsigned and those of `b` signed.
+    dot_bf16(code, acc, a, b): f32 sums, to which the products of two pairs of bfloat16 numbers are added, those of the
+        high halves first, by an FMA each; operands, sums and results that are subnormal are taken as zeros.
     permute(code, x, index): the lanes of an f32 vector that the lowest bits of i32 name.
     lookup(code, table, index): those of 32 binary32 numbers that the lowest bits of i32 name, in one vector or two.
     """
@@ -110,6 +112,7 @@ class InstructionSet:
     at_least: Callable[[Code, Value, float], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
+    dot_bf16: Callable[[Code, Value, Value, Value], Value] | None = None
     permute: Callable[[Code, Value, Value], Value] | None = None
     lookup: Callable[[Code, Sequence[float], Value], Value] | None = None
 

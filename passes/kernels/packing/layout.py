@@ -30,11 +30,12 @@ from numc.passes.kernels.kernel import Kernel
 class Layout:
     """The layout of one packed operand. `count`: rows, or vectors, of a panel.
 
-    dot: 0, or how many integers there are in one 32-bit word in place of an f32 number, for the instructions that
+    dot: 0, or how many numbers there are in one 32-bit word in place of an f32 number, for the instructions that
     multiply and add all of them: two of 16 bits or four of 8. They are successive steps of k, the earliest one in the
     lowest bits. A row's vector has its words at its beginning; those of lanes are the first vectors of a block. One
     of four is unsigned for the instruction, that of a row: 128 is added to it. What this adds to the sum of a group,
     128 times the sum of its lanes, is behind the block's vectors of lanes and their units, as i32, with the other sign.
+    bf16: these numbers are bfloat16 codes, and not integers.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
@@ -52,6 +53,7 @@ class Layout:
     channel: bool = False
     code: str = ""
     dense: bool = False
+    bf16: bool = False
 
     @property
     def code_format(self) -> Format:
@@ -152,7 +154,9 @@ def layout(kernel: Kernel, side: str) -> Layout:
     count = kernel.tile.rows if side == "rows" else kernel.tile.vectors
     group = 0 if kernel.fma.group is None else kernel.fma.group.group or 0
     channel = kernel.groups is not None and kernel.groups_of(side).channel
-    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, kernel.dot, group, channel)
+    words = kernel.dot, group, channel
+    bf16 = kernel.dot > 0 and kernel.groups is None
+    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, *words, bf16=bf16)
 
 
 def stored_layout(kernel: Kernel, side: str) -> Layout:
@@ -164,8 +168,11 @@ def stored_layout(kernel: Kernel, side: str) -> Layout:
 
 
 def has_codes(kernel: Kernel, side: str) -> bool:
-    """Whether panels of an operand can be codes: single values in a format of fewer than 32 bits that has a NaN."""
-    if kernel.fma.groups is not None or kernel.is_open(side):
+    """Whether panels of an operand can be codes: single values in a format of fewer than 32 bits that has a NaN.
+
+    Words of them are already.
+    """
+    if kernel.fma.groups is not None or kernel.dot or kernel.is_open(side):
         return False
     fmt = kernel.conversion(side).format
     return fmt.bits < 32 * fmt.parts and (fmt.finite or fmt.significand_bits > 0)

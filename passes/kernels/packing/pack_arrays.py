@@ -26,6 +26,8 @@ def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F
         (np.min(block - np.uint32(1), axis=2), np.max(block, axis=2))
         for block in np.split(magnitude, range(to.k_block, values.shape[2], to.k_block), axis=2)
     ]
+    if to.bf16:
+        return _joined(_bf16_words(whole, values.shape[2], to), ranges, to, np.full(1, largest, np.float32))
     panels = _panels(_parts(whole, to.parts), to)
     if to.dot and to.side == "lanes":
         panels = _with_room(panels, values.shape[2], to)
@@ -98,6 +100,37 @@ def _with_room(panels: F32Array, depth: int, to: Layout) -> F32Array:
     return np.concatenate(blocks, axis=2) if blocks else panels
 
 
+def _bf16_words(whole: F32Array, depth: int, to: Layout) -> F32Array:
+    """Panels of words of bfloat16 codes; a NaN becomes the quiet one."""
+    codes = np.where(np.isnan(whole), 0x7FC0, whole.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    if to.side == "rows":
+        return _row_words(codes, to)
+    blocks = []
+    for start in range(0, depth, to.k_block):
+        count = min(to.k_block, depth - start)
+        there = _lane_words(codes[:, :, start : start + -(-count // to.unit) * to.unit], to)
+        room = to.block_steps(count) - there.shape[2]
+        blocks.append(np.pad(there, [(0, 0), (0, 0), (0, room), (0, 0), (0, 0)]))
+    return np.concatenate(blocks, axis=2) if blocks else np.zeros((1, 0), np.float32)
+
+
+def _row_words(numbers: npt.NDArray[Any], to: Layout) -> F32Array:
+    """Panels of the words of rows (batch, rows, k): (batch, panel, vector along k, row, width), their second half 0."""
+    batch, size, steps = numbers.shape
+    slots = np.zeros((batch, size // to.extent, steps // to.width, to.count, to.width), np.float32)
+    vectors = numbers.reshape(batch, size // to.extent, to.count, -1, to.width).transpose(0, 1, 3, 2, 4)
+    slots[..., : to.width // to.dot] = np.ascontiguousarray(vectors).view(np.float32)
+    return slots
+
+
+def _lane_words(numbers: npt.NDArray[Any], to: Layout) -> F32Array:
+    """Numbers of lanes (batch, lanes, n) as words (batch, panel, n, vector, lane of the vector)."""
+    words: F32Array = np.ascontiguousarray(numbers).view(np.float32)
+    words = words.reshape(len(words), -1, to.count, to.width, words.shape[2])
+    panels: F32Array = words.transpose(0, 1, 4, 2, 3)
+    return panels
+
+
 def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Array:
     """Panels of words of integers, units, and what the offset of unsigned integers adds to sums."""
     batch, size, depth = shape
@@ -112,23 +145,14 @@ def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
         integers ^= np.int8(-128)  # 128 more, as an unsigned integer
     whole = _padded(integers.reshape(shape), to)
     scales = _padded(operand.units.reshape(batch, size, -1), to, exact=True)
-    panels, steps = whole.shape[1] // to.extent, whole.shape[2]
+    panels = whole.shape[1] // to.extent
     if to.side == "rows":
-        slots = np.zeros((batch, panels, steps // to.width, to.count, to.width), np.float32)
-        vectors = whole.reshape(batch, panels, to.count, -1, to.width).transpose(0, 1, 3, 2, 4)
-        slots[..., : to.width // to.dot] = np.ascontiguousarray(vectors).view(np.float32)
+        slots = _row_words(whole, to)
         for n in range(scales.shape[2]):
             vector, within = divmod(n * to.group, to.width)
             place = to.width // 2 + within // to.group
             slots[:, :, vector, :, place] = scales[:, :, n].reshape(batch, panels, to.count)
         return slots
-
-    def by_step(x: npt.NDArray[Any]) -> F32Array:
-        """32-bit words of lanes (batch, lanes, n) as (batch, panel, n, vector, lane of the vector)."""
-        there: F32Array = np.ascontiguousarray(x).view(np.float32)
-        there = there.reshape(batch, panels, to.count, to.width, there.shape[2])
-        panels_: F32Array = there.transpose(0, 1, 4, 2, 3)
-        return panels_
 
     blocks = []
     for start in range(0, depth, to.k_block):
@@ -137,20 +161,20 @@ def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
         size_of_group = to.group or to.k_block
         padded = -(-count // to.unit) * to.unit
         inside = whole[:, :, start : start + padded]
-        block[:, :, : padded // to.dot] = by_step(inside)
+        block[:, :, : padded // to.dot] = _lane_words(inside, to)
         behind = [scales[:, :, start // size_of_group : -(-(start + count) // size_of_group)]] if to.group else []
         if to.dot == 4:
             sums = np.add.reduceat(inside.astype(np.int32), range(0, count, size_of_group), axis=2, dtype=np.int32)
             behind.append((sums * np.int32(-128)).view(np.float32))
         if behind:
-            block[:, :, to.word_steps(count) :] = by_step(np.concatenate(behind, axis=2))
+            block[:, :, to.word_steps(count) :] = _lane_words(np.concatenate(behind, axis=2), to)
         blocks.append(block)
     return np.concatenate(blocks, axis=2) if blocks else np.zeros((batch, panels, 0, to.count, to.width), np.float32)
 
 
-def integer_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
-    """Return the values (rows or lanes, k) of a panel of words of integers; of intN the integers."""
-    kind = np.int8 if to.dot == 4 else np.int16
+def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
+    """Return the values (rows or lanes, k) of a panel of words; of intN the integers."""
+    kind = np.uint16 if to.bf16 else np.int8 if to.dot == 4 else np.int16
     if to.side == "rows":
         slots = panel.reshape(-1, to.count, to.width)
         integers = np.ascontiguousarray(slots[:, :, : to.width // to.dot]).view(kind)
@@ -172,6 +196,9 @@ def integer_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
                 units.append(lanes[:, first : first + -(-count // to.group)])
             block += to.block_steps(count)
         integers = np.concatenate(found, axis=1)
+    if to.bf16:
+        wide: F32Array = (integers.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return wide
     values = integers.astype(np.float32)
     if not to.group:
         return values
@@ -198,7 +225,7 @@ def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Ar
     batch, size, depth = shape
     panels = memory[: batch * to.batch_words(size, depth)]
     if to.dot:
-        rows = [integer_values(panel, to, depth) for panel in panels.reshape(-1, to.panel_words(depth))]
+        rows = [word_values(panel, to, depth) for panel in panels.reshape(-1, to.panel_words(depth))]
         return np.concatenate(rows).reshape(batch, -1, depth, 1)[:, :size]
     split = panels.reshape(batch, -(-size // to.extent), -1, to.count, to.parts, to.width)
     across = split.transpose(0, 1, 3, 2, 5, 4) if to.side == "rows" else split.transpose(0, 1, 3, 5, 2, 4)

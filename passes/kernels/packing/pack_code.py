@@ -182,6 +182,23 @@ def transposed(code: Code, square: Sequence[Value]) -> list[Value]:
     return found
 
 
+def pair_text(kernel: Kernel) -> str:
+    """The function ``@<kernel>_pair``, which joins the steps of k of a packed panel of lanes to words of two.
+
+    Arguments: the panel, how many steps it has.
+    """
+    to = layout(kernel, "lanes")
+    f = Function(f"{kernel.name}_pair", {"panel": PTR, "count": "i64"})
+    code = f.lanes(to.width)
+    with f.loop(0, f["count"], 2) as step:
+        source = f.at(f["panel"], f.i64("muli", step, to.step_words))
+        word = f.at(f["panel"], f.i64("muli", f.i64("divui", step, 2), to.step_words))
+        for v in range(0, to.step_words, to.width):
+            low, high = (code.load(f.at(source, v + n), element="i32") for n in (0, to.step_words))
+            code.store(code.binary("ori", code.binary("shrui", low, code.int(16)), high), f.at(word, v))
+    return f.function()
+
+
 def load_operand(code: Code, kernel: Kernel, side: str, address: Value, mask: Value | None = None) -> Value:
     """Append the load of lanes of an operand as they are in memory; what the mask leaves out is +0."""
     element = kernel.element(side)
@@ -249,8 +266,27 @@ def _convert(
         code.store(raw, place)
         return limits
     rounded = converted(code, kernel, side, raw, widths)
+    if to.bf16:
+        _store_bf16(kernel, side, code, raw, rounded, place)
+        return limits
     if kernel.limits is not None:
         limits = magnitude_range(code, code.cast("bitcast", rounded, "i32"), *limits)
     for part, value in enumerate(emit_parts(code, rounded, to.parts)):
         code.store(value, code.at(place, part * to.width))
     return limits
+
+
+def _store_bf16(kernel: Kernel, side: str, code: Code, raw: Value, rounded: Value, place: Value) -> None:
+    """Append the store of bf16 numbers for words: of rows their codes, of lanes f32 numbers that `pair_text` joins.
+
+    `raw` is what they were before their conversion.
+    """
+    bits = code.cast("bitcast", rounded, "i32")
+    if side not in kernel.narrow_in_memory:
+        # The payload of a NaN could be in the half of its bits that gets lost.
+        magnitude = code.binary("andi", code.cast("bitcast", raw, "i32"), code.int(0x7FFFFFFF))
+        is_nan = code.compare("ugt", magnitude, code.int(0x7F800000))
+        bits = code.select(is_nan, code.int(0x7FC00000), bits)
+    if side == "rows":
+        bits = code.cast("trunci", code.binary("shrui", bits, code.int(16)), "i16")
+    code.store(bits, place)

@@ -15,7 +15,7 @@ from numc.passes.kernels.tasks.panels import packed_panel_words
 
 _WORDS = (
     *("batches", "rows", "lanes", "depth", "row_block", "lane_block", "a_run", "lane_run"),
-    *("a", "b", "probe", "a_batch", "b_batch"),
+    *("a", "b", "probe", "a_batch", "b_batch", "shared_rows"),
 )
 
 
@@ -36,7 +36,8 @@ class Frame:
     the micro-kernels cannot. row_blocks, tasks: of a batch; lane_panels: of a block. k_blocks: how many blocks of k
     there are, at least one; last_block: the number of the last; one_block: whether it is the only one. row_pitch: from
     one packed panel of rows to the next, in f32 numbers. adjacent_k: whether the steps of k of a row are. observed:
-    whether an observer wants accumulators; seen: where it finds those that stay in registers, or null.
+    whether an observer wants accumulators; seen: where it finds those that stay in registers, or null. shares: whether
+    rows have been packed for all tasks (shared_rows.py).
     """
 
     f: Function
@@ -55,6 +56,7 @@ class Frame:
     adjacent_k: Value
     observed: Value
     seen: Value
+    shares: Value
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def enter(f: Function, task: Task) -> Frame:
     adjacent_k = f.compare("uge", words["a_run"], depth)
     return Frame(
         f, task, words, memory, buffers, counts, row_blocks, tasks, lane_panels,
-        k_blocks, last_block, one_block, row_pitch, adjacent_k, observed, seen,
+        k_blocks, last_block, one_block, row_pitch, adjacent_k, observed, seen, f.is_given(words["shared_rows"]),
     )  # fmt: skip
 
 

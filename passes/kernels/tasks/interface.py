@@ -74,6 +74,11 @@ class Task:
         return self.in_registers and self.packed != "lanes" and self.kernel.limits is None
 
     @property
+    def reads_in_place(self) -> bool:
+        """Whether tiles in registers can read whole panels of lanes where the operand is: nothing is converted."""
+        return self.keeps_lanes and not self.kernel.converts("lanes") and not self.kernel.lanes_in_place
+
+    @property
     def streams(self) -> tuple[Stream, ...]:
         """All streams, the output last."""
         return (*self.prologue_streams, *self.epilogue_streams, self.output)

@@ -24,7 +24,7 @@ class Panel:
     """Rows or lanes of a micro-tile: the number of the first one, how many there are, their data.
 
     limits: the smallest non-zero magnitude less one and the largest one, as encodings (zeros if nobody asks). places:
-    `ROWS_IN_PLACE` or `LANES_IN_PLACE`, of a kernel that takes them.
+    `ROWS_IN_PLACE`, `LANES_IN_PLACE` or `LANE_STEP`, of what takes them.
     """
 
     first: Value
@@ -80,6 +80,30 @@ def _pack_rows(
     return f.call(f"{kernel.name}_pack_rows", *arguments, results=_RESULTS)
 
 
+def make_rows(
+    f: Function,
+    task: Task,
+    source: Value,
+    batch: Value,
+    rows: tuple[Value, Value],
+    steps: tuple[Value, Value],
+    to: Value,
+    limits: Value,
+) -> None:
+    """Pack and convert a panel, and store its limits. rows, steps: the first row and step of k, and how many."""
+    kernel, (row, count), (k0, kc) = task.kernel, rows, steps
+    found = pack_rows(f, kernel, source, row, count, k0, kc, to)
+    if kernel.groups is not None:
+        found = convert_groups(f, task, "rows", kc, to, batch, row, k0)
+    store_limits(f, found, limits)
+
+
+def store_limits(f: Function, limits: Sequence[Value], to: Value) -> None:
+    """Store the limits of a panel."""
+    for word, limit in enumerate(limits):
+        f.line(f"llvm.store {limit}, {f.at(to, word, 'i32')} : i32, {PTR}")
+
+
 def _width(f: Function, kernel: Kernel, side: str) -> Sequence[Value]:
     """The widths that an operand is packed with, if they are open."""
     return [width(f, side)] if converts_open(kernel, side) else []
@@ -94,6 +118,16 @@ def pack_lanes(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
+    limits = _pack_numbers(f, kernel, data, panel, k0, kc, to)
+    if layout(kernel, "lanes").bf16:
+        f.call(f"{kernel.name}_pair", to, kc)
+    return limits
+
+
+def _pack_numbers(
+    f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
+    """The same before steps of k are joined to words, or converted to those."""
     if not kernel.transposes:
         return _pack_lanes(f, kernel, data, panel, k0, kc, to)
     with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:

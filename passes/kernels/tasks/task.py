@@ -8,30 +8,30 @@ through the epilogue on their way out (normalisation, activation, residual), so 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.ahead import ahead
 from numc.passes.kernels.tasks.edges import edges_text
 from numc.passes.kernels.tasks.frame import Block, Frame, enter, leave
 from numc.passes.kernels.tasks.interface import SELF, Task, context, run_from
 from numc.passes.kernels.tasks.measure import measure_text, measured
+from numc.passes.kernels.tasks.own_lanes import kept, pack, room
 from numc.passes.kernels.tasks.panels import (
     Panel,
     convert_groups,
     expand,
-    pack_lanes,
-    pack_rows,
+    make_rows,
     packed_panel,
-    place_lanes,
+    store_limits,
     width,
 )
 from numc.passes.kernels.tasks.plane import fill_plane_text
 from numc.passes.kernels.tasks.register_tile import register_tile_text
+from numc.passes.kernels.tasks.shared_rows import pack_rows_text, shared_panel, shares_rows
 from numc.passes.kernels.tasks.tile import tile_in_memory, tile_in_registers, watch
 from numc.passes.kernels.tasks.transposed_edges import transposed_edges_text
 from numc.passes.kernels.tasks.unpacked_row import UNPACKED_ROW, unpacked_row_text
@@ -49,6 +49,8 @@ def task_text(task: Task) -> str:
         parts.append(unpacked_row_text(task))
     if task.in_registers:
         parts.append(register_tile_text(task))
+    if shares_rows(task):
+        parts.append(pack_rows_text(task))
     parts += [measure_text(task, side) for side in measured(task)]
     if task.plane is not None:
         parts.append(fill_plane_text(_FILL_PLANE, task.kernel, task.plane))
@@ -93,7 +95,8 @@ def _task(frame: Frame, number: Value) -> None:
         is_first, is_last = f.compare("eq", kb, f.number(0)), f.compare("eq", kb, frame.last_block)
         block = Block(batch, i0, i_end, j0, j_end, a_start, b_start, unpacked, limits, kb, k0, kc, is_first, is_last)
         if task.ready != "rows":
-            _pack_rows(frame, block)
+            with f.when(f.negated(frame.shares)) if shares_rows(task) else nullcontext():
+                _pack_rows(frame, block)
         if task.unpacked_steps:
             _in_place_or_by_tiles(frame, block)
         else:
@@ -107,19 +110,15 @@ def _pack_rows(frame: Frame, block: Block) -> None:
         panel = f.i64("divui", f.i64("subi", i, block.i0), kernel.tile.rows)
         count = f.i64("minui", f.i64("subi", block.i_end, i), kernel.tile.rows)
         to = f.at(frame.buffers["rows"], f.i64("muli", panel, frame.row_pitch))
+        limits = f.at(frame.buffers["limits"], f.i64("addi", panel, panel), "i32")
         with f.when(f.negated(_is_in_place(frame, count))) if kernel.rows_in_place else nullcontext():
             if kernel.codes == "rows":
                 number = f.i64("divui", i, kernel.tile.rows)
                 there = packed_panel(f, task, frame.words["a"], block.a_start, number, block.number)
-                limits = expand(f, kernel, there, block.kc, to)
+                store_limits(f, expand(f, kernel, there, block.kc, to), limits)
             else:
                 source = f.at(frame.words["a"], block.a_start, kernel.element("rows"))
-                limits = pack_rows(f, kernel, source, i, count, block.k0, block.kc, to)
-            if kernel.groups is not None:
-                limits = convert_groups(f, task, "rows", block.kc, to, block.batch, i, block.k0)
-            for word, limit in enumerate(limits):
-                place = f.at(frame.buffers["limits"], f.i64("addi", f.i64("addi", panel, panel), word), "i32")
-                f.line(f"llvm.store {limit}, {place} : i32, {PTR}")
+                make_rows(f, task, source, block.batch, (i, count), (block.k0, block.kc), to, limits)
 
 
 def _is_in_place(frame: Frame, count: Value) -> Value:
@@ -177,10 +176,12 @@ def _rows(frame: Frame, block: Block, i: Value, count: Value) -> Panel:
         number = f.i64("divui", i, t.rows)
         return Panel(i, count, *packed_panel(f, task, frame.words["a"], block.a_start, number, block.number))
     number = f.i64("divui", f.i64("subi", i, block.i0), t.rows)
-    twice = f.i64("addi", number, number)
-    kept = frame.buffers["limits"]
-    limits = f.fetch(kept, twice, "i32"), f.fetch(kept, f.i64("addi", twice, 1), "i32")
+    kept = f.at(frame.buffers["limits"], f.i64("addi", number, number), "i32")
     packed = f.at(frame.buffers["rows"], f.i64("muli", number, frame.row_pitch))
+    if shares_rows(task):
+        shared = shared_panel(f, task, block.batch, block.number, i)
+        packed, kept = (f.select(frame.shares, *each) for each in zip(shared, (packed, kept), strict=True))
+    limits = f.fetch(kept, 0, "i32"), f.fetch(kept, 1, "i32")
     if not task.kernel.rows_in_place:
         return Panel(i, count, packed, limits)
     in_place = _is_in_place(frame, count)
@@ -200,35 +201,11 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
         if task.ready == "lanes":
             return Panel(j, count, *there)
         return Panel(j, count, frame.buffers["lanes"], expand(f, kernel, there, block.kc, frame.buffers["lanes"]))
-    panel = _room(frame, block, j, count)
-    limits = _pack_lanes(frame, block, panel)
+    panel = room(frame, block, j, count)
+    limits = pack(frame, block, panel)
     if kernel.groups is not None:
         limits = convert_groups(f, task, "lanes", block.kc, panel.data, block.batch, j, block.k0)
     return replace(panel, limits=limits)
-
-
-def _pack_lanes(frame: Frame, block: Block, panel: Panel) -> Sequence[Value]:
-    """Pack a panel of lanes, all of it or what cannot be read in place; returns its limits."""
-    f, kernel = frame.f, frame.task.kernel
-    which = block.unpacked, f.i64("divui", panel.first, kernel.tile.lanes), block.k0, block.kc, panel.data
-    if not kernel.lanes_in_place:
-        return pack_lanes(f, kernel, *which)
-    place_lanes(f, kernel, *which, panel.places[0])
-    return panel.limits
-
-
-def _room(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
-    """Where this task packs the panel of `count` lanes from `j` on: all panels in one place, or each in its own."""
-    f, task, t = frame.f, frame.task, frame.task.kernel.tile
-    number = f.i64("divui", f.i64("subi", j, block.j0), t.lanes) if task.keeps_lanes else f.number(0)
-    words = layout(task.kernel, "lanes").panel_words(t.k_block)
-    data = f.at(frame.buffers["lanes"], f.i64("muli", number, words))
-    places = []
-    if task.kernel.lanes_in_place:
-        vectors = f.at(frame.buffers["vectors"], f.i64("muli", number, 2 * t.vectors), "i64")
-        (steps,) = context(f, "b_k")
-        places = [vectors, f.at(steps, block.k0, "i64")]
-    return Panel(j, count, data, [f.int(0), f.int(0)], places)
 
 
 def _by_tiles(frame: Frame, block: Block) -> None:
@@ -243,11 +220,11 @@ def _by_tiles(frame: Frame, block: Block) -> None:
                 _tile(frame, block, _rows(frame, block, i, row_count), lanes, stays)
         return
     with _panels(f, *lane_panels) as (j, lane_count):
-        _pack_lanes(frame, block, _room(frame, block, j, lane_count))
+        pack(frame, block, room(frame, block, j, lane_count))
     with _panels(f, *row_panels) as (i, row_count):
         rows = _rows(frame, block, i, row_count)
         with _panels(f, *lane_panels) as (j, lane_count):
-            lanes = _room(frame, block, j, lane_count)
+            lanes = kept(frame, block, j, lane_count)
             _tile(frame, block, rows, lanes, _stays(frame, lanes))
 
 

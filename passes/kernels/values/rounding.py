@@ -42,15 +42,18 @@ def emit_round(
 def _simple(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: Noise, n: Numbers) -> Value:
     fmt, i = to.format, carrier.i
     bits = code.cast("bitcast", x, i)
+    if n.full_range and fmt.subnormals:
+        # Only bits are cut off, and no carry leaves an encoding that is not a NaN: the sign stays where it is.
+        negative = code.compare("slt", bits, code.int(0, i))
+        rounded = code.cast("bitcast", _round_normal(code, bits, negative, to, carrier, noise, n), carrier.f)
+        return code.select(code.compare("uno", x, x), x, rounded)
     sign = code.binary("andi", bits, code.int(carrier.sign, i))
     magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i))
     negative = code.compare("ne", sign, code.int(0, i))
     rounded = _round_normal(code, magnitude, negative, to, carrier, noise, n)
-    # In a binary32 carrier an 8-bit exponent shares its subnormal range with it: the integer sequence covers that.
-    if not (n.full_range and fmt.subnormals):
-        below = code.compare("ult", magnitude, n.lanes(code, n.least_normal))
-        small = _round_subnormal(code, magnitude, negative, to, carrier, noise, n) if fmt.subnormals else code.int(0, i)
-        rounded = code.select(below, small, rounded)
+    below = code.compare("ult", magnitude, n.lanes(code, n.least_normal))
+    small = _round_subnormal(code, magnitude, negative, to, carrier, noise, n) if fmt.subnormals else code.int(0, i)
+    rounded = code.select(below, small, rounded)
     if not n.full_range:
         rounded = _overflow(code, rounded, magnitude, negative, to, carrier, n)
     result = code.cast("bitcast", code.binary("ori", rounded, sign), carrier.f)

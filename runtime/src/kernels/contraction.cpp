@@ -19,6 +19,10 @@ namespace {
 constexpr int64_t kRows = 1024;
 // The cost of packing a vector, and of reading one that was packed before, in operations on a vector register.
 constexpr int64_t kPacking = 6, kReading = 2;
+// Rows that are packed for all tasks are at most so many float32 numbers, half of a cache of the second level.
+constexpr int64_t kSharedWords = 1 << 18;
+// As many are packed before another thread has woken up.
+constexpr int64_t kSharedAlone = 1 << 13;
 
 // The four groups of dimensions of a contraction.
 struct Shape {
@@ -38,6 +42,30 @@ Shape shape_of(const Descriptor &d) {
   return s;
 }
 
+// How many panels of rows there are in all blocks of k.
+int64_t row_panels(const Descriptor &d, const TaskContext &c) {
+  const int64_t blocks = ceil_div(c.depth, d.k_block);
+  return c.batches * ceil_div(c.rows, d.tile_rows) * (blocks > 0 ? blocks : 1);
+}
+
+// The size of rows that are packed for all tasks; 0 if tasks pack their own. What does not stay in a cache is packed
+// part by part.
+int64_t shared_words(const Descriptor &d, const TaskContext &c) {
+  const int64_t words = d.pack_rows != 0 ? row_panels(d, c) * (d.row_words + 2) : 0;
+  return words <= kSharedWords ? words : 0;
+}
+
+// Packs the rows for all tasks if several would pack the same ones. Returns the memory, or null.
+float *share_rows(const Descriptor &d, TaskContext &c, int64_t threads) {
+  const int64_t words = c.lanes > c.lane_block ? shared_words(d, c) : 0;
+  if (words == 0) return nullptr;
+  c.shared_rows = static_cast<float *>(numc_alloc(static_cast<size_t>(words) * sizeof(float)));
+  if (c.shared_rows == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
+  const auto function = reinterpret_cast<void (*)(void *, int64_t, int64_t)>(d.pack_rows);
+  parallel(function, &c, row_panels(d, c), -1, words < kSharedAlone ? 1 : threads);
+  return c.shared_rows;
+}
+
 // Chooses the sizes of the block of output that one task computes. They cannot change a result, because an accumulator
 // belongs to one task.
 //
@@ -48,6 +76,7 @@ Shape shape_of(const Descriptor &d) {
 void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
   const bool expands = d.flags & kExpands;
   const bool rows_packed = d.flags & kRowsPacked && !expands, lanes_packed = d.flags & kLanesPacked && !expands;
+  const bool rows_read = rows_packed || shared_words(d, c) > 0;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
   const int64_t vectors = d.tile_lanes / d.width;
   const int64_t most_rows = ceil_div(all_rows, ceil_div(all_rows, (rows_packed ? kRows : kPackedRows) / d.tile_rows));
@@ -61,7 +90,7 @@ void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
     for (int64_t lanes = most_lanes(rows);; lanes = ceil_div(lanes, 2)) {
       const int64_t tasks = c.batches * ceil_div(all_rows, rows) * ceil_div(all_lanes, lanes);
       const int64_t compute = rows * d.tile_rows * lanes * vectors;
-      const int64_t read = (rows_packed ? kReading : kPacking) * rows * d.tile_rows / d.width;
+      const int64_t read = (rows_read ? kReading : kPacking) * rows * d.tile_rows / d.width;
       const int64_t task = compute + read + (lanes_packed ? kReading : kPacking) * lanes * vectors;
       const int64_t time = ceil_div(tasks, threads) * task + task / 4;
       if (time < best) best = time, best_rows = rows, best_lanes = lanes;
@@ -127,7 +156,9 @@ void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &
   const Runs run = runs(s.lane, strides);
   c.b_lane = table(arena, s.lane, strides);
   c.b_k = table(arena, s.k, strides);
-  c.b_run = adjacent(runs(s.k, strides));
+  const Runs steps = runs(s.k, strides);
+  c.b_run = adjacent(steps);
+  c.b_step = steps.length == s.k.count ? steps.stride : 0;
   const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.width, d.tile_lanes / d.width);
   c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
   int64_t *const dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
@@ -171,11 +202,14 @@ void run_tasks(void (*task)(void *, int64_t, int64_t), const Descriptor &d, Task
   if (run != nullptr && run->profile != nullptr && !(d.flags & kPacks)) run->profile->multiplied(fmas);
   const int64_t threads = fmas < kSmall ? 1 : parallel_threads();
   int64_t tasks = 0;
+  float *shared = nullptr;
   if (c.rows > 0 && c.lanes > 0) {
     choose_blocks(d, c, threads);
     tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
+    shared = share_rows(d, c, threads);
   }
   parallel(task, &c, tasks, id, threads);
+  numc_free(shared);
 }
 
 // Lets the run choose the widths of operands that it was told to (numc_choice).

@@ -80,6 +80,9 @@ struct TaskContext {
   int64_t a_run;
   // The same for the operand of the lanes; 0 also if it is read as a plane.
   int64_t b_run;
+  // In the operand of the lanes, how far successive steps of k are apart, in elements, if all of them are equally far;
+  // else 0.
+  int64_t b_step;
   // In every stream, this many lanes, counted from any multiple of this number, are adjacent in memory or all the same
   // element; with kTransposedTiles, this many rows.
   int64_t lane_run;
@@ -97,6 +100,8 @@ struct TaskContext {
   // Where a function that measures an operand stores its sums, two for every panel (passes/kernels/tasks/measure.py);
   // else null.
   double *sums;
+  // Rows that are packed for all tasks (passes/kernels/tasks/shared_rows.py), or null: tasks pack their own.
+  float *shared_rows;
   // Where an observer wants the accumulators, or null: an array [2][batch][row][lane] of the initial values and of the
   // results before the epilogue.
   float *probe;
@@ -144,7 +149,7 @@ struct TaskContext {
   // The operands of the prologue, those of the epilogue, the output.
   Stream streams[];
 };
-static_assert(sizeof(TaskContext) == 312, "generated code counts words of 8 bytes");
+static_assert(sizeof(TaskContext) == 328, "generated code counts words of 8 bytes");
 
 // What a program tells the runtime of one contraction (passes/plan/descriptor.py): numc_contract makes a TaskContext
 // from it and runs the tasks.
@@ -170,6 +175,12 @@ struct Descriptor {
   int64_t slots[2];
   // Functions that measure rows and lanes for a choice of widths, or null.
   int64_t measures[2];
+  // The function that packs rows for all tasks, or null if tasks pack their own.
+  int64_t pack_rows;
+  // Steps of k of one block, if there is that function.
+  int64_t k_block;
+  // What it packs of one panel for one block, in float32 numbers.
+  int64_t row_words;
   // See TaskContext.random.
   int64_t random;
   // How many dimensions are batches, rows, lanes and k.
@@ -178,7 +189,7 @@ struct Descriptor {
   // dimension; then, with kDraws, the strides of the indices of the output's elements.
   int64_t words[];
 };
-static_assert(sizeof(Descriptor) == 160, "generated code counts words of 8 bytes");
+static_assert(sizeof(Descriptor) == 184, "generated code counts words of 8 bytes");
 
 // What numc_count_values finds in a tensor (runtime/src/kernels/value_counts.cpp): how many elements of each kind there
 // are.

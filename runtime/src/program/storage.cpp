@@ -294,7 +294,8 @@ Size bits_of_row(const Storage &s) {
   return Size{s.depth / s.group} * Size{group_bits(s, s.group)} + Size{rest == 0 ? 0 : group_bits(s, rest)};
 }
 
-// Places one row or lane in a panel of words of two or four integers, with the units of groups if there are any.
+// Places one row or lane in a panel of words of two or four integers, with the units of groups if there are any, or of
+// two bfloat16 codes.
 void place_words(const Storage &s, const Panels &p, const uint32_t *words, const float *units, uint64_t index,
                  uint32_t *batch) {
   constexpr int32_t kOffset = 128;  // of the 8-bit integers of rows, which are unsigned
@@ -302,6 +303,7 @@ void place_words(const Storage &s, const Panels &p, const uint32_t *words, const
   const int bits = static_cast<int>(32 / dot);
   uint32_t *const panel = batch + index / p.extent * p.panel_words.value;
   const auto integer = [&](uint64_t k) {
+    if (s.kind == Storage::kFloat) return static_cast<int32_t>(words[k] >> 16);
     const double units_there = as_float(words[k]) / (s.group != 0 ? units[k / s.group] : 1);
     return std::abs(units_there) < 1 << (bits - 1) ? static_cast<int32_t>(units_there) : 0;
   };
@@ -357,7 +359,8 @@ const char *Storage::check() {
     if (width == 0 || count == 0 || k_block == 0 || width > kMost || count > kMost) return "is packed in no panels";
     // Half of a vector of words has room for units of two steps each, and a block of lanes holds whole groups. With
     // more steps, the sums of groups would leave 32 bits.
-    const bool fits = (dot == 2 || dot == 4) && kind != kFloat && parts == 1 && width % dot == 0 &&
+    const bool is_bf16 = dot == 2 && exponent_bits == 8 && significand_bits == 7;
+    const bool fits = (dot == 2 || dot == 4) && (kind != kFloat || is_bf16) && parts == 1 && width % dot == 0 &&
                       k_block % dot == 0 && k_block <= 1u << 16 &&
                       (group == 0 || (k_block % group == 0 && (group > 1 || side == kLanes)));
     if (dot != 0 && !fits) return "is packed in no panels";

@@ -31,7 +31,8 @@ struct Storage {
   Side side = kDense;
   uint64_t batches = 0, size = 0, depth = 0;
   uint32_t width = 0, count = 0, k_block = 0, tail = 0;
-  uint8_t dot = 0;  // panels hold words of so many integers (2 or 4), and the units of groups; 0: float32 numbers
+  // Panels hold words of so many integers (2 or 4) with the units of groups, or of 2 bfloat16 codes; 0: float32 numbers.
+  uint8_t dot = 0;
 
   // Checks the record and computes the sizes below. Returns what is wrong, or null.
   const char *check();
