@@ -25,6 +25,7 @@ SWITCHES = {
     "side-by-side": "parts that do not depend on each other at the same time",
     "skip-zeros": "transposed convolutions without the zeros between inputs",
     "split-batches": "products of batches over the dimensions that the batches come from",
+    "sum-products": "sums of products, as of a recurrent weight's gradient, added up in the cache",
     "stored-codes": "activations of training kept in the bytes of a narrow format",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
     "transposed-tiles": "filters in the lanes of vectors where images have few pixels",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.passes.kernels.datapaths.groups import STEPS
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
@@ -41,7 +42,6 @@ BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
 # The bound that the guards of cheap sequences rely on (micro_kernel.py).
 _MOST_STEPS = 1 << 15
-_STEPS = 32  # a block of k has a multiple of this many
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _tile(t: TilePlan, fma: Fma, isa: InstructionSet) -> list[str]:
         registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
         found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
     group = None if fma.group is None else fma.group.group
-    unit = _STEPS if group is None else math.lcm(group, t.width)
+    unit = STEPS if group is None else math.lcm(group, t.width)
     if t.k_block < unit or t.k_block > _MOST_STEPS or t.k_block % unit:
         of = "" if group is None else f" (whole groups of {group} in whole vectors)"
         found.append(f"tile.k_block = {t.k_block}: want a multiple of {unit}{of} up to {_MOST_STEPS}")

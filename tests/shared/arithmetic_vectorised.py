@@ -220,10 +220,10 @@ def _ftz_fma(a: F32, b: F32, c: F32) -> F32:
 
 def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
     if op.chunk is not None:
-        inner = replace(op, chunk=None)
+        inner = op.step
         for k in range(0, len(a), op.chunk):
             c = c + _contract(inner, a[k : k + op.chunk], b[k : k + op.chunk], np.zeros_like(c))
-        return round(c, op.acc)
+        return round(c, op.total)
     if op.datapath not in ("amx_bf16", "avx512_bf16"):
         for x, y in zip(a, b, strict=True):
             c = _step(op, x, y, c)
