@@ -60,7 +60,7 @@ def _find(last: ir.Operation) -> _Sum | None:
     while addition is not None and _is_addition(addition):
         makers = [linalg.maker(value) for value in list(addition.operands)[:2]]
         added = [op for op in makers if op is not None and _is_product(op)]
-        others = [op for op in makers if op not in added]
+        others = [op for op in makers if op is None or op not in added]
         if not added or any(op.block != last.block for op in added):
             return None
         additions.append(addition)
@@ -113,20 +113,20 @@ def _key(product: ir.Operation) -> tuple[object, ...]:
 def _pays(product: ir.Operation) -> bool:
     """Whether the operands of a contraction, which are put side by side, are fewer elements than its result."""
     *operands, result = (prod(ir.RankedTensorType(value.type).shape) for value in product.operands)
-    return sum(operands) < result
+    return bool(sum(operands) < result)
 
 
 def _join(found: _Sum) -> None:
     """Replace a sum by one contraction, where its last addition is."""
     first, last = found.products[0], found.additions[-1]
-    kind, count = ir.RankedTensorType(last.results[0].type), len(found.products)
+    kind = ir.RankedTensorType(last.results[0].type)
     kinds, maps = linalg.iterator_types(first), linalg.indexing_maps(first)
     outer = kinds.index("reduction")
-    depth = prod(size for size, each in zip(linalg.loop_sizes(first), kinds, strict=True) if each == "reduction" and size)
-    # The loop over the chunks is around those of their contraction.
-    moved = ir.AffineMap.get(
-        len(kinds) + 1, 0, [ir.AffineExpr.get_dim(d + (d >= outer)) for d in range(len(kinds))]
+    depth = prod(
+        size for size, each in zip(linalg.loop_sizes(first), kinds, strict=True) if each == "reduction" and size
     )
+    # The loop over the chunks is around those of their contraction.
+    moved = ir.AffineMap.get(len(kinds) + 1, 0, [ir.AffineExpr.get_dim(d + (d >= outer)) for d in range(len(kinds))])
     results = [[e.compose(moved) for e in each.results] for each in maps]
     for each in results[:2]:
         each.insert(0, ir.AffineExpr.get_dim(outer))
