@@ -56,18 +56,15 @@ def _find(last: ir.Operation) -> _Sum | None:
     """The sum of contractions that ends with an addition, if it is one."""
     additions: list[ir.Operation] = []
     products: list[ir.Operation] = []
-    addition: ir.Operation | None = last
-    while addition is not None and _is_addition(addition):
-        makers = [linalg.maker(value) for value in list(addition.operands)[:2]]
+    before = [last]
+    while before:
+        additions += before
+        makers = [linalg.maker(value) for value in list(before[0].operands)[:2]]
         added = [op for op in makers if op is not None and _is_product(op)]
-        others = [op for op in makers if op is None or op not in added]
-        if not added or any(op.block != last.block for op in added):
+        before = [op for op in makers if op is not None and _is_addition(op) and _is_added_on(op)]
+        if not added or len(added) + len(before) != 2 or any(op.block != last.block for op in added + before):
             return None
-        additions.append(addition)
         products += added[::-1]
-        addition = others[0] if others else None
-        if others and (addition is None or not _is_added_on(addition)):
-            return None
     if len({_key(op) for op in products}) != 1:
         return None
     return _Sum(tuple(additions[::-1]), tuple(products[::-1]))

@@ -93,6 +93,19 @@ def test_a_weight_of_several_layers(rows: tuple[int, ...], joined: bool, monkeyp
     assert found == ["fma(a=bf16,acc=bf16,chunk=5,total=fp32)"] * joined
 
 
+class Penalised(Twice):
+    """The same, and a term that depends on the weight alone: another addend of its gradient."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the sum of the results of the first rows, and of the weights' absolute values."""
+        return super().forward(x) + self.dense.weight.abs().sum()
+
+
+def test_other_addends_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(3, 90, 24, generator=torch.Generator().manual_seed(1))
+    same_bits(lambda: Penalised(5, 5, 5), x, "bf16_1_1", monkeypatch)
+
+
 def test_zeros_keep_their_signs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products so small that they become -0: their sum is -0, too."""
     x = torch.full((2, 5, 24), -1e-30)
