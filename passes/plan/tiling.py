@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
+from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.groups import block_of_k
 from numc.passes.kernels.datapaths.guarded import splits
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
@@ -40,6 +41,9 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
             needed = -(-lanes // tile.width)
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
+    # Units for broadcasts from memory need no second vector: lanes, such as a recurrent weight, are read once then.
+    if isa.adders is not None and is_one_fma(found.fma) and rows and accumulators // 2 < rows <= accumulators * 3 // 2:
+        return replace(tile, vectors=1, rows=rows), f"rows fit into one tile ({rows}): lanes are read once"
     if rows and (line := _sliding(found.rows, found)) is not None and tile.rows < 2 * line <= 2 * tile.rows:
         return replace(tile, rows=line, vectors=accumulators // line), f"rows that lie in lines of {line}"
     even = 0 if rows is None else -(-rows // -(-rows // tile.rows))
