@@ -41,8 +41,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
             needed = -(-lanes // tile.width)
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
-    # Units for broadcasts from memory need no second vector: lanes, such as a recurrent weight, are read once then.
-    if isa.adders is not None and is_one_fma(found.fma) and rows and accumulators // 2 < rows <= accumulators * 3 // 2:
+    # Where broadcasts from memory take no unit of their own, a second vector only serves whole tiles.
+    if isa.adders is not None and is_one_fma(found.fma) and rows and rows % tile.rows and rows <= 3 * tile.rows:
         return replace(tile, vectors=1, rows=rows), f"rows fit into one tile ({rows}): lanes are read once"
     if rows and (line := _sliding(found.rows, found)) is not None and tile.rows < 2 * line <= 2 * tile.rows:
         return replace(tile, rows=line, vectors=accumulators // line), f"rows that lie in lines of {line}"
