@@ -21,9 +21,10 @@ _FEW = 64
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.1
 
 
-def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, str]:
+def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> tuple[Tile, str]:
     """The micro-tile for the sizes that are known, and why. fast: cheap rounding sequences may be used.
 
+    ready: the lanes are in memory when the program begins, as a recurrent weight is, so that they can be packed once.
     Few rows leave registers for more vectors, few lanes for more rows.
     """
     # Rows that several products take are loaded into registers: then two vectors are to use them.
@@ -42,7 +43,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
     # Where broadcasts from memory take no unit of their own, a second vector only serves whole tiles.
-    if isa.adders is not None and is_one_fma(found.fma) and rows and rows % tile.rows and rows <= 3 * tile.rows:
+    one = isa.adders is not None and is_one_fma(found.fma)
+    if ready and one and rows and rows % tile.rows and rows <= 3 * tile.rows:
         return replace(tile, vectors=1, rows=rows), f"rows fit into one tile ({rows}): lanes are read once"
     if rows and (line := _sliding(found.rows, found)) is not None and tile.rows < 2 * line <= 2 * tile.rows:
         return replace(tile, rows=line, vectors=accumulators // line), f"rows that lie in lines of {line}"
