@@ -59,6 +59,7 @@ from numc.passes.tensors.read_only_arguments import read_only_arguments
 from numc.passes.tensors.separate_buffers import separate_buffers
 from numc.passes.tensors.skip_zeros import skip_zeros
 from numc.passes.tensors.split_batches import split_batches
+from numc.passes.tensors.sum_products import sum_products
 from numc.passes.tensors.unroll_windows import unroll_windows
 from numc.passes.tensors.update_in_place import return_updated, update_in_place
 from numc.passes.tensors.write_over import write_over
@@ -209,6 +210,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "unroll-windows": ours(unroll_windows, switch="unroll-windows"),  # before fusion: with what follows
         "fuse-elementwise": ours(fuse_elementwise, switch="fuse-elementwise"),
         "permuted-results": ours(permuted_results),  # after fusion: what has joined the copy is no copy
+        # After fusion: transposed operands are read in place.
+        "sum-products": ours(sum_products, switch="sum-products"),
         "join-reductions": ours(join_reductions),  # after fusion: then equal operands are the same
         "merge-products": ours(
             merge_products, switch="merge-products"

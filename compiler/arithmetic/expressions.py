@@ -249,7 +249,7 @@ def _size(digits: str, name: str) -> int:
 
 
 _CALLS = {
-    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={'|'.join(DATAPATHS)}, chunk=c)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={'|'.join(DATAPATHS)}, chunk=c, total=fp32)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",
@@ -266,16 +266,16 @@ def _call(tree: Tree[Token]) -> Fma:
         )
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
     datapath = _text(given["datapath"]) if "datapath" in given else "fp32"
-    chunk = _chunk(name, given)
+    chunk, keeps_total = _chunk(name, given), _keeps_total(name, given)
     if name == "fma":
-        return _fma(given, datapath, chunk)
+        return _fma(given, datapath, chunk, keeps_total)
     f = _taken(name, given, "a")
     if isinstance(f, GroupConversion):
         raise NumcError(f"{name}({f}): {name} takes a format of single values, write fma(a={f}, acc=fp32)")
     if f.format.parts > 1:
         raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
     acc = FP32 if name.endswith("s") else f
-    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None, chunk)
+    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None, chunk, keeps_total)
 
 
 def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
@@ -287,7 +287,15 @@ def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
     return int(text)
 
 
-def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None) -> Fma:
+def _keeps_total(name: str, given: dict[str, Tree[Token] | Token]) -> bool:
+    if "total" not in given:
+        return False
+    if (text := _text(given["total"])) != "fp32":
+        raise NumcError(f"{name}: total={shortened(text)}, a sum of chunks is rounded to acc or kept: write total=fp32")
+    return True
+
+
+def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None, keeps_total: bool) -> Fma:
     a = _taken("fma", given, "a")
     b = _taken("fma", given, "b") if "b" in given else a
     acc = _taken("fma", given, "acc")
@@ -299,13 +307,12 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None
     products = given.get("products")
     count = parts_of(a, datapath) * parts_of(b, datapath)
     count = count if products is None else whole_number(_text(products), "fma: products")
-    return Fma("", a, b, acc, count, datapath, product, chunk)
+    return Fma("", a, b, acc, count, datapath, product, chunk, keeps_total)
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
-    keys = (
-        ("a", "b", "acc", "products", "product", "datapath", "chunk") if name == "fma" else ("a", "datapath", "chunk")
-    )
+    of_fma = ("b", "acc", "products", "product") if name == "fma" else ()
+    keys = ("a", *of_fma, "datapath", "chunk", "total")
     positional = ("a", "b") if name == "fma" else ("a",)
     given: dict[str, Tree[Token] | Token] = {}
     for index, node in enumerate(nodes):

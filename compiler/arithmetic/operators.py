@@ -34,8 +34,9 @@ class Fma:
 
     products: how many of the products of the parts of A and B are summed.
     product: the conversion of the sum of products before the addition of C (MAC, MACS), or None (FMA, FMAC, FMACS).
-    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 accumulator that is rounded to `acc` at
-    its end (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
+    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 total that is rounded to `acc` at its end
+    (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
+    keeps_total: the total is not rounded at its end (``total=fp32``).
     A and B are both formats of single values, or both of groups: then the reduction is a sum of dot products of groups,
     and a step outside of one is the fp32 FMA.
     Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
@@ -50,6 +51,7 @@ class Fma:
     datapath: str = "fp32"
     product: Conversion | None = None
     chunk: int | None = None
+    keeps_total: bool = False
 
     def __post_init__(self) -> None:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
@@ -74,6 +76,9 @@ class Fma:
             raise NumcError(f"{what}: product={self.product}, a product is rounded to a format of one part")
         if self.chunk is not None:
             self._check_chunk(what, self.chunk)
+        if self.keeps_total and (self.chunk is None or self.acc.format == FP32.format):
+            reason = "there are no chunks" if self.chunk is None else "an fp32 accumulator is kept anyway"
+            raise NumcError(f"{what}: total=fp32, but {reason}: leave total out")
 
     def _check_chunk(self, what: str, chunk: int) -> None:
         if not 1 <= chunk <= MAX_CHUNK:
@@ -81,10 +86,6 @@ class Fma:
         if self.datapath in HARDWARE_DATAPATHS:
             raise NumcError(
                 f"{what}: chunk={chunk} with datapath '{self.datapath}', which has an order of its own: leave chunk out"
-            )
-        if self.acc.format == FP32.format:
-            raise NumcError(
-                f"{what}: chunk={chunk} with an fp32 accumulator, which is what chunks are summed in: leave chunk out"
             )
 
     def _check_groups(self, what: str) -> None:
@@ -167,7 +168,12 @@ class Fma:
         """One step of the operator, outside of a reduction."""
         if self.groups:
             return FMAS["fp32"]
-        return self if self.chunk is None else replace(self, chunk=None)
+        return self if self.chunk is None else replace(self, chunk=None, keeps_total=False)
+
+    @property
+    def total(self) -> Conversion:
+        """What the sum of chunks is rounded to at its end."""
+        return FP32 if self.keeps_total else self.acc
 
     @property
     def draws(self) -> bool:
@@ -217,6 +223,7 @@ class Fma:
                 return name
         path = "" if self.datapath == "fp32" else f",datapath={self.datapath}"
         path += "" if self.chunk is None else f",chunk={self.chunk}"
+        path += ",total=fp32" if self.keeps_total else ""
         if self.product is not None and self.a == self.b == self.product and self.acc in (self.product, FP32):
             return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
         path = path if self.product is None else f",product={self.product}{path}"

@@ -28,6 +28,7 @@ SWITCHES = {
     "split-batches": "products of batches over the dimensions that the batches come from",
     "stored-codes": "activations of training kept in the bytes of a narrow format",
     "stage-padding": "padding of depthwise convolutions in cache, a channel at a time",
+    "sum-products": "sums of products, as of a recurrent weight's gradient, added up in the cache",
     "transposed-tiles": "filters in the lanes of vectors where images have few pixels",
     "unroll-windows": "reductions of small windows as elementwise operations",
     "write-over": "sums with residuals in the residual's memory",

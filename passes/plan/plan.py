@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.passes.kernels.datapaths.groups import STEPS
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
@@ -43,7 +44,6 @@ BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 
 # The bound that the guards of cheap sequences rely on (micro_kernel.py).
 _MOST_STEPS = 1 << 15
-STEPS = 32  # a block of k has a multiple of this many
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,8 @@ class _Planner:
 
     def _kernel(self, found: Found) -> tuple[Kernel, str]:
         """The micro-kernels of a contraction, and why they have this tile."""
-        tile, why = tile_for(self._isa, found, fast=self._fast)
+        ready = root(found.lanes.value) in self._read_only
+        tile, why = tile_for(self._isa, found, fast=self._fast, ready=ready)
         partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
         kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
         if takes_in_place(kernel, found):

@@ -7,12 +7,13 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from numc.compiler.support.switches import disabled
-from numc.passes.kernels.datapaths.groups import block_of_k
+from numc.passes.kernels.datapaths.chain import is_one_fma
+from numc.passes.kernels.datapaths.groups import STEPS, block_of_k
 from numc.passes.kernels.datapaths.guarded import splits
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, Operand, size_of
-from numc.passes.plan.plan import STEPS, takes_narrow
+from numc.passes.plan.plan import takes_narrow
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
 _FEW = 64
@@ -25,9 +26,10 @@ _FEW_ROWS, _DEEPEST, _WIDE = 128, 640, 16
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.1
 
 
-def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, str]:
+def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> tuple[Tile, str]:
     """The micro-tile for the sizes that are known, and why. fast: cheap rounding sequences may be used.
 
+    ready: the lanes are in memory when the program begins, as a recurrent weight is, so that they can be packed once.
     Few rows leave registers for more vectors, few lanes for more rows.
     """
     # Rows that several products take are loaded into registers: then two vectors are to use them.
@@ -45,6 +47,10 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool) -> tuple[Tile, st
             needed = -(-lanes // tile.width)
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
+    # Where broadcasts from memory take no unit of their own, a second vector only serves whole tiles.
+    one = isa.adders is not None and is_one_fma(found.fma)
+    if ready and one and rows and rows % tile.rows and rows <= 3 * tile.rows:
+        return replace(tile, vectors=1, rows=rows), f"rows fit into one tile ({rows}): lanes are read once"
     if rows and (line := _sliding(found.rows, found)) is not None and tile.rows < 2 * line <= 2 * tile.rows:
         return replace(tile, rows=line, vectors=accumulators // line), f"rows that lie in lines of {line}"
     even = 0 if rows is None else -(-rows // -(-rows // tile.rows))

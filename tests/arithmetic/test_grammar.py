@@ -46,14 +46,15 @@ def fmas(draw: st.DrawFn) -> Fma:
     a = draw(conversions())
     if a.format.parts == 1 and draw(st.booleans()):
         acc = draw(st.sampled_from([a, FP32]))
-        return Fma("", a, a, acc, 1, datapath, a, draw(chunks(acc)))
+        return Fma("", a, a, acc, 1, datapath, a, *draw(chunks(acc)))
     b, acc = draw(st.one_of(st.just(a), conversions())), draw(conversions())
     products = draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts)))
-    return Fma("", a, b, acc, products, datapath, chunk=draw(chunks(acc)))
+    return Fma("", a, b, acc, products, datapath, None, *draw(chunks(acc)))
 
 
-def chunks(acc: Conversion) -> st.SearchStrategy[int | None]:
-    return st.none() if acc.format == FP32.format else st.one_of(st.none(), st.integers(1, MAX_CHUNK))
+def chunks(acc: Conversion) -> st.SearchStrategy[tuple[int | None, bool]]:
+    kept = st.just(value=False) if acc.format == FP32.format else st.booleans()
+    return st.one_of(st.just((None, False)), st.tuples(st.integers(1, MAX_CHUNK), kept))
 
 
 @given(conversions())
@@ -127,6 +128,9 @@ def test_conversion_texts(text: str, canonical: str) -> None:
         ("fmac(bf16,chunk=8)", "fma(a=bf16,acc=bf16,chunk=8)"),
         ("mac(1/6/9/n:rtz, chunk=32, datapath=exact)", "mac(e6m9n:rtz,datapath=exact,chunk=32)"),
         ("fma(chunk=1,a=bf16x2,acc=bf16x2,products=3)", "fma(a=bf16x2,acc=bf16x2,products=3,chunk=1)"),
+        ("fmac(e6m9, chunk=8, total=fp32)", "fma(a=e6m9,acc=e6m9,chunk=8,total=fp32)"),
+        ("mac(e6m9, total=fp32, chunk=8)", "mac(e6m9,chunk=8,total=fp32)"),
+        ("fmacs(e6m9, chunk=8)", "fma(a=e6m9,acc=fp32,chunk=8)"),
         # the papers' notation
         ("fmac(1/6/9/d)", "fma(a=e6m9,acc=e6m9)"),
         ("fmac(1/5/10/d,chunk=8)", "fma(a=fp16,acc=fp16,chunk=8)"),
@@ -174,7 +178,9 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
         assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, "fp32", product)
 
 
-_FMA = "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c)"
+_FMA = (
+    "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c, total=fp32)"
+)
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
 _CHUNK = "write a whole number from 1 to 2147483647"
 
@@ -245,9 +251,13 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fmac(e6m9, chunk=2147483648)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=2147483648, {_CHUNK}"),
         (f"fmac(e6m9, chunk={'9' * 900})", f"fmac: chunk={'9' * 53}...{'9' * 20}, {_CHUNK}"),
         (
-            "fmacs(e6m9, chunk=8)",
-            "fma(a=e6m9,b=e6m9,acc=fp32): chunk=8 with an fp32 accumulator, "
-            "which is what chunks are summed in: leave chunk out",
+            "fmacs(e6m9, chunk=8, total=fp32)",
+            "fma(a=e6m9,b=e6m9,acc=fp32): total=fp32, but an fp32 accumulator is kept anyway: leave total out",
+        ),
+        ("fmac(e6m9, total=fp32)", "fma(a=e6m9,b=e6m9,acc=e6m9): total=fp32, but there are no chunks: leave total out"),
+        (
+            "fmac(e6m9, chunk=8, total=bf16)",
+            "fmac: total=bf16, a sum of chunks is rounded to acc or kept: write total=fp32",
         ),
         (
             "fma(a=bf16,acc=fp32,datapath=amx_bf16,chunk=8)",

@@ -65,6 +65,7 @@ def test_one_step_has_no_chunk() -> None:
     chunked = parse_fma("fmac(e6m9,chunk=8)")
     assert chunked.step == parse_fma("fmac(e6m9)") != chunked
     assert chunked.step.step == chunked.step
+    assert parse_fma("fmac(e6m9,chunk=8,total=fp32)").step == chunked.step
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,21 @@ def test_the_last_chunk_may_be_short_and_the_total_is_rounded() -> None:
     assert both(ones[:3], ones[:3], 0, "fmac(bf16,chunk=1000)") == 3
 
 
+def test_a_total_that_is_kept() -> None:
+    ones = np.ones(261)
+    assert both(ones, ones, 0, "fmac(bf16,chunk=8,total=fp32)") == 261
+    assert both(ones, ones, 2**20 + 1, "fmac(bf16,chunk=8,total=fp32)") == 2**20 + 261  # the start is 2^20 in bf16
+    assert math.copysign(1, both([2.0**-140], [-1.0], -0.0, "fma(a=fp32,acc=e6m9,chunk=8,total=fp32)")) == -1
+
+
+def test_chunks_of_binary32() -> None:
+    """2^-24 is half an ulp of 1, and is lost in ties; within a chunk of its own it is not."""
+    x = np.array([1.0] + [2.0**-24] * 4)
+    assert both(x, np.ones(5), 0, "fp32") == 1
+    assert both(x, np.ones(5), 0, "fma(a=fp32,acc=fp32,chunk=1)") == 1
+    assert both(x, np.ones(5), 0, "fma(a=fp32,acc=fp32,chunk=3)") == 1 + 2.0**-23
+
+
 def test_the_start_is_converted_and_starts_the_total() -> None:
     ones = np.ones(8)
     assert both(ones, ones, 2048, "fmac(bf16)") == 2048
@@ -189,6 +204,7 @@ OPERATORS = [
     for operator in (
         *("fmac(bf16,", "fmac(e6m9,", "mac(e5m2,", "fmac(e6m9n:odd,", "fmac(fp16,datapath=exact,"),
         *("fma(a=bf16x2,acc=bf16x2,products=3,", "fma(a=bf16,acc=bf16x3,datapath=exact,"),
+        *("fmac(bf16,total=fp32,", "fma(a=bf16,acc=fp32,"),
     )
     for chunk in (8, 300)
 ]

@@ -239,7 +239,7 @@ def test_another_tile_of_other_operators(fma: str) -> None:
         ("fp32", lambda text: text.replace('rows = "in place"', 'rows = "panels"')),
         ("fp32", changed(lanes="panels")),
         ("fp32", changed(way="panels", rows=5, vectors=3, partial=[4], narrow=True)),
-        ("fp32", changed(partial=[])),
+        ("fmac(e6m9)", changed(partial=[])),
         ("fp32", changed(rows=5, vectors=3, partial=[4], narrow=False)),
         ("bf16_1_1", changed(guarded=False)),
         ("fmac(e6m9)", changed(narrow=False)),
@@ -395,6 +395,12 @@ def test_the_plan_of_a_product_reads_well() -> None:
         'way = "panels"',
     ):
         assert part in module
+
+
+@pytest.mark.parametrize(("fma", "rows", "vectors"), [("fp32", M, 1), ("mp", M, 1), ("fmac(e6m9)", 7, 2)])
+def test_some_rows_are_one_tile_where_broadcasts_are_free(fma: str, rows: int, vectors: int) -> None:
+    assert f"rows = {rows} : i64, vectors = {vectors} : i64" in pipeline_text(PRODUCT, Options(fma, target="zen4"))
+    assert "rows = 7 : i64, vectors = 2 : i64" in pipeline_text(PRODUCT, Options(fma, target="x86-64-v4"))
 
 
 def pipeline_text(source: str, options: Options) -> str:

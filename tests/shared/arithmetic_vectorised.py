@@ -8,7 +8,6 @@ binary64, where a product of two binary32 numbers is exact and a sum rounded to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -220,10 +219,10 @@ def _ftz_fma(a: F32, b: F32, c: F32) -> F32:
 
 def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
     if op.chunk is not None:
-        inner = replace(op, chunk=None)
+        inner = op.step
         for k in range(0, len(a), op.chunk):
             c = c + _contract(inner, a[k : k + op.chunk], b[k : k + op.chunk], np.zeros_like(c))
-        return round(c, op.acc)
+        return round(c, op.total)
     if op.datapath not in ("amx_bf16", "avx512_bf16"):
         for x, y in zip(a, b, strict=True):
             c = _step(op, x, y, c)
@@ -272,6 +271,8 @@ SOME_FMAS = (
         "fmac(e6m9,chunk=7)",
         "mac(e5m2,chunk=3)",
         "fma(a=bf16,acc=bf16x2,datapath=exact,chunk=16)",
+        "fmac(e6m9,chunk=7,total=fp32)",
+        "fma(a=bf16,acc=fp32,chunk=5)",
     ),
     *("fma(a=bf16x2,acc=bf16x2,products=3,chunk=5)", "fma(a=bf16,acc=e6m9n:rtz,datapath=exact,chunk=64)"),
     *("fma(a=e8m2:rtz,acc=fp32,product=e8m2)", "fma(a=bf16,b=e4m3,acc=e6m9,product=fp16)"),

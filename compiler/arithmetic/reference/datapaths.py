@@ -44,7 +44,7 @@ def contraction(op: Fma) -> Contraction:
         return _INSTRUCTIONS[op.datapath]
     step = STEPS[op.datapath](op)
     if op.chunk is not None:
-        return _chunked(op, step, op.chunk, rounder(op.acc, POINT))
+        return _chunked(op, step, op.chunk, rounder(op.total, POINT))
 
     if not op.draws:
 
@@ -63,8 +63,8 @@ def contraction(op: Fma) -> Contraction:
     return contract_at_random
 
 
-def _chunked(op: Fma, step: Step, chunk: int, to_acc: Rounder) -> Contraction:
-    """Sums of `chunk` steps from +0 are added up in binary32; the total is rounded to the accumulator's format."""
+def _chunked(op: Fma, step: Step, chunk: int, to_total: Rounder) -> Contraction:
+    """Sums of `chunk` steps from +0 are added up in binary32; the total is rounded at its end."""
 
     def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
         noise = list(draws.of(op, len(a)))
@@ -74,7 +74,7 @@ def _chunked(op: Fma, step: Step, chunk: int, to_acc: Rounder) -> Contraction:
             for k in range(begin, min(begin + chunk, len(a))):
                 partial = step(a[k], b[k], partial, *noise[k])
             total = _f32_add(total, partial)
-        return to_acc(total, noise[-1][1])
+        return to_total(total, noise[-1][1])
 
     return contract
 

@@ -86,7 +86,7 @@ def finish(s: Setting, name: str) -> str:
     width, draws = s.tile.width, s.fma.draws
     more = {"depth": "i64", **ARGUMENTS} if draws else {}
     f = Function(name, {"tile": PTR, "short": "i1", **more})
-    noise = _total_noise(f, s) if draws and s.fma.acc.noise else None
+    noise = _total_noise(f, s) if draws and s.fma.total.noise else None
     with f.loop(0, s.accumulators, width) as i:
         code = f.lanes(width)
         total = code.at(f["tile"], i)
@@ -98,7 +98,7 @@ def finish(s: Setting, name: str) -> str:
             with choice.otherwise():
                 choice.next = [before]
         drawn = None if noise is None else code.load(code.at(noise, i), element="i32")
-        code.store(emit_round(code, choice.results[0], s.fma.acc, noise=drawn), total)
+        code.store(emit_round(code, choice.results[0], s.fma.total, noise=drawn), total)
     return f.function()
 
 

@@ -11,6 +11,8 @@ from numc.passes.kernels.datapaths.datapath import Guard
 from numc.passes.kernels.ssa import Value
 
 _F32_BITS, _F32_LARGEST, _F32_LEAST = 24, 127, -149
+STEPS = 32
+"""A block of k without groups has a multiple of this many."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ def _to_24_bits(code: Code, x: Value) -> Value:
 
 
 def block_of_k(k_block: int, width: int, fma: Fma) -> int:
-    """The size of a block of k: `k_block`, or about that in whole groups and whole vectors."""
+    """The size of a block of k: `k_block`, or about that in whole groups and whole vectors, or below it in chunks."""
+    if fma.chunk is not None:
+        unit = math.lcm(fma.chunk, STEPS)
+        return k_block // unit * unit or k_block
     if fma.group is None or fma.group.group is None:
         return k_block
     unit = math.lcm(fma.group.group, width)
