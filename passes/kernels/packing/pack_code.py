@@ -284,9 +284,7 @@ def _store_bf16(kernel: Kernel, side: str, code: Code, raw: Value, rounded: Valu
     bits = code.cast("bitcast", rounded, "i32")
     if side not in kernel.narrow_in_memory:
         # The payload of a NaN could be in the half of its bits that gets lost.
-        magnitude = code.binary("andi", code.cast("bitcast", raw, "i32"), code.int(0x7FFFFFFF))
-        is_nan = code.compare("ugt", magnitude, code.int(0x7F800000))
-        bits = code.select(is_nan, code.int(0x7FC00000), bits)
+        bits = code.select(code.compare("uno", raw, raw), code.int(0x7FC00000), bits)
     if side == "rows":
         bits = code.cast("trunci", code.binary("shrui", bits, code.int(16)), "i16")
     code.store(bits, place)
