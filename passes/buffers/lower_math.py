@@ -63,6 +63,7 @@ FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
 CHECKED: dict[str, Callable[[Code, Elementary, Value], checked.Checked]] = {
     "math.erf": checked.erf,
     "math.exp": checked.exp,
+    "math.tanh": checked.tanh,
 }
 
 

@@ -96,6 +96,12 @@ def is_special(code: Code, x: Value) -> Value:
     return code.joined(found)
 
 
+def reciprocal(code: Code, x: Value) -> Value:
+    """VRCP14PS."""
+    name, every = "llvm.x86.avx512.rcp14.ps.512", code.immediate(-1, "i16")
+    return code.joined([code.intrinsic(name, v, v, every, result=v.type) for v in _registers(code, x)])
+
+
 def _registers(code: Code, x: Value) -> list[Value]:
     """The vectors of one register each that `x` is of."""
     lanes = 512 // x.type.bits
@@ -115,5 +121,5 @@ AVX512 = replace(
     fma_rounded=fma_rounded,
     at_least=at_least,
     permute=permute,
-    elementary=Elementary(lookup, scale, is_special),
+    elementary=Elementary(lookup, scale, is_special, reciprocal),
 )

@@ -78,11 +78,13 @@ class Elementary:
     lookup(code, table, index): those of 32 binary32 numbers that the lowest bits of i32 name.
     scale(code, x, power): x * 2^floor(power), rounded once.
     is_special(code, x): whether numbers are NaN, infinite or subnormal (i1).
+    reciprocal(code, x): 1 / x, of which at most 2^-14 is wrong.
     """
 
     lookup: Callable[[Code, Sequence[float], Value], Value]
     scale: Callable[[Code, Value, Value], Value]
     is_special: Callable[[Code, Value], Value]
+    reciprocal: Callable[[Code, Value], Value]
 
 
 @dataclass(frozen=True)

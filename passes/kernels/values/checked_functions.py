@@ -43,19 +43,8 @@ def exp(code: Code, isa: Elementary, x: Value) -> Checked:
 
     P. T. P. Tang, Table-driven implementation of the exponential function in IEEE floating-point arithmetic, 1989.
     """
-    add, sub, mul = (partial(code.binary, name) for name in ("addf", "subf", "mulf"))
-    magic, high = code.f32(1.5 * 2.0**18), f32_value(f32_bits(LN2))
-    # n = x / ln 2, rounded to 32nds, which the low bits of `shifted` count; rest = x - n * high is exact.
-    shifted = code.fma(x, code.f32(1 / LN2), magic)
-    n, bits = sub(shifted, magic), code.cast("bitcast", shifted, "i32")
-    rest = code.fma(n, code.f32(-high), x)
-    power = isa.lookup(code, EXP_POWERS, bits)
-    # What the power and `high` were rounded by, less the error: the result is a lower bound.
-    lost = isa.lookup(code, [r - _EXP_ERROR for r in EXP_RESTS], bits)
-    small = code.fma(n, code.f32(high - LN2 - LN2_REST), lost)
-    r = add(rest, small)
-    series = code.fma(r, code.fma(r, code.f32(1 / 24), code.f32(1 / 6)), code.f32(0.5))
-    small = code.fma(mul(r, r), series, small)
+    add, sub = (partial(code.binary, name) for name in ("addf", "subf"))
+    power, n, rest, small = _reduced(code, isa, x, -_EXP_ERROR)  # less the error: y is a lower bound
     # power * (1 + rest + small), which is about 2 at most, as the sum of two numbers
     near = code.fma(power, rest, power)
     error = code.fma(power, rest, sub(power, near))
@@ -72,6 +61,68 @@ def exp(code: Code, isa: Elementary, x: Value) -> Checked:
     # A subnormal result would be rounded twice. Far below zero n and the rest of x lose bits, but what is scaled to
     # zero there is the value of a positive polynomial, unless it is infinite or NaN.
     return Checked(result, code.binary("ori", code.compare("une", y, above), isa.is_special(code, result)), again)
+
+
+def _reduced(code: Code, isa: Elementary, x: Value, more: float = 0.0) -> tuple[Value, Value, Value, Value]:
+    """Return power, n, rest, small with e^x = power * 2^floor(n) * (1 + rest + small - more).
+
+    n is x / ln 2, rounded to 32nds; the power is 2^(n mod 1), and rest = x - n ln(2), both rounded.
+    """
+    magic, high = code.f32(1.5 * 2.0**18), f32_value(f32_bits(LN2))
+    shifted = code.fma(x, code.f32(1 / LN2), magic)
+    # The low bits of `shifted` count the 32nds.
+    n, bits = code.binary("subf", shifted, magic), code.cast("bitcast", shifted, "i32")
+    rest = code.fma(n, code.f32(-high), x)  # x - n * high is exact
+    # What the power and `high` were rounded by.
+    lost = isa.lookup(code, [r + more for r in EXP_RESTS], bits)
+    small = code.fma(n, code.f32(high - LN2 - LN2_REST), lost)
+    r = code.binary("addf", rest, small)
+    series = code.fma(r, code.fma(r, code.f32(1 / 24), code.f32(1 / 6)), code.f32(0.5))
+    return isa.lookup(code, EXP_POWERS, bits), n, rest, code.fma(code.binary("mulf", r, r), series, small)
+
+
+# --- tanh -------------------------------------------------------------------------------------------------------------
+
+# Below this the sum e^2|x| + 1 and what it is rounded by are exact; and beyond this tanh is 1 in f32.
+_TANH_FAR, _TANH_ONE = 8.6, 9.02
+# Bounds of the error, relative to tanh(x) and absolute, of which the smaller one counts. With reciprocals as wrong as
+# they may be 2^-29.9 and 2^-36.9 were found, and math_functions.py has 2^-37.6 of tanh(x).
+_TANH_ERRORS = 2.0**-29.5, 2.0**-36.2
+
+
+def tanh(code: Code, isa: Elementary, x: Value) -> Checked:
+    """e / (e + 2), e = e^2|x| - 1: numerator, denominator and quotient as sums of two f32 numbers."""
+    add, sub, mul = (partial(code.binary, name) for name in ("addf", "subf", "mulf"))
+    size = code.unary("math.absf", x)
+    power, n, rest, small = _reduced(code, isa, add(size, size))
+    power = isa.scale(code, power, n)
+    less_one = sub(power, code.f32(1.0))
+    near = code.fma(power, rest, less_one)
+    low = code.fma(power, small, code.fma(power, rest, sub(less_one, near)))
+    e = add(near, low)
+    e_rest = sub(low, sub(e, near))
+    two = code.f32(2.0)
+    divisor = add(e, two)
+    divisor_rest = add(sub(e, sub(divisor, two)), e_rest)
+    near = code.binary("divf", e, divisor)
+    negative = code.unary("arith.negf", near)
+    rest = add(code.fma(negative, divisor, e), code.fma(negative, divisor_rest, e_rest))
+    low = mul(rest, isa.reciprocal(code, divisor))
+    relative, absolute = (code.f32(bound) for bound in _TANH_ERRORS)
+    error = mul(near, relative)
+    error = code.select(code.compare("olt", error, absolute), error, absolute)
+    y, above = add(near, sub(low, error)), add(near, add(low, error))
+
+    def signed(y: Value) -> Value:
+        return code.op(f"math.copysign {y}, {x} : {y.type}", y.type)
+
+    def again(y: Value, doubt: Value) -> tuple[Value, Value]:
+        """What is far from zero is not in doubt."""
+        one, inside = (code.compare(how, size, code.f32(_TANH_ONE)) for how in ("ogt", "ule"))
+        return code.select(one, signed(code.f32(1.0)), y), code.binary("andi", doubt, inside)
+
+    far = code.compare("ogt", size, code.f32(_TANH_FAR))
+    return Checked(signed(y), code.binary("ori", code.compare("une", y, above), far), again)
 
 
 # --- erf --------------------------------------------------------------------------------------------------------------
