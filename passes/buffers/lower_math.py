@@ -9,6 +9,7 @@ trunc, roundeven, fma, copysign) stay.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
@@ -16,7 +17,7 @@ from torch_mlir import ir
 from numc.compiler.support.errors import CompilerBug
 from numc.passes import linalg
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.isa.instruction_set import Elementary, InstructionSet
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values import checked_functions as checked
@@ -59,9 +60,10 @@ FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
 
 
 # functions of f32 that have cheaper code with a check
-CHECKED: dict[str, Callable[[checked.Vectors, Value], checked.Checked]] = {
+CHECKED: dict[str, Callable[[Code, Elementary, Value], checked.Checked]] = {
     "math.erf": checked.erf,
     "math.exp": checked.exp,
+    "math.tanh": checked.tanh,
 }
 
 
@@ -85,8 +87,8 @@ def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) ->
     for inner in found:
         lanes, element = _lanes(inner)
         whole = element == "f32" and lanes in (isa.width, 2 * isa.width)
-        if isa.lookup is not None and inner.name in CHECKED and whole:
-            replace(inner, lambda op: _checked_text(op, isa), bodies)
+        if isa.elementary is not None and inner.name in CHECKED and whole:
+            replace(inner, partial(_checked_text, isa=isa.elementary), bodies)
         else:
             replace(inner, lambda op: function_text(op, FUNCTIONS[op.name]), bodies)
 
@@ -103,21 +105,33 @@ def replace(op: ir.Operation, text: Callable[[ir.Operation], str], bodies: dict[
     linalg.replace(op, results)
 
 
-def _checked_text(op: ir.Operation, isa: InstructionSet) -> str:
+def _checked_text(op: ir.Operation, isa: Elementary) -> str:
     """A function of a vector of f32: cheaper code, and where that could be wrong the code of FUNCTIONS."""
-    (lanes, _), kind, lookup = _lanes(op), str(op.operands[0].type), isa.lookup
-    assert lookup is not None
+    (lanes, _), kind = _lanes(op), str(op.operands[0].type)
     function = Function("f", {"x0": kind}, kind, attributes="")
     code, x = function.lanes(lanes), function["x0"]
-    found = CHECKED[op.name](checked.Vectors(code, lookup), x)
-    bits = function.reinterpret(found.doubt, f"i{lanes}")
-    with function.choose(function.seldom(function.compare("ne", bits, function.int(0, f"i{lanes}"))), kind) as choice:
+    value, doubt, again = CHECKED[op.name](code, isa, x)
+
+    def exactly() -> Value:
+        y = FUNCTIONS[op.name][0](Lanes(code, wide=False), code.cast("extf", x, "f64"))
+        return code.cast("truncf", y, "f32")
+
+    def better() -> Value:
+        return exactly() if again is None else _unless(code, *again(value, doubt), exactly)
+
+    return function.function(_unless(code, value, doubt, better))
+
+
+def _unless(code: Code, value: Value, doubt: Value, better: Callable[[], Value]) -> Value:
+    """The `value` of all lanes, or if some are in doubt, which is seldom, what the code of `better` gives."""
+    f = code.scalar
+    bits = f.reinterpret(doubt, f"i{doubt.type.lanes}")
+    with f.choose(f.seldom(f.compare("ne", bits, f.int(0, bits.type.element))), value.type) as choice:
         with choice.then():
-            y = FUNCTIONS[op.name][0](Lanes(code, wide=False), code.cast("extf", x, "f64"))
-            choice.next = [code.cast("truncf", y, "f32")]
+            choice.next = [better()]
         with choice.otherwise():
-            choice.next = [found.value]
-    return function.function(*choice.results)
+            choice.next = [value]
+    return choice.results[0]
 
 
 def function_text(op: ir.Operation, results_of: tuple[Kernel, ...]) -> str:

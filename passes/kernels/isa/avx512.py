@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
-from numc.passes.kernels.isa.instruction_set import Tile
+from numc.passes.kernels.isa.instruction_set import Elementary, Tile
 from numc.passes.kernels.ssa import Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
 _DIRECTIONS = {"down": 9, "up": 10, "zero": 11}
 _CURRENT = 4  # _MM_FROUND_CUR_DIRECTION
 _SMALLER_MAGNITUDE, _LARGER_MAGNITUDE = 2, 3  # what VRANGEPS chooses; the sign is that of the first operand
+_SPECIAL = 0x01 | 0x08 | 0x10 | 0x20 | 0x80  # of VFPCLASSPS: quiet NaN, infinities, subnormal numbers, signalling NaN
 _XOR, _MAJORITY = 0x96, 0xE8  # truth tables of VPTERNLOGD
 
 
@@ -77,11 +78,34 @@ def permute(code: Code, x: Value, index: Value) -> Value:
 def lookup(code: Code, table: Sequence[float], index: Value) -> Value:
     """VPERMI2PS of two registers, which ignores all other bits of an index; a pair of vectors takes two."""
     low, high = (code.table(part, "f32") for part in (table[:16], table[16:]))
-    indices = [index]
-    if index.type.lanes > 16:
-        indices = [code.shuffle(index, range(n, n + 16)) for n in range(0, index.type.lanes, 16)]
     name = "llvm.x86.avx512.vpermi2var.ps.512"
-    return code.joined([code.intrinsic(name, low, each, high, result=low.type) for each in indices])
+    return code.joined([code.intrinsic(name, low, each, high, result=low.type) for each in _registers(code, index)])
+
+
+def scale(code: Code, x: Value, power: Value) -> Value:
+    """VSCALEFPS."""
+    every, current = code.immediate(-1, "i16"), code.immediate(_CURRENT)
+    name, pairs = "llvm.x86.avx512.mask.scalef.ps.512", zip(_registers(code, x), _registers(code, power), strict=True)
+    return code.joined([code.intrinsic(name, a, b, a, every, current, result=a.type) for a, b in pairs])
+
+
+def is_special(code: Code, x: Value) -> Value:
+    """VFPCLASSPS."""
+    name, lanes = "llvm.x86.avx512.fpclass.ps.512", code.lanes(16).ty("i1")
+    found = [code.intrinsic(name, v, code.immediate(_SPECIAL), result=lanes) for v in _registers(code, x)]
+    return code.joined(found)
+
+
+def reciprocal(code: Code, x: Value) -> Value:
+    """VRCP14PS."""
+    name, every = "llvm.x86.avx512.rcp14.ps.512", code.immediate(-1, "i16")
+    return code.joined([code.intrinsic(name, v, v, every, result=v.type) for v in _registers(code, x)])
+
+
+def _registers(code: Code, x: Value) -> list[Value]:
+    """The vectors of one register each that `x` is of."""
+    lanes = 512 // x.type.bits
+    return [code.shuffle(x, range(n, n + lanes)) for n in range(0, x.type.lanes, lanes)]
 
 
 AVX512 = replace(
@@ -97,5 +121,5 @@ AVX512 = replace(
     fma_rounded=fma_rounded,
     at_least=at_least,
     permute=permute,
-    lookup=lookup,
+    elementary=Elementary(lookup, scale, is_special, reciprocal),
 )

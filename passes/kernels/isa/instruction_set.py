@@ -72,6 +72,22 @@ def _no_prefetch(code: Code, address: Value) -> None:
 
 
 @dataclass(frozen=True)
+class Elementary:
+    """Instructions on f32 vectors of one register or two.
+
+    lookup(code, table, index): those of 32 binary32 numbers that the lowest bits of i32 name.
+    scale(code, x, power): x * 2^floor(power), rounded once.
+    is_special(code, x): whether numbers are NaN, infinite or subnormal (i1).
+    reciprocal(code, x): 1 / x, of which at most 2^-14 is wrong.
+    """
+
+    lookup: Callable[[Code, Sequence[float], Value], Value]
+    scale: Callable[[Code, Value, Value], Value]
+    is_special: Callable[[Code, Value], Value]
+    reciprocal: Callable[[Code, Value], Value]
+
+
+@dataclass(frozen=True)
 class InstructionSet:
     """An instruction set as the emitters see it.
 
@@ -94,7 +110,7 @@ class InstructionSet:
     dot_bf16(code, acc, a, b): f32 sums, to which the products of two pairs of bfloat16 numbers are added, those of the
         high halves first, by an FMA each; operands, sums and results that are subnormal are taken as zeros.
     permute(code, x, index): the lanes of an f32 vector that the lowest bits of i32 name.
-    lookup(code, table, index): those of 32 binary32 numbers that the lowest bits of i32 name, in one vector or two.
+    elementary: instructions with which elementary functions of f32 have cheaper code.
     """
 
     name: str
@@ -114,7 +130,7 @@ class InstructionSet:
     dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_bf16: Callable[[Code, Value, Value, Value], Value] | None = None
     permute: Callable[[Code, Value, Value], Value] | None = None
-    lookup: Callable[[Code, Sequence[float], Value], Value] | None = None
+    elementary: Elementary | None = None
 
     def dot(self, count: int) -> Callable[[Code, Value, Value, Value], Value] | None:
         """The instruction that multiplies and adds `count` integers of each word, if there is one."""

@@ -7,77 +7,122 @@ are computed by math_functions.py: a vector asks whether it has one of them in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from numc.passes.kernels.builder import Code
+from numc.passes.kernels.isa.instruction_set import Elementary
 from numc.passes.kernels.ssa import Value, f32_bits, f32_value
 from numc.passes.kernels.values.math_functions import LN2, LN2_REST
 from numc.passes.kernels.values.math_tables import ERF_PIECES, ERF_STEP, EXP_POWERS, EXP_RESTS
 
 
 class Checked(NamedTuple):
-    """Values of a function, and the lanes in which they may be wrong (i1)."""
+    """Values of a function, and the lanes in which they may be wrong (i1).
+
+    again: if given, what makes better ones of these two in a few operations, where a vector has such lanes.
+    """
 
     value: Value
     doubt: Value
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """Code on vectors of f32, for an instruction set that has look-ups: see InstructionSet."""
-
-    code: Code
-    lookup: Callable[[Code, Sequence[float], Value], Value]
+    again: Callable[[Value, Value], tuple[Value, Value]] | None = None
 
 
 # --- exp --------------------------------------------------------------------------------------------------------------
 
-# Where no part of the sum of two numbers that is e^x loses bits below the normal range; and where e^x is +0.
-_EXP_FAR, _EXP_ZERO = 77.0, -104.0
+# e^x is +0 below this.
+_EXP_ZERO = -104.0
 # A bound of the error, relative to e^x. Of rounding errors there are 4.3 * 2^-38 (the square, the polynomial, the
 # sums), of omitted terms 0.4 * 2^-38, and math_functions.py has 0.2 * 2^-38.
 _EXP_ERROR = 2.0**-35.5
-_EXP_SHIFT = 18  # from the lowest bit of the exponent of 2^(n / 32) in n to where f32 has it
 
 
-def exp(vectors: Vectors, x: Value) -> Checked:
-    """e^x as the sum of two f32 numbers: 2^(n / 32) looked up, times a polynomial of the rest of x.
+def exp(code: Code, isa: Elementary, x: Value) -> Checked:
+    """e^x as the sum of two f32 numbers: 2^(n mod 1) looked up, times a polynomial of the rest of x; times 2^floor(n).
 
     P. T. P. Tang, Table-driven implementation of the exponential function in IEEE floating-point arithmetic, 1989.
     """
-    code = vectors.code
-    add, sub, mul = (partial(code.binary, name) for name in ("addf", "subf", "mulf"))
-    magic, step = code.f32(1.5 * 2.0**23), LN2 / 32
-    high = f32_value(f32_bits(step))
-    # n = round(32 x / ln 2), which the low bits of `shifted` hold; rest = x - n * high is exact.
-    shifted = code.fma(x, code.f32(1 / step), magic)
-    n, bits = sub(shifted, magic), code.cast("bitcast", shifted, "i32")
-    rest = code.fma(n, code.f32(-high), x)
-    # The power in the table, whose encoding has no place for n yet, gets the exponent that n says.
-    table = [f32_value(f32_bits(power) - (j << _EXP_SHIFT)) for j, power in enumerate(EXP_POWERS)]
-    encoding = code.cast("bitcast", vectors.lookup(code, table, bits), "i32")
-    exponent = code.binary("shli", bits, code.int(_EXP_SHIFT))
-    power = code.cast("bitcast", code.binary("addi", encoding, exponent), "f32")
-    # What the power and `high` were rounded by, less the error: the result is a lower bound.
-    lost = vectors.lookup(code, [r - _EXP_ERROR for r in EXP_RESTS], bits)
-    small = code.fma(n, code.f32(high - step - LN2_REST / 32), lost)
-    r = add(rest, small)
-    series = code.fma(r, code.fma(r, code.f32(1 / 24), code.f32(1 / 6)), code.f32(0.5))
-    small = code.fma(mul(r, r), series, small)
-    # power * (1 + rest + small) as the sum of two numbers
+    add, sub = (partial(code.binary, name) for name in ("addf", "subf"))
+    power, n, rest, small = _reduced(code, isa, x, -_EXP_ERROR)  # less the error: y is a lower bound
+    # power * (1 + rest + small), which is about 2 at most, as the sum of two numbers
     near = code.fma(power, rest, power)
     error = code.fma(power, rest, sub(power, near))
     low = code.fma(power, small, error)
-    y, above = add(near, low), add(near, code.fma(power, code.f32(2 * _EXP_ERROR), low))
-    zero = code.compare("olt", x, code.f32(_EXP_ZERO))
-    far = code.compare("ugt", code.unary("math.absf", x), code.f32(_EXP_FAR))
-    doubt = code.binary("ori", code.compare("une", y, above), far)
-    return Checked(
-        code.select(zero, code.f32(0.0), y), code.binary("andi", doubt, code.compare("uge", x, code.f32(_EXP_ZERO)))
-    )
+    y, above = add(near, low), add(near, add(low, code.f32(4 * _EXP_ERROR)))
+    result = isa.scale(code, y, n)
+
+    def again(y: Value, doubt: Value) -> tuple[Value, Value]:
+        """What is far below zero, as the scores that a mask leaves out, is not in doubt."""
+        zero = code.compare("olt", x, code.f32(_EXP_ZERO))
+        inside = code.compare("uge", x, code.f32(_EXP_ZERO))
+        return code.select(zero, code.f32(0.0), y), code.binary("andi", doubt, inside)
+
+    # A subnormal result would be rounded twice. Far below zero n and the rest of x lose bits, but what is scaled to
+    # zero there is the value of a positive polynomial, unless it is infinite or NaN.
+    return Checked(result, code.binary("ori", code.compare("une", y, above), isa.is_special(code, result)), again)
+
+
+def _reduced(code: Code, isa: Elementary, x: Value, more: float = 0.0) -> tuple[Value, Value, Value, Value]:
+    """Return power, n, rest, small with e^x = power * 2^floor(n) * (1 + rest + small - more).
+
+    n is x / ln 2, rounded to 32nds; the power is 2^(n mod 1), and rest = x - n ln(2), both rounded.
+    """
+    magic, high = code.f32(1.5 * 2.0**18), f32_value(f32_bits(LN2))
+    shifted = code.fma(x, code.f32(1 / LN2), magic)
+    # The low bits of `shifted` count the 32nds.
+    n, bits = code.binary("subf", shifted, magic), code.cast("bitcast", shifted, "i32")
+    rest = code.fma(n, code.f32(-high), x)  # x - n * high is exact
+    # What the power and `high` were rounded by.
+    lost = isa.lookup(code, [r + more for r in EXP_RESTS], bits)
+    small = code.fma(n, code.f32(high - LN2 - LN2_REST), lost)
+    r = code.binary("addf", rest, small)
+    series = code.fma(r, code.fma(r, code.f32(1 / 24), code.f32(1 / 6)), code.f32(0.5))
+    return isa.lookup(code, EXP_POWERS, bits), n, rest, code.fma(code.binary("mulf", r, r), series, small)
+
+
+# --- tanh -------------------------------------------------------------------------------------------------------------
+
+# Below this the sum e^2|x| + 1 and what it is rounded by are exact; and beyond this tanh is 1 in f32.
+_TANH_FAR, _TANH_ONE = 8.6, 9.02
+# Bounds of the error, relative to tanh(x) and absolute, of which the smaller one counts. With reciprocals as wrong as
+# they may be 2^-29.9 and 2^-36.9 were found, and math_functions.py has 2^-37.6 of tanh(x).
+_TANH_ERRORS = 2.0**-29.5, 2.0**-36.2
+
+
+def tanh(code: Code, isa: Elementary, x: Value) -> Checked:
+    """e / (e + 2), e = e^2|x| - 1: numerator, denominator and quotient as sums of two f32 numbers."""
+    add, sub, mul = (partial(code.binary, name) for name in ("addf", "subf", "mulf"))
+    size = code.unary("math.absf", x)
+    power, n, rest, small = _reduced(code, isa, add(size, size))
+    power = isa.scale(code, power, n)
+    less_one = sub(power, code.f32(1.0))
+    near = code.fma(power, rest, less_one)
+    low = code.fma(power, small, code.fma(power, rest, sub(less_one, near)))
+    e = add(near, low)
+    e_rest = sub(low, sub(e, near))
+    two = code.f32(2.0)
+    divisor = add(e, two)
+    divisor_rest = add(sub(e, sub(divisor, two)), e_rest)
+    near = code.binary("divf", e, divisor)
+    negative = code.unary("arith.negf", near)
+    rest = add(code.fma(negative, divisor, e), code.fma(negative, divisor_rest, e_rest))
+    low = mul(rest, isa.reciprocal(code, divisor))
+    relative, absolute = (code.f32(bound) for bound in _TANH_ERRORS)
+    error = mul(near, relative)
+    error = code.select(code.compare("olt", error, absolute), error, absolute)
+    y, above = add(near, sub(low, error)), add(near, add(low, error))
+
+    def signed(y: Value) -> Value:
+        return code.op(f"math.copysign {y}, {x} : {y.type}", y.type)
+
+    def again(y: Value, doubt: Value) -> tuple[Value, Value]:
+        """What is far from zero is not in doubt."""
+        one, inside = (code.compare(how, size, code.f32(_TANH_ONE)) for how in ("ogt", "ule"))
+        return code.select(one, signed(code.f32(1.0)), y), code.binary("andi", doubt, inside)
+
+    far = code.compare("ogt", size, code.f32(_TANH_FAR))
+    return Checked(signed(y), code.binary("ori", code.compare("une", y, above), far), again)
 
 
 # --- erf --------------------------------------------------------------------------------------------------------------
@@ -90,24 +135,23 @@ _ERF_ERROR = 2.0**-36
 _ERF_LOST = 2.0**-148
 
 
-def erf(vectors: Vectors, x: Value) -> Checked:
+def erf(code: Code, isa: Elementary, x: Value) -> Checked:
     """|x| times a polynomial of the distance from |x| to the nearest multiple of a step, as the sum of two f32 numbers.
 
     The coefficients are looked up, the lowest three as sums of two f32 numbers, too.
     """
-    code = vectors.code
     add, sub, mul = (partial(code.binary, name) for name in ("addf", "subf", "mulf"))
     size, one, magic = code.unary("math.absf", x), code.f32(_ERF_ONE), code.f32(1.5 * 2.0**23 * ERF_STEP)
     size = code.select(code.compare("ogt", size, one), one, size)  # NaN stays
     shifted = add(size, magic)
     distance, bits = sub(size, sub(shifted, magic)), code.cast("bitcast", shifted, "i32")
-    high = [vectors.lookup(code, power, bits) for power in ERF_PIECES]
+    high = [isa.lookup(code, power, bits) for power in ERF_PIECES]
     y = high[-1]
     for coefficient in reversed(high[3:-1]):
         y = code.fma(distance, y, coefficient)
     low: Value | None = None
     for power, coefficient in reversed(list(zip(ERF_PIECES, high[:3], strict=False))):
-        rest = vectors.lookup(code, [c - f32_value(f32_bits(c)) for c in power], bits)
+        rest = isa.lookup(code, [c - f32_value(f32_bits(c)) for c in power], bits)
         if low is not None:
             rest = code.fma(distance, low, rest)
         near = code.fma(distance, y, coefficient)
