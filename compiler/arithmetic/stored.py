@@ -16,19 +16,25 @@ from numc.compiler.arithmetic.groups import GroupConversion
 BITS, POSITIVE, NOT_AT_MOST_ZERO = "bits", "bits of x > 0", "bits of not x <= 0"
 """What stands for a format where a tensor of bool is stored, or what is asked of a float32: they differ for a NaN."""
 IN_BITS = (BITS, POSITIVE, NOT_AT_MOST_ZERO)
-_ALONG = " along dimension "
+_ALONG = " along dimension"
 
 
-def along(to: GroupConversion, axis: int) -> str:
-    """Return the text for a tensor stored in a format whose groups lie along a dimension, if it has groups."""
-    return str(to) if to.format.group is None else f"{to}{_ALONG}{axis}"
+def along(to: GroupConversion, axes: Sequence[int]) -> str:
+    """Return the text for a tensor stored in a format whose groups lie along dimensions, the outermost one first."""
+    if to.format.group is None:
+        return str(to)
+    return f"{to}{_ALONG}{'s' * (len(axes) > 1)} {', '.join(map(str, axes))}"
 
 
-def groups_of(stored: str) -> tuple[GroupConversion, int] | None:
-    """Return the conversion and the dimension that groups lie along, 0 for those of a tensor; None without groups."""
-    text, _, axis = stored.partition(_ALONG)
+def groups_of(stored: str) -> tuple[GroupConversion, tuple[int, ...]] | None:
+    """Return the conversion and the dimensions that groups lie along, none for a scale of the tensor; None without."""
+    text, _, axes = stored.partition(_ALONG)
     to = None if stored in IN_BITS else parse_any_conversion(text)
-    return (to, int(axis or 0)) if isinstance(to, GroupConversion) else None
+    return (
+        (to, tuple(map(int, axes.lstrip("s ").split(", "))) if axes else ())
+        if isinstance(to, GroupConversion)
+        else None
+    )
 
 
 def has_codes(to: GroupConversion) -> bool:
@@ -54,7 +60,7 @@ def stored_shape(stored: str, shape: Sequence[int]) -> tuple[int, ...]:
     return (*[1] * (len(shape) - 1), size if found is None else size + 2 * count + 4)
 
 
-def group_count(to: GroupConversion, axis: int, shape: Sequence[int]) -> int:
+def group_count(to: GroupConversion, axes: Sequence[int], shape: Sequence[int]) -> int:
     """Return how many groups a tensor has, 0 if they share one scale."""
-    group = to.format.group
-    return 0 if group is None else prod(shape) // shape[axis] * -(-shape[axis] // group)
+    group, steps = to.format.group, prod(shape[axis] for axis in axes)
+    return 0 if group is None else prod(shape) // steps * -(-steps // group)

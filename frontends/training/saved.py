@@ -196,7 +196,7 @@ def _reported(stored: str, order: Sequence[int] | None) -> str:
     if stored in IN_BITS:
         return BITS
     found = groups_of(stored) if stored else None
-    return stored if found is None or order is None else along(found[0], order[found[1]])
+    return stored if found is None or order is None else along(found[0], [order[axis] for axis in found[1]])
 
 
 def _readings(imported: Imported, options: Options, numbers: Collection[int]) -> dict[int, tuple[str, str]]:

@@ -8,6 +8,7 @@ dimensions. What asks which elements are positive needs a bit for each, which co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
@@ -17,8 +18,10 @@ from numc.compiler.arithmetic.stored import IN_BITS, NOT_AT_MOST_ZERO, POSITIVE,
 from numc.passes import linalg
 from numc.passes.dialect import contracted, conversion_of, varies
 
-# The dimension of the argument that each dimension of a tensor is, None where it is another; None for a part of it.
-_Dims = tuple[int | None, ...] | None
+# The dimensions of the argument, but for those of size 1, that a dimension of a tensor consists of, each with its size.
+_Dim = tuple[tuple[int, int], ...]
+# Those of a tensor, None for one that is another; None for a part of the argument.
+_Dims = tuple[_Dim | None, ...] | None
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice", "tensor.insert_slice")
 # x <= 0 and x > 0 are the same for x and for its code; x < 0 is not where a negative number rounds to zero.
 _PREDICATES = {
@@ -47,7 +50,9 @@ def readings(module: ir.Operation, arguments: list[int]) -> dict[int, Reading]:
 def reading_of(tensor: ir.Value) -> Reading:
     """Return how a tensor of float32 is read."""
     found: set[str] = set()
-    if (reader := _readers(tensor, found, tuple(range(ir.RankedTensorType(tensor.type).rank)))) is not None:
+    sizes = ir.RankedTensorType(tensor.type).shape
+    dims = tuple(((d, size),) if size != 1 else () for d, size in enumerate(sizes))
+    if (reader := _readers(tensor, found, dims)) is not None:
         return Reading("", reader)
     formats = found - set(IN_BITS) or found
     if len(formats) > 1:
@@ -99,10 +104,10 @@ def _body_readers(generic: ir.Operation, number: int, element: ir.Value, found: 
             operand, name = (whole.fma.a, whole.fma.b, None)[use.operand_number], linalg.name_of(generic)
             if not isinstance(operand, GroupConversion):
                 return _OPEN + (name or generic.name)
-            axis = _axis(generic, number, operand, dims) if has_codes(operand) else "which has no codes"
-            if isinstance(axis, str):
-                return f"converted to {operand} by {name or generic.name}, {axis}"
-            found.add(along(operand, axis))
+            axes = _axes(generic, number, operand, dims) if has_codes(operand) else "which has no codes"
+            if isinstance(axes, str):
+                return f"converted to {operand} by {name or generic.name}, {axes}"
+            found.add(along(operand, axes))
         else:
             return _OPEN + (linalg.name_of(generic) or generic.name)
     return None
@@ -118,14 +123,25 @@ def _viewed(view: ir.Operation, dims: _Dims) -> _Dims:
     if view.name == "tensor.insert_slice":
         return (None,) * kind.rank if linalg.is_zero(view.operands[1]) else None
     groups = [[ir.IntegerAttr(d).value for d in group] for group in ir.ArrayAttr(view.attributes["reassociation"])]
-    found: list[int | None] = [None] * kind.rank
-    for one, many in enumerate(groups):
-        expands = view.name == "tensor.expand_shape"
-        sizes = kind.shape if expands else ir.RankedTensorType(view.operands[0].type).shape
-        (longest, *others) = sorted(many, key=lambda d: -sizes[d])
-        if all(sizes[d] == 1 for d in others):
-            found[longest if expands else one] = dims[one if expands else longest]
-    return tuple(found)
+    if view.name == "tensor.collapse_shape":
+        parts = [[dims[d] for d in many] for many in groups]
+        return tuple(None if None in each else sum((p for p in each if p), ()) for each in parts)
+    return tuple(
+        dim for one, many in zip(dims, groups, strict=True) for dim in _split(one, [kind.shape[d] for d in many])
+    )
+
+
+def _split(dim: _Dim | None, sizes: list[int]) -> list[_Dim | None]:
+    """What the dimensions of these sizes are that a dimension is split into."""
+    left, found = list(dim or ()), []
+    for size in sizes:
+        if size == 1:
+            found.append(())
+        elif left and left[0][1] == size:
+            found.append((left.pop(0),))
+        else:
+            return [None] * len(sizes) if len(sizes) > 1 else [dim]
+    return found
 
 
 def _copied(generic: ir.Operation, number: int, result: int, dims: _Dims) -> _Dims:
@@ -135,7 +151,7 @@ def _copied(generic: ir.Operation, number: int, result: int, dims: _Dims) -> _Di
     sizes = ir.RankedTensorType(generic.operands[number].type).shape
     if dims is None or not made.is_permutation:
         return None
-    where: dict[int, int | None] = {}
+    where: dict[int, _Dim | None] = {d: () for d, size in enumerate(loops) if size == 1}
     for d, (place, size) in enumerate(zip(read.results, sizes, strict=True)):
         if isinstance(place, ir.AffineDimExpr) and loops[place.position] == size:
             where[place.position] = dims[d]
@@ -144,20 +160,31 @@ def _copied(generic: ir.Operation, number: int, result: int, dims: _Dims) -> _Di
     return tuple(where.get(ir.AffineDimExpr(e).position) for e in made.results)
 
 
-def _axis(generic: ir.Operation, number: int, to: GroupConversion, dims: _Dims) -> int | str:
-    """The dimension of the argument that the groups of an operand lie along, or why there is none; 0 without groups."""
+def _axes(generic: ir.Operation, number: int, to: GroupConversion, dims: _Dims) -> tuple[int, ...] | str:
+    """The dimensions of the argument that groups of an operand lie along, or why there are none; () without groups."""
     if dims is None:
         return "of which it is a part"
     if to.format.group is None:
-        return 0
+        return ()
     kinds, sizes = linalg.iterator_types(generic), linalg.loop_sizes(generic)
-    steps = [d for d, (kind, size) in enumerate(zip(kinds, sizes, strict=True)) if kind == "reduction" and size != 1]
-    places = linalg.indexing_maps(generic)[number].results
-    if all(isinstance(e, ir.AffineDimExpr) for e in places) and len(steps) == 1:
-        along_steps = [d for d, e in zip(dims, places, strict=True) if ir.AffineDimExpr(e).position == steps[0]]
-        if len(along_steps) == 1 and along_steps[0] is not None:
-            return along_steps[0]
-    return "in groups along several dimensions"
+    places: dict[int, _Dim | None] = {}
+    for dim, place in zip(dims, linalg.indexing_maps(generic)[number].results, strict=True):
+        found = linalg.linear(place)
+        loops = [d for d in found[0] if sizes[d] != 1] if found is not None else []
+        if len(loops) > 1:
+            return "in windows, so that an element is in several groups"
+        places |= dict.fromkeys(loops, dim)
+    axes: list[int] = []
+    for d, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+        if kind != "reduction" or size == 1:
+            continue
+        dim = places.get(d)
+        if dim is None:
+            return "in groups that do not lie along its dimensions"
+        if prod(n for _, n in dim) != size:
+            return "some of whose elements it does not read"
+        axes += [axis for axis, _ in dim]
+    return tuple(axes) if axes else "in groups of one element"
 
 
 def _asked(op: ir.Operation) -> str:

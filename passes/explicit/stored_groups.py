@@ -7,6 +7,7 @@ groups (16 bits each), and the codes (group_codes.py), all of them in planes (st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from torch_mlir import ir
@@ -25,7 +26,7 @@ _Body = Callable[..., ir.Value]
 
 def packed_groups(value: ir.Value, stored: str) -> ir.Value:
     """Return the bytes (i8, one dimension) of a tensor of static sizes, made at the insertion point."""
-    to, axis = _known(stored)
+    to, axes = _known(stored)
     shape, bits = _sizes(value), to.format.code_bits
     largest = _largest_of(value, finite=to.format.finite_only)
     kind, narrow, power = integer(8 if bits <= 8 else 16), inlined(narrowing(to)), inlined(exponent())
@@ -34,19 +35,20 @@ def packed_groups(value: ir.Value, stored: str) -> ir.Value:
         codes = _mapped([value, largest], shape, kind, lambda x, most, _: narrow(x, most, most))
         return _concatenated([*planes, *planes_of(codes, bits)])
     parts, exponents = [], []
-    for rows in _groups_of(value, axis, to.format.group):
+    layout = _Layout.of(shape, axes)
+    for rows in _groups_of(layout.lines(value), to.format.group):
         most = _largest_along(rows)
         exponents.append(collapsed(_mapped([most], _sizes(most), integer(16), lambda x, _: power(x))))
         parts.append(_mapped([rows, most, largest], _sizes(rows), kind, lambda x, m, whole, _: narrow(x, m, whole)))
-    codes = _joined(parts, shape, axis)
+    codes = _joined(parts)
     planes += planes_of(_concatenated(exponents), 16)
     return _concatenated([*planes, *planes_of(codes, bits)])
 
 
 def unpacked_groups(data: ir.Value, stored: str, shape: Sequence[int]) -> ir.Value:
     """Return a tensor of float32 of these sizes that has these bytes, made at the insertion point."""
-    to, axis = _known(stored)
-    bits, count, elements = to.format.code_bits, group_count(to, axis, shape), prod(shape)
+    to, axes = _known(stored)
+    bits, count, elements = to.format.code_bits, group_count(to, axes, shape), prod(shape)
     sizes = [1] * 4 + [count] * 2 * (count > 0)
     sizes += [elements] * (bits // 8) + [-(-elements // 8)] * (bits % 8)
     flat, planes, start = collapsed(data), [], 0
@@ -59,15 +61,58 @@ def unpacked_groups(data: ir.Value, stored: str, shape: Sequence[int]) -> ir.Val
         codes = codes_of(planes[4:], bits, shape)
         return _mapped([codes, largest], list(shape), f32, lambda code, most, _: widen(code, most))
     exponents, found, start = codes_of(planes[4:6], 16, [count]), [], 0
-    for codes in _groups_of(codes_of(planes[6:], bits, shape), axis, to.format.group):
+    layout = _Layout.of(shape, axes)
+    for codes in _groups_of(codes_of(planes[6:], bits, layout.sizes), to.format.group):
         outer, groups, _, inner = _sizes(codes)
         some = expanded(part(exponents, start, outer * groups * inner), [outer, groups, inner])
         start += outer * groups * inner
         found.append(_mapped([codes, some, largest], _sizes(codes), f32, lambda c, e, most, _: widen(c, e, most)))
-    return _joined(found, shape, axis)
+    return layout.tensor(_joined(found))
 
 
-def _known(stored: str) -> tuple[GroupConversion, int]:
+@dataclass(frozen=True)
+class _Layout:
+    """Where the groups of a tensor are: lines are [outer, steps, inner], with groups along the steps.
+
+    order: the dimensions of the tensor in the order in which lines have them, shape: their sizes in this order.
+    """
+
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    sizes: tuple[int, int, int]
+
+    @staticmethod
+    def of(shape: Sequence[int], axes: tuple[int, ...]) -> _Layout:
+        """Neighbouring dimensions stay where they are; others become the last ones."""
+        first, steps = axes[0], prod(shape[axis] for axis in axes)
+        order = tuple(range(len(shape)))
+        if axes == order[first : first + len(axes)]:
+            return _Layout(order, tuple(shape), (prod(shape[:first]), steps, prod(shape[first + len(axes) :])))
+        order = (*(d for d in order if d not in axes), *axes)
+        return _Layout(order, tuple(shape[d] for d in order), (prod(shape) // steps, steps, 1))
+
+    def lines(self, value: ir.Value) -> ir.Value:
+        """The lines of a tensor."""
+        return expanded(collapsed(_permuted(value, self.order)), self.sizes)
+
+    def tensor(self, lines: ir.Value) -> ir.Value:
+        """The tensor of lines."""
+        back = tuple(self.order.index(d) for d in range(len(self.order)))
+        return _permuted(expanded(collapsed(lines), self.shape), back)
+
+
+def _permuted(value: ir.Value, order: Sequence[int]) -> ir.Value:
+    """A tensor whose dimensions are these of a value, in this order."""
+    if list(order) == sorted(order):
+        return value
+    kind, shape = ir.RankedTensorType(value.type), _sizes(value)
+    to = ir.RankedTensorType.get([shape[d] for d in order], kind.element_type)
+    read = ir.AffineMap.get_permutation([list(order).index(d) for d in range(kind.rank)])
+    maps = [read, ir.AffineMap.get_identity(kind.rank)]
+    return linalg.generic([value], linalg.room(value, to), maps, ["parallel"] * kind.rank, lambda x, _: x)
+
+
+def _known(stored: str) -> tuple[GroupConversion, tuple[int, ...]]:
     found = groups_of(stored)
     assert found is not None
     return found
@@ -80,37 +125,38 @@ def _sizes(value: ir.Value) -> list[int]:
 # Tensors: those with groups are [outer, groups, elements of a group, inner], and what groups have is without the third.
 
 
-def _groups_of(value: ir.Value, axis: int, group: int) -> list[ir.Value]:
-    """The whole groups of a tensor along a dimension, and the last one if it is shorter."""
-    shape = _sizes(value)
-    outer, steps, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    rows = expanded(collapsed(value), [outer, steps, inner])
+def _groups_of(lines: ir.Value, group: int) -> list[ir.Value]:
+    """The whole groups of lines, and the last ones if they are shorter."""
+    outer, steps, inner = _sizes(lines)
     found, whole = [], steps // group * group
     for start, count, size in ((0, whole // group, group), (whole, 1, steps - whole)):
         if not count * size:
             continue
-        cut = rows
+        cut = lines
         if count * size < steps:
-            kind = ir.RankedTensorType.get([outer, count * size, inner], ir.RankedTensorType(value.type).element_type)
+            kind = ir.RankedTensorType.get([outer, count * size, inner], ir.RankedTensorType(lines.type).element_type)
             where = [0, start, 0], [outer, count * size, inner], [1, 1, 1]
-            cut = tensor.ExtractSliceOp(kind, rows, [], [], [], *where).result
+            cut = tensor.ExtractSliceOp(kind, lines, [], [], [], *where).result
         found.append(expanded(collapsed(cut), [outer, count, size, inner]))
     return found
 
 
-def _joined(parts: Sequence[ir.Value], shape: Sequence[int], axis: int) -> ir.Value:
-    """The tensor of these sizes that `_groups_of` has cut."""
-    if len(parts) == 1:
-        return expanded(collapsed(parts[0]), shape)
-    outer, inner, start = prod(shape[:axis]), prod(shape[axis + 1 :]), 0
-    kind = ir.RankedTensorType.get([outer, shape[axis], inner], ir.RankedTensorType(parts[0].type).element_type)
-    whole = linalg.room(parts[0], kind)
+def _joined(parts: Sequence[ir.Value]) -> ir.Value:
+    """The lines that `_groups_of` has cut."""
+    found = []
     for each in parts:
-        steps = prod(_sizes(each)[1:3])
-        rows, where = expanded(collapsed(each), [outer, steps, inner]), ([0, start, 0], [outer, steps, inner])
-        whole = tensor.InsertSliceOp(rows, whole, [], [], [], *where, [1, 1, 1]).result
-        start += steps
-    return expanded(collapsed(whole), shape)
+        outer, count, size, inner = _sizes(each)
+        found.append(expanded(collapsed(each), [outer, count * size, inner]))
+    if len(found) == 1:
+        return found[0]
+    steps, start = sum(_sizes(each)[1] for each in found), 0
+    kind = ir.RankedTensorType.get([outer, steps, inner], ir.RankedTensorType(found[0].type).element_type)
+    whole = linalg.room(found[0], kind)
+    for each in found:
+        where = [0, start, 0], _sizes(each), [1, 1, 1]
+        whole = tensor.InsertSliceOp(each, whole, [], [], [], *where).result
+        start += _sizes(each)[1]
+    return whole
 
 
 def _concatenated(parts: Sequence[ir.Value]) -> ir.Value:

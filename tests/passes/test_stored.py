@@ -43,10 +43,29 @@ func.func @main(%x: tensor<{t}x{n}xf32>, %g: tensor<{t}x3xf32>) -> (tensor<3x{n}
 }}"""
 
 
-def tensors(rows: int, columns: int) -> dict[str, F32]:
+# The gradient of the weight of a 1x1 convolution: a product along images, rows and columns.
+POINTWISE = """
+func.func @main(%x: tensor<3x4x5x7xf32>, %g: tensor<3x2x5x7xf32>) -> tensor<4x2x1xf32> {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x2x1xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<4x2x1xf32>) -> tensor<4x2x1xf32>
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, o, k, n, h, w) -> (n, i, {row}, w)>,
+      affine_map<(i, o, k, n, h, w) -> (n, o, h, w)>, affine_map<(i, o, k, n, h, w) -> (i, o, k)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}}
+      ins(%x, %g : tensor<3x4x5x7xf32>, tensor<3x2x5x7xf32>) outs(%f : tensor<4x2x1xf32>) {{
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  }} -> tensor<4x2x1xf32>
+  return %r : tensor<4x2x1xf32>
+}}"""
+
+
+def tensors(*shape: int) -> dict[str, F32]:
     """Tensors whose groups are of every kind."""
-    rng = np.random.default_rng(rows)
-    x = rng.standard_normal((rows, columns)).astype(np.float32)
+    rng = np.random.default_rng(shape[0])
+    x = rng.standard_normal(shape).astype(np.float32)
     found = {"plain": x, "subnormal": x * np.float32(1e-42), "large": x * np.float32(1e38), "zeros": x * 0}
     found["wide"] = np.ldexp(x, rng.integers(-90, 90, x.shape, dtype=np.int32))
     found["positive"] = np.where(rng.random(x.shape) < 0.5, np.maximum(x, 0), np.abs(x) * np.float32(1e-9))
@@ -55,9 +74,9 @@ def tensors(rows: int, columns: int) -> dict[str, F32]:
     return found
 
 
-def copies(dtype: str, shape: tuple[int, int], stored: str) -> Program:
+def copies(dtype: str, shape: tuple[int, ...], stored: str) -> Program:
     """A program that returns its input as it is stored."""
-    kind = f"tensor<{shape[0]}x{shape[1]}x{'i1' if dtype == 'bool' else 'f32'}>"
+    kind = f"tensor<{'x'.join(map(str, shape))}x{'i1' if dtype == 'bool' else 'f32'}>"
     text = f"func.func @main(%x: {kind}) -> {kind} {{\n  return %x : {kind}\n}}"
     argument = Argument("x", dtype, shape)
     return Program(contents(with_codes(Imported(text, (argument,), (argument,)), {}, {0: stored}), Options())[0])
@@ -88,7 +107,7 @@ def test_groups_are_converted_to_the_same(to: str, asked: str) -> None:
             Options(fma=f"fma(a={to},acc=fp32)"),
         )
         results = Argument("r", "float32", (3, columns)), Argument("q", "bool", shape)
-        source, stored = Imported(reader, given, results), along(parse_any_conversion(to), 0)
+        source, stored = Imported(reader, given, results), along(parse_any_conversion(to), [0])
         (found,) = readings(lowered(source, options, "numc").operation, [0]).values()
         assert (found.format, found.why) == (stored, "")
         narrow = copies("float32", shape, stored)
@@ -126,9 +145,38 @@ def test_why_a_tensor_is_not_narrower(fma: str, why: str) -> None:
     assert (found.format, found.why) == ("", why)
 
 
-def test_groups_that_do_not_lie_along_a_dimension() -> None:
+@pytest.mark.parametrize(
+    "to", ["bfp(16,3,3)", *(pytest.param(to, marks=pytest.mark.all) for to in ("bfp(7,2,9)", "mxfp8"))]
+)
+def test_groups_along_several_dimensions(to: str) -> None:
+    shape, options = (3, 4, 5, 7), Options(fma=f"fma(a={to},acc=fp32)")
+    given = Argument("x", "float32", shape), Argument("g", "float32", (3, 2, 5, 7))
+    source = Imported(POINTWISE.format(row="h + k"), given, (Argument("r", "float32", (4, 2, 1)),))
+    (found,) = readings(lowered(source, options, "numc").operation, [0]).values()
+    assert (found.format, found.why) == (f"{parse_any_conversion(to)} along dimensions 0, 2, 3", "")
+    narrow, plain = copies("float32", shape, found.format), Program(contents(source, options)[0])
+    wide = Program(contents(with_codes(source, {0: found.format}, {}), options)[0])
+    g = np.random.default_rng(1).standard_normal((3, 2, 5, 7)).astype(np.float32)
+    for name, x in tensors(*shape).items():
+        codes = narrow(x)
+        assert codes.nbytes < x.nbytes // 2
+        assert np.array_equal(plain(x, g), wide(codes, g), equal_nan=True), name
+
+
+def test_groups_that_are_no_groups_of_the_tensor() -> None:
     window = "affine_map<(o, i, k) -> (k + i, i)>"
     text = READER.format(t=16, n=4, asked="ogt")
     text = re.sub(r"affine_map<\(o, i, k\) -> \(k, i\)>", window, text).replace("tensor<16x3xf32>", "tensor<13x3xf32>")
     (found,) = readings(lowered(Imported(text), Options(fma="midbfp"), "numc").operation, [0]).values()
-    assert found.why == "converted to bfp(16,3,3) by linalg.generic, in groups along several dimensions"
+    assert (
+        found.why == "converted to bfp(16,3,3) by linalg.generic, in windows, so that an element is in several groups"
+    )
+    text = POINTWISE.format(row="2 * h").replace("tensor<3x2x5x7xf32>", "tensor<3x2x3x7xf32>")
+    (found,) = readings(lowered(Imported(text), Options(fma="midbfp"), "numc").operation, [0]).values()
+    assert found.why == "converted to bfp(16,3,3) by linalg.generic, some of whose elements it does not read"
+    view = "%x = tensor.expand_shape %y [[0, 1], [2], [3]] output_shape [3, 4, 5, 7]"
+    view += " : tensor<12x5x7xf32> into tensor<3x4x5x7xf32>"
+    text = POINTWISE.format(row="h").replace("  %z =", f"  {view}\n  %z =", 1)
+    text = text.replace("%x: tensor<3x4x5x7xf32>", "%y: tensor<12x5x7xf32>")
+    (found,) = readings(lowered(Imported(text), Options(fma="midbfp"), "numc").operation, [0]).values()
+    assert found.why == "converted to bfp(16,3,3) by linalg.generic, in groups that do not lie along its dimensions"
