@@ -133,7 +133,8 @@ def _viewed(view: ir.Operation, dims: _Dims) -> _Dims:
 
 def _split(dim: _Dim | None, sizes: list[int]) -> list[_Dim | None]:
     """What the dimensions of these sizes are that a dimension is split into."""
-    left, found = list(dim or ()), []
+    left = list(dim or ())
+    found: list[_Dim | None] = []
     for size in sizes:
         if size == 1:
             found.append(())
