@@ -30,11 +30,9 @@ def groups_of(stored: str) -> tuple[GroupConversion, tuple[int, ...]] | None:
     """Return the conversion and the dimensions that groups lie along, none for a scale of the tensor; None without."""
     text, _, axes = stored.partition(_ALONG)
     to = None if stored in IN_BITS else parse_any_conversion(text)
-    return (
-        (to, tuple(map(int, axes.lstrip("s ").split(", "))) if axes else ())
-        if isinstance(to, GroupConversion)
-        else None
-    )
+    if not isinstance(to, GroupConversion):
+        return None
+    return to, tuple(map(int, axes.removeprefix("s").split(","))) if axes else ()
 
 
 def has_codes(to: GroupConversion) -> bool:

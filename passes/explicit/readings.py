@@ -170,11 +170,12 @@ def _axes(generic: ir.Operation, number: int, to: GroupConversion, dims: _Dims) 
     kinds, sizes = linalg.iterator_types(generic), linalg.loop_sizes(generic)
     places: dict[int, _Dim | None] = {}
     for dim, place in zip(dims, linalg.indexing_maps(generic)[number].results, strict=True):
-        found = linalg.linear(place)
-        loops = [d for d in found[0] if sizes[d] != 1] if found is not None else []
+        factors, _ = linalg.linear(place) or ({}, 0)
+        loops = [d for d in factors if sizes[d] != 1]
         if len(loops) > 1:
             return "in windows, so that an element is in several groups"
-        places |= dict.fromkeys(loops, dim)
+        for d in loops:  # neither backwards nor along a diagonal
+            places[d] = dim if factors[d] > 0 and d not in places else None
     axes: list[int] = []
     for d, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
         if kind != "reduction" or size == 1:

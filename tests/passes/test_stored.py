@@ -174,6 +174,9 @@ def test_groups_that_are_no_groups_of_the_tensor() -> None:
     text = POINTWISE.format(row="2 * h").replace("tensor<3x2x5x7xf32>", "tensor<3x2x3x7xf32>")
     (found,) = readings(lowered(Imported(text), Options(fma="midbfp"), "numc").operation, [0]).values()
     assert found.why == "converted to bfp(16,3,3) by linalg.generic, some of whose elements it does not read"
+    text = POINTWISE.format(row="4 - h")
+    (found,) = readings(lowered(Imported(text), Options(fma="midbfp"), "numc").operation, [0]).values()
+    assert found.why == "converted to bfp(16,3,3) by linalg.generic, in groups that do not lie along its dimensions"
     view = "%x = tensor.expand_shape %y [[0, 1], [2], [3]] output_shape [3, 4, 5, 7]"
     view += " : tensor<12x5x7xf32> into tensor<3x4x5x7xf32>"
     text = POINTWISE.format(row="h").replace("  %z =", f"  {view}\n  %z =", 1)
