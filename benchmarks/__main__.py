@@ -36,6 +36,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         networks,
         pieces,
         processes,
+        scaling,
         search,
         streams,
         training,
@@ -60,6 +61,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "training": (training.training, 6),
         "statistics": (training.statistics, 12),
         "streams": (streams.streams, 12),
+        "scaling": (scaling.scaling, 3),
         "generation": (generation.generation, 10),
         "instructions": (instructions.instructions, 0),
     }

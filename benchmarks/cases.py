@@ -155,6 +155,8 @@ GENERATION: Mapping[str, float] = {"fp32": 1, "bf16_1_1": 2}
 FIRST_STEP_SECONDS = 60
 #: The threads on which operations side by side are simulated.
 STREAM_THREADS = (2, 16, 64)
+#: The batches with which networks are simulated on as many.
+SCALING_BATCHES = (1, 8)
 #: What TrainBF (2023) reports of its streams on two GPUs: the gain in speed, the memory of a version without a limit
 #: over its own, and how long an A100 idles in bf16 without streams.
 TRAINBF_STREAMS = {"speedup": (1.13, 1.29), "memory": (0.6532, 0.7417), "idle": 0.472}

@@ -286,6 +286,16 @@ def streams(rows: Rows) -> Table:
     return Table((*head, "memory without a limit", "side by side in the memory of the sequence"), tuple(body))
 
 
+def scaling(rows: Rows) -> Table:
+    """The speed-up of networks on two threads, and in a simulation on more."""
+    body = []
+    for r in rows:
+        simulated = [number(r[f"simulated_{count}"]) for count in STREAM_THREADS]
+        body.append((r["model"], str(r["batch"]), duration(r["seconds"]), number(r["measured"]), *simulated))
+    head = ("model", "batch", "1 thread", "2 threads, measured")
+    return Table((*head, *(f"{count} threads, simulated" for count in STREAM_THREADS)), tuple(body), 2)
+
+
 def switch(rows: Rows) -> Table:
     """The cost of a switch of arithmetic between two calls."""
     (row,) = [r for r in rows if "other_seconds" in r]
@@ -453,6 +463,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "memory": ("memory", memory, "Peak memory"),
     "training": ("training", training, "A training step: time / the faster of eager torch and inductor, two threads"),
     "streams": ("streams", streams, "Operations side by side, measured and simulated from a profile on two threads"),
+    "scaling": ("scaling", scaling, "Speed-up of networks by threads, simulated from a profile on two threads"),
     "generation": ("generation", generation, "Greedy generation, two threads"),
     "switch": ("training", switch, "A switch of arithmetic"),
     "statistics": ("statistics", statistics, "Statistics of one step of 100 of ResNet-18: CPU time"),

@@ -13,7 +13,18 @@ from benchmarks import native
 from benchmarks.__main__ import PAGE
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars, generation, models, slowdowns, statistics, steps, streams, switch, training
+from benchmarks.report import (
+    bars,
+    generation,
+    models,
+    scaling,
+    slowdowns,
+    statistics,
+    steps,
+    streams,
+    switch,
+    training,
+)
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 from numc.compiler.arithmetic.grammar import parse_fma
 
@@ -84,6 +95,13 @@ def test_streams_are_beside_what_is_published() -> None:
     assert first == ("LSTM", "9", "10.0 ms", "1.50", "0%", "1.00", "10%", "2.00", "20%", "3.00", "+200%", "2.00")
     assert published == ("TrainBF, two GPUs", "", "", "1.13, 1.29", "47%", *[""] * 5, "+65%, +74%", "")
     assert len(table.columns) == len(first) == len(published)
+
+
+def test_scaling_has_a_column_for_each_number_of_threads() -> None:
+    row = {"model": "LSTM", "batch": 8, "seconds": 0.01, "measured": 1.9}
+    table = scaling([row | {f"simulated_{threads}": float(threads) / 2 for threads in (2, 16, 64)}])
+    assert table.rows == (("LSTM", "8", "10.0 ms", "1.90", "1.00", "8.00", "32.0"),)
+    assert table.columns[-1] == "64 threads, simulated"
 
 
 def test_bars_count_what_is_met() -> None:

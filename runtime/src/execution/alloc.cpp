@@ -1,8 +1,9 @@
 // The allocator of generated code. A network allocates the same sizes in every run, so freed memory is kept, and runs
-// after the first one take few page faults. Small blocks are kept by each thread and need no lock. Large blocks are
-// shared by all threads, because a result is often freed on another thread than the one that allocated it. How many
-// bytes of them are kept is bounded: before more memory is taken from the system, what is kept is given back, until it
-// and the bytes in use together exceed the most that was ever in use by no more than an eighth.
+// after the first one take few page faults. Small blocks are kept by each thread and need no lock, and so is what a task
+// of a loop takes for itself, up to a larger size: many threads would wait for each other before and after every task.
+// Large blocks are shared by all threads, because a result is often freed on another thread than the one that allocated
+// it. How many bytes of them are kept is bounded: before more memory is taken from the system, what is kept is given
+// back, until it and the bytes in use together exceed the most that was ever in use by no more than an eighth.
 #include "execution/alloc.hpp"
 
 #include <pthread.h>
@@ -32,17 +33,19 @@ namespace {
 
 constexpr uint32_t kLive = 0x4e554d43, kFreed = 0x64656164;
 constexpr size_t kHeader = 64;
-constexpr uint32_t kSmallBins = 65, kLargeBin = kSmallBins;  // bin 64 holds 64 KiB
+// The largest small blocks have 64 KiB, and 1 MiB inside of tasks.
+constexpr uint64_t kSmallUnits = 1 << 10, kTaskUnits = 1 << 14;
+constexpr uint32_t kSmallBins = 97, kLargeBin = kSmallBins;  // bin 96 holds 1 MiB
 constexpr uint64_t kKeepSmall = uint64_t{4} << 20, kKeepLarge = uint64_t{1} << 30, kKeepAlways = uint64_t{8} << 20;
 static_assert(sizeof(Block) <= kHeader, "the header precedes a 64-byte aligned buffer");
 
 // The bin and the capacity for a size. Capacities are the multiples of 64 up to 1024, then eight sizes for each power
-// of two, and any multiple of 64 for large blocks.
-uint32_t bin_of(size_t size, uint64_t *capacity) {
+// of two, and any multiple of 64 for large blocks. in_task: whether a task takes it for itself.
+uint32_t bin_of(size_t size, bool in_task, uint64_t *capacity) {
   const uint64_t units = size == 0 ? 1 : (uint64_t{size} + 63) / 64;
   *capacity = units * 64;
   if (units <= 16) return static_cast<uint32_t>(units);
-  if (units > 1024) return kLargeBin;
+  if (units > (in_task ? kTaskUnits : kSmallUnits)) return kLargeBin;
   const unsigned exponent = 63u - static_cast<unsigned>(__builtin_clzll(units - 1));
   const unsigned shift = exponent - 3;
   const uint64_t steps = ((units - 1) >> shift) + 1;
@@ -236,7 +239,7 @@ void *numc_alloc(size_t size) {
   if (size > size_t{1} << 46) return nullptr;  // more than an x86-64 process can address
   if (checking()) return checked_alloc(size, current_run != nullptr ? current_run->layout : Layout::kEndsAtGuard);
   uint64_t capacity;
-  const uint32_t bin = bin_of(size, &capacity);
+  const uint32_t bin = bin_of(size, parallel_depth > 0, &capacity);
   if (bin < kSmallBins) {
     Block *block = small_cache.bins[bin];
     if (block != nullptr) {

@@ -30,7 +30,7 @@ int32_t run_job(Job &job, void (*task)(void *, int64_t, int64_t), void *context,
     job.range[r].next.store(n * r / job.ranges, std::memory_order_relaxed);
     job.range[r].end = n * (r + 1) / job.ranges;
   }
-  job.untaken.store(n, std::memory_order_relaxed);
+  job.left.store(UINT64_MAX >> (kRanges - job.ranges), std::memory_order_relaxed);
   job.task = task;
   job.context = context;
   job.max_helpers = static_cast<int>(threads) - 1;

@@ -151,14 +151,15 @@ void run_at_once(Plan &p) {
   char *const memory = alloc_block(p);
   for (const Rows::Step &step : p.rows->steps) {
     int64_t *const context = in_block(p, step, 0, memory);
-    int64_t tasks = 0, threads = parallel_threads();
+    int64_t tasks = 0, threads = 1;
     if (step.tile_rows == 0) {
       tasks = ceil_div(step.iterations, context[step.words - 1]);
+      threads = parallel_threads();
     } else {
       const TaskContext &c = *reinterpret_cast<TaskContext *>(context);
       if (c.rows > 0 && c.lanes > 0)
         tasks = c.batches * ceil_div(c.rows, c.row_block) * ceil_div(c.lanes, c.lane_block);
-      if (fmas_of(c) < kSmall) threads = 1;
+      threads = threads_for(fmas_of(c));
     }
     parallel(step.task, context, tasks, -1, threads);
   }
@@ -315,7 +316,7 @@ void numc_rows_end(void) {
     p.batches = first->batches, p.of_batch = first->rows;
   else if (!rows->steps.empty())
     p.batches = rows->steps.front().rows;
-  const int64_t threads = first != nullptr && fmas < kSmall ? 1 : parallel_threads();
+  const int64_t threads = first != nullptr ? threads_for(fmas) : parallel_threads();
   // Without a contraction, too few rows would leave threads idle.
   const bool enough = first != nullptr || threads == 1 || all_rows(p) >= kLeastRowsOfThread * threads;
   if (enough && has_rows(p) && choose_blocks(p, threads)) {

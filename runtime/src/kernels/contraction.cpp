@@ -200,7 +200,7 @@ void run_tasks(void (*task)(void *, int64_t, int64_t), const Descriptor &d, Task
   Run *const run = parallel_depth == 0 ? current_run : nullptr;
   const int64_t fmas = c.batches * c.rows * c.lanes * c.depth;
   if (run != nullptr && run->profile != nullptr && !(d.flags & kPacks)) run->profile->multiplied(fmas);
-  const int64_t threads = fmas < kSmall ? 1 : parallel_threads();
+  const int64_t threads = threads_for(fmas);
   int64_t tasks = 0;
   float *shared = nullptr;
   if (c.rows > 0 && c.lanes > 0) {
