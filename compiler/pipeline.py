@@ -41,6 +41,7 @@ from numc.passes.llvm.without_fma import without_fma
 from numc.passes.plan.by_rows import by_rows
 from numc.passes.plan.emit_kernels import emit_kernels
 from numc.passes.plan.functions import kernels_of
+from numc.passes.plan.keep_borders import keep_borders
 from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.streams.side_by_side import side_by_side
 from numc.passes.tensors.affine_reads import affine_reads
@@ -247,6 +248,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     "plan": {
         "plan-kernels": ours(plan_kernels, "target.isa", "fast", "statistics", "pack_weights"),
         "by-rows": ours(by_rows, "target.isa", switch="by-rows"),
+        "keep-borders": ours(keep_borders, switch="keep-borders"),  # what is padded for one operation alone is gone
     },
     # Contractions become calls of kernels, which no pass changes from here to the dialect of LLVM.
     "kernels": {

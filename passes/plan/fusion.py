@@ -161,7 +161,7 @@ def touching(memory: Iterable[ir.Value], block: ir.Block) -> list[ir.Operation]:
     while waiting:
         for use in waiting.pop().uses:
             user = use.owner.operation
-            if (top := _ancestor(user, block)) is not None:
+            if (top := ancestor(user, block)) is not None:
                 found[top] = None
             for made in (*user.results, *_yielded(user)):
                 if isinstance(made.type, ir.MemRefType) and made not in seen:
@@ -186,7 +186,7 @@ def _yielded(op: ir.Operation) -> Sequence[ir.Value]:
     return results if results and list(op.block.operations)[-1].operation == op else ()
 
 
-def _ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
+def ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
     """The operation of `block` that is `op` or has it inside."""
     while op.block != block:
         if op.parent is None or op.parent.name == "func.func":
