@@ -21,8 +21,6 @@ from numc.passes.buffers.views import buffers
 from numc.passes.plan.fusion import ancestor, written
 from numc.passes.plan.plan import PLAN
 
-# A padded image waits for the next one during so many contractions, at most: its memory is not free until then.
-_WAIT = 1
 _SLICE = ("static_offsets", "static_sizes", "static_strides")
 
 
@@ -35,7 +33,7 @@ class _Padded:
 
     buffer: ir.Operation
     fill: ir.Operation
-    frees: list[ir.Operation]
+    free: ir.Operation
     images: list[ir.Operation]
     geometry: tuple[object, ...]
     places: list[int]
@@ -55,12 +53,13 @@ def keep_borders(module: ir.Operation) -> None:
     order = [op.operation for op in linalg.main(module).regions[0].blocks[0].operations]
     places = {op: n for n, op in enumerate(order)}
     products = list(itertools.accumulate((PLAN in op.attributes for op in order), initial=0))
-    found = [padded for op in order if op.name == "memref.alloc" and (padded := _padded(op, places)) is not None]
+    found = [padded for op in order if op.name == "memref.alloc" and (padded := _padded(op, order, places)) is not None]
     waiting: list[_Padded] = []
     unused: list[ir.Operation] = []
     for new in sorted(found, key=lambda padded: padded.first):
         like = [old for old in reversed(waiting) if old.geometry == new.geometry]
-        near = [old for old in like if products[new.first] - products[min(old.last + 1, new.first)] <= _WAIT]
+        # Behind another product, the memory would have left the cache, and would have been free for something else.
+        near = [old for old in like if old.last < new.first and products[old.last + 1] == products[new.first]]
         copied = next((old for old in like if _copies(new, old, order)), None)
         if old := copied or next((old for old in near if _follows(new, old, order)), None):
             unused += _join(old, new, order, old is copied)
@@ -71,9 +70,10 @@ def keep_borders(module: ir.Operation) -> None:
         op.erase()
 
 
-def _padded(buffer: ir.Operation, places: Mapping[ir.Operation, int]) -> _Padded | None:
+def _padded(buffer: ir.Operation, order: Sequence[ir.Operation], places: Mapping[ir.Operation, int]) -> _Padded | None:
     """The buffer, if it is nothing but a border of zeros around images."""
-    fills, frees, images, uses = [], [], [], []
+    fills, frees, images = [], [], []
+    uses: dict[ir.Operation, bool] = {}  # whether the operation writes an image
     for use in buffer.results[0].uses:
         user = use.owner.operation
         if user.name == "memref.subview":
@@ -83,11 +83,11 @@ def _padded(buffer: ir.Operation, places: Mapping[ir.Operation, int]) -> _Padded
         elif linalg.fills_zero(user) and user in places:
             fills.append(user)
         elif user.name == "linalg.generic" and use.operand_number < linalg.input_count(user):
-            uses.append((user, False))
+            uses.setdefault(user, False)
         else:
             return None
     slices = {(*(image.attributes[name] for name in _SLICE), *list(image.operands)[1:]) for image in images}
-    if len(fills) != 1 or len(slices) != 1:
+    if not len(fills) == len(frees) == len(slices) == 1:
         return None
     for image in images:
         for use in image.results[0].uses:
@@ -95,13 +95,15 @@ def _padded(buffer: ir.Operation, places: Mapping[ir.Operation, int]) -> _Padded
             if user.name not in ("linalg.generic", "memref.copy"):
                 return None
             ins = 1 if user.name == "memref.copy" else linalg.input_count(user)
-            uses.append((user, use.operand_number >= ins))
-    at = {user: places[top] for user, _ in uses if (top := ancestor(user, buffer.block)) is not None}
-    writers = sorted(((at[user], user) for user, writes in uses if writes), key=lambda writer: writer[0])
+            uses[user] = uses.get(user, False) or use.operand_number >= ins
+    at = {user: places[top] for user in uses if (top := ancestor(user, buffer.block)) is not None}
     every = sorted(at.values())
-    whole = bool(writers) and writers[0][0] == every[0] > places[fills[0]] and _is_whole(writers[0][1])
+    first = next((op for op in linalg.operations(order[every[0]]) if op in uses), None) if every else None
+    if first is None or not uses[first] or every[0] < places[fills[0]] or not _is_whole(first):
+        return None
+    writers = sorted(((at[user], user) for user, writes in uses.items() if writes), key=lambda writer: writer[0])
     geometry = (buffer.results[0].type, *buffer.operands, *slices)
-    return _Padded(buffer, fills[0], frees, images, geometry, every, writers) if whole else None
+    return _Padded(buffer, fills[0], frees[0], images, geometry, every, writers)
 
 
 def _is_whole(writer: ir.Operation) -> bool:
@@ -128,9 +130,7 @@ def _copies(new: _Padded, old: _Padded, order: Sequence[ir.Operation]) -> bool:
 
 
 def _follows(new: _Padded, old: _Padded, order: Sequence[ir.Operation]) -> bool:
-    """Whether nobody reads the old image any more when the new one is written, which waits for its readers anyway."""
-    if old.last >= new.first:
-        return False
+    """Whether the new image waits for the readers of the old one anyway, which come before it."""
     readers = set(old.places)
     needed = _touched(order[new.first])
     for n in range(new.first - 1, old.first - 1, -1):
@@ -152,6 +152,5 @@ def _join(old: _Padded, new: _Padded, order: Sequence[ir.Operation], copied: boo
     old.images += new.images
     old.writers += new.writers[1:] if copied else new.writers
     old.places = sorted({*old.places, *(new.places[1:] if copied else new.places)})
-    for free in old.frees:
-        free.move_after(order[old.last])
-    return [new.fill, *new.frees, *(op for _, op in new.writers[:1] if copied), new.buffer]
+    old.free.move_after(order[old.last])
+    return [new.fill, new.free, *(op for _, op in new.writers[:1] if copied), new.buffer]
