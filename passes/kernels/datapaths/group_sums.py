@@ -111,6 +111,8 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
             before = code.load(at)
             added.append((total, before))
             code.store(code.binary("addf", before, total), at)
+    # The accumulators leave registers to the sums: LLVM would keep some of them there, and spill others.
+    code.fence()
     if groups.counts:
         count_sums(m.f, s, added)
 

@@ -18,7 +18,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import Layout, layout
 from numc.passes.kernels.packing.panel_draws import DRAWN, PanelDraws
 from numc.passes.kernels.ssa import PTR, Value
-from numc.passes.kernels.values.group_values import GroupCode, Scaling
+from numc.passes.kernels.values.group_values import GroupCode, Scaling, nearest
 from numc.passes.kernels.values.kinds import code_of
 
 _ALL = 0xFFFFFFFF
@@ -74,6 +74,23 @@ def _text(name: str, kernel: Kernel, side: str, to: GroupConversion, panel: Layo
     else:
         found = writer.row_scalars(group)
     return f.function(*found)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Which groups a vector of scalings is of: of `rows` rows, and of each so many whole groups of `vectors` vectors.
+
+    groups: 0 for one group that may be cut, and goes as far as there are vectors.
+    """
+
+    rows: int
+    groups: int
+    vectors: int
+
+    @property
+    def lanes(self) -> list[tuple[int, int]]:
+        """The row and the group of every lane that is used."""
+        return [(n, m) for m in range(self.groups) for n in range(self.rows)]
 
 
 @dataclass
@@ -150,7 +167,10 @@ class _Writer:
         return self._reduced()
 
     def row_vectors(self, vectors: int) -> tuple[Value, Value]:
-        """A group is `vectors` whole vectors of a row; the scalings of a vector of rows are computed at once."""
+        """A group is `vectors` whole vectors of a row; a vector of scalings is computed at once.
+
+        They are those of adjacent rows, and of several successive groups where a panel has few rows.
+        """
         f, vector, panel = self.f, self.vector, self.panel
         shared = self._shared(vector)
         end = f.i64("ceildivui", f["count"], panel.width)
@@ -159,26 +179,44 @@ class _Writer:
         for row in range(0, panel.count, panel.width):
             rows = min(panel.count - row, panel.width)
             first_row = f.at(f["panel"], row * panel.width * panel.parts)
-            with f.carry(0, end, vectors, limits) as groups:
-                g = _Group(first_row, groups.index, f.i64("minui", f.i64("addi", groups.index, vectors), end), groups)
-                most = self._largest_of_rows(g, rows)
-                scaling = self.kind.scaling(vector, most, shared)
-                g.limit(vector, most, scaling)
-                self._convert_rows(g, f.number(row), rows, scaling, kept)
-            limits = groups.results
+            several = panel.width // rows
+            whole = f.i64("subi", end, f.i64("remui", end, vectors * several))
+            parts = [(f.number(0), whole, several)]
+            if vectors * several > 1:
+                parts.append((whole, end, 0))
+            for start, stop, groups in parts:
+                with f.carry(start, stop, vectors * max(groups, 1), limits) as loop:
+                    last = f.i64("minui", f.i64("addi", loop.index, vectors), stop)
+                    g = _Group(first_row, loop.index, last, loop)
+                    places = _Places(rows, groups, vectors)
+                    most = self._largest_of_rows(g, places)
+                    scaling = self.kind.scaling(vector, most, shared)
+                    g.limit(vector, most, scaling)
+                    self._convert_rows(g, f.number(row), places, scaling, kept)
+                limits = loop.results
         self.found = list(limits)
         return self._reduced()
 
-    def _largest_of_rows(self, g: _Group, rows: int) -> Value:
+    def _largest_of_rows(self, g: _Group, to: _Places) -> Value:
         """The largest magnitudes of the groups of adjacent rows, those of row n in lane n."""
         f, vector, panel = self.f, self.vector, self.panel
-        with f.carry(g.first, g.end, 1, [vector.int(0)] * rows) as steps:
-            place = f.at(g.base, f.i64("muli", steps.index, panel.step_words))
-            steps.next = [
-                _larger(vector, most, vector.load(f.at(place, n * panel.width * panel.parts)))
-                for n, most in enumerate(steps.values)
-            ]
-        found, distance = list(steps.results), 1
+        base = f.at(g.base, f.i64("muli", g.first, panel.step_words))
+        if to.groups:
+            found = []
+            for n, m in to.lanes:
+                most = vector.int(0)
+                for v in range(to.vectors):
+                    most = _larger(vector, most, vector.load(f.at(base, self._within(m * to.vectors + v, n))))
+                found.append(most)
+        else:
+            with f.carry(g.first, g.end, 1, [vector.int(0)] * to.rows) as steps:
+                place = f.at(g.base, f.i64("muli", steps.index, panel.step_words))
+                steps.next = [
+                    _larger(vector, most, vector.load(f.at(place, self._within(0, n))))
+                    for n, most in enumerate(steps.values)
+                ]
+            found = list(steps.results)
+        distance = 1
         while distance < panel.width:
             # Lanes whose number has the bit `distance` hold every other row.
             found += found[-1:] * (len(found) % 2 if len(found) > 1 else 1)
@@ -191,8 +229,12 @@ class _Writer:
             distance *= 2
         return found[0]
 
-    def _convert_rows(self, g: _Group, row: Value, rows: int, scaling: Scaling, kept: Sequence[Value]) -> None:
-        """Convert the groups of `rows` rows from `row` on, by the scaling in the lane of each; `kept`: room for it."""
+    def _within(self, step: int, row: int) -> int:
+        """Where vector `step` of a row is, from the first one of row 0 on."""
+        return step * self.panel.step_words + row * self.panel.width * self.panel.parts
+
+    def _convert_rows(self, g: _Group, row: Value, to: _Places, scaling: Scaling, kept: Sequence[Value]) -> None:
+        """Convert the groups of rows from `row` on, by the scaling in the lane of each; `kept`: room for it."""
         f, vector, panel = self.f, self.vector, self.panel
         assert scaling.unit is not None
         numbers = (*scaling.down, *scaling.up, scaling.unit)
@@ -200,15 +242,23 @@ class _Writer:
         for number, place in zip(numbers, kept, strict=False):
             vector.store(number, place)
         downs, ups, unit = len(scaling.down), len(numbers) - 1, kept[len(numbers) - 1]
-        with f.loop(0, rows) as n:
+        with f.loop(0, to.rows) as n:
             if self.draws is not None:
                 self.draws.begin(f.i64("addi", row, n))
-            down, up = ([vector.splat(f.at(place, n)) for place in some] for some in (kept[:downs], kept[downs:ups]))
             base = f.at(g.base, f.i64("muli", n, panel.width * panel.parts))
-            self._convert(base, g.first, g.end, Scaling(tuple(down), tuple(up)))
-            if panel.dot:
-                slot = f.at(base, f.i64("muli", g.first, panel.step_words))
-                f.store(f.load(f.at(unit, n)), f.at(slot, panel.width // 2))
+            for m in range(max(to.groups, 1)):
+                lane = f.i64("addi", n, m * to.rows)
+                down, up = ([vector.splat(f.at(p, lane)) for p in some] for some in (kept[:downs], kept[downs:ups]))
+                one = Scaling(tuple(down), tuple(up))
+                first = f.i64("addi", g.first, m * to.vectors)
+                if to.groups:
+                    for v in range(to.vectors):
+                        self._convert_vector(base, f.i64("addi", first, v), one)
+                else:
+                    self._convert(base, g.first, g.end, one)
+                if panel.dot:
+                    slot = f.at(base, f.i64("muli", first, panel.step_words))
+                    f.store(f.load(f.at(unit, lane)), f.at(slot, panel.width // 2))
 
     def row_parts(self, group: int) -> tuple[Value, Value]:
         """A vector of a row is several groups."""
@@ -280,20 +330,22 @@ class _Writer:
         return steps.results[0]
 
     def _convert(self, base: Value, start: Value, end: Value, scaling: Scaling) -> None:
-        """Convert the vectors from `start` to `end`: to values, one or the parts of it, or the words of a row."""
+        """Convert the vectors from `start` to `end`."""
+        with self.f.loop(start, end) as u:
+            self._convert_vector(base, u, scaling)
+
+    def _convert_vector(self, base: Value, u: Value, scaling: Scaling) -> None:
+        """Convert vector `u`: to values, one or the parts of it, or the words of a row."""
         f, vector, panel = self.f, self.vector, self.panel
-        with f.loop(start, end) as u:
-            place = f.at(base, f.i64("muli", u, panel.step_words))
-            x = vector.load(place)
-            if panel.dot:
-                units = vector.cast("fptosi", self.kind.units(vector, x, scaling, self._draw(vector, u)), "i32")
-                if panel.dot == 4:
-                    units = vector.binary("addi", units, vector.int(_OFFSET))
-                vector.store(vector.cast("trunci", units, f"i{32 // panel.dot}"), place)
-            else:
-                values = self.kind.values(vector, x, scaling, panel.parts, self._draw(vector, u))
-                for n, value in enumerate(values):
-                    vector.store(value, f.at(place, n * panel.width))
+        place = f.at(base, f.i64("muli", u, panel.step_words))
+        x, drawn = vector.load(place), self._draw(vector, u)
+        if panel.dot:
+            near = self.kind.near(vector, x, scaling, drawn)
+            word = nearest(vector, near, offset=_OFFSET if panel.dot == 4 else 0)
+            vector.store(vector.cast("trunci", word, f"i{32 // panel.dot}"), place)
+            return
+        for n, value in enumerate(self.kind.values(vector, x, scaling, panel.parts, drawn)):
+            vector.store(value, f.at(place, n * panel.width))
 
     def _convert_words(self, base: Value, start: Value, end: Value, scaling: Scaling) -> Value:
         """Convert lanes, all steps of a word at a time; returns the sums of all integers, in binary32."""
