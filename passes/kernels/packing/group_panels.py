@@ -100,10 +100,8 @@ class GroupPanel:
         """Loops over the rows or vectors of a panel and the groups of each, with limits in the lanes of `code`."""
         f, panel = self.f, self.panel
         with f.carry(0, panel.count, 1, [code.int(ALL), code.int(0)]) as rows:
-            base, source = (
-                f.at(f["panel"], f.i64("muli", rows.index, panel.width * panel.parts)),
-                self.source(rows.index),
-            )
+            base = f.at(f["panel"], f.i64("muli", rows.index, panel.width * panel.parts))
+            source = self.source(rows.index)
             if self.draws is not None:
                 self.draws.begin(rows.index)
             with f.carry(0, end, step, rows.values) as groups:

@@ -35,23 +35,25 @@ class GroupRows(GroupPanel):
         for row in range(0, panel.count, panel.width):
             rows = min(panel.count - row, panel.width)
             base, source = f.at(f["panel"], row * panel.width * panel.parts), self.source(f.number(row))
-            several = panel.width // rows if vectors <= _STRAIGHT and self.draws is None else 1
-            whole = f.i64("subi", end, f.i64("remui", end, vectors * several))
-            # One by one what is left, of which the last group may be cut.
-            for start, stop, count in ((f.number(0), whole, several), (whole, end, 1)):
+            whole, passes = f.number(0), []
+            if vectors <= _STRAIGHT:
+                several = panel.width // rows if self.draws is None else 1
+                whole = f.i64("subi", end, f.i64("remui", end, vectors * several))
+                passes = [(f.number(0), whole, several, vectors)]
+            passes.append((whole, end, 1, 0))  # what is left: its last group may be cut
+            for start, stop, count, straight in passes:
                 with f.carry(start, stop, vectors * count, limits) as loop:
-                    firsts = [f.i64("addi", loop.index, vectors * n) for n in range(count)]
-                    groups = [
-                        Group(base, source, u, f.i64("minui", f.i64("addi", u, vectors), stop), loop) for u in firsts
-                    ]
-                    straight = vectors if stop is whole and vectors <= _STRAIGHT else 0
+                    groups = []
+                    for n in range(count):
+                        first = f.i64("addi", loop.index, vectors * n)
+                        groups.append(
+                            Group(base, source, first, f.i64("minui", f.i64("addi", first, vectors), stop), loop)
+                        )
                     most = self._largest_of_rows(groups, rows, straight)
                     scaling = self.kind.scaling(vector, most, shared)
                     groups[0].limit(vector, most, scaling)
                     self._convert_rows(groups, f.number(row), rows, straight, scaling, kept)
                 limits = loop.results
-                if vectors * several == 1:
-                    break
         self.found = list(limits)
         return self.reduced()
 
