@@ -237,6 +237,10 @@ class Straight:
         found = self.op(f"{head} {listed(values)} : ({listed(types)}) -> {struct}", struct)
         return [self.op(f"llvm.extractvalue {found}[{n}] : {struct}", kind) for n, kind in enumerate(types)]
 
+    def fence(self) -> None:
+        """What is in memory is read anew behind it, and not kept in registers; no instruction."""
+        self.line('llvm.fence syncscope("singlethread") acq_rel')
+
     # Lanes
 
     def broadcast(self, a: Value) -> Value:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -308,6 +309,36 @@ def test_any_shape(fma: str, shape: tuple[int, int, int]) -> None:
     a, b, c = operands("plain", *shape)
     for threads in (1, 3):
         same(numc.matmul(a, b, c, fma=fma, threads=threads), vectorised.matmul(a, b, c, fma))
+
+
+ALONG_ROWS = (
+    *("highbfp", "bfp(8,8,7)", "bfp(48,4,6)", "bfp(7,3,5)", "fma(a=bfp(16,8,7):rna,acc=fp32)", "mxfp4", "mxfp8"),
+    *("int8", "int16", CHANNELS, "fma(a=bfp(16,8,7):sr8,acc=fp32)", FMAC2[0]),
+)
+
+
+@pytest.mark.parametrize("fma", ALONG_ROWS)
+def test_rows_are_converted_from_where_they_are(fma: str) -> None:
+    """Whole tiles of rows whose blocks of k are whole vectors: as if the steps of k were not adjacent."""
+    shape = 37, 256 + 48, 20
+    for kind in ("plain", "special", "wide"):
+        a, b, _ = operands(kind, *shape)
+        there, packed = (_product(shape, fma, columns=columns) for columns in (False, True))
+        results = there(a, b, seed=1), packed(np.ascontiguousarray(a.T), b, seed=1)
+        same(*results, kind)
+        if "sr8" not in fma:
+            same(results[0], vectorised.matmul(a, b, np.zeros((37, 20), np.float32), fma), kind)
+
+
+def _product(shape: tuple[int, int, int], fma: str, *, columns: bool) -> numc.Program:
+    """A matrix product, of the columns of its first operand if that is said."""
+
+    class Product(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch.einsum("km,kn->mn" if columns else "mk,kn->mn", a, b)
+
+    m, k, n = shape
+    return numc.compile(Product(), (torch.zeros((k, m) if columns else (m, k)), torch.zeros(k, n)), fma=fma)
 
 
 GUARDED = ["highbfp", "mxfp8", "int8"]

@@ -27,6 +27,7 @@ from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.kinds import code_of
 
 _F32_BITS = 24  # of a significand
+_STRAIGHT = 8  # words of a group, at most, whose products are not a loop
 
 
 def groups_of(s: Setting) -> Groups:
@@ -111,6 +112,8 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
             before = code.load(at)
             added.append((total, before))
             code.store(code.binary("addf", before, total), at)
+    # The accumulators leave registers to the sums: LLVM would keep some of them there, and spill others.
+    code.fence()
     if groups.counts:
         count_sums(m.f, s, added)
 
@@ -128,13 +131,30 @@ def _add_integer(m: Micro, total: Value, place: int) -> None:
 
 def _walk_words(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """The products of a group, all steps of k of a word at a time."""
-    count = dot_of(m.setting)
+    f, count, size = m.f, dot_of(m.setting), groups_of(m.setting).size
     dot = m.setting.instructions.dot(count)
     assert dot is not None
-    with m.f.carry(first, end, count, values) as loop:
-        rows, lanes = words(m, loop.index, count)
-        loop.next = [dot(m.code, c, rows[n // m.vectors], lanes[n % m.vectors]) for n, c in enumerate(loop.values)]
-    return loop.results
+
+    def step(k: Value, values: Accumulators) -> Accumulators:
+        rows, lanes = words(m, k, count)
+        return [dot(m.code, c, rows[n // m.vectors], lanes[n % m.vectors]) for n, c in enumerate(values)]
+
+    def one_by_one() -> Accumulators:
+        with f.carry(first, end, count, values) as loop:
+            loop.next = step(loop.index, loop.values)
+        return loop.results
+
+    if size // count > _STRAIGHT:
+        return one_by_one()
+    is_whole = f.compare("eq", f.i64("subi", end, first), f.number(size))
+    with f.choose(is_whole, *[v.type for v in values]) as found:
+        with found.then():
+            found.next = values
+            for n in range(0, size, count):
+                found.next = step(f.i64("addi", first, n), found.next)
+        with found.otherwise():
+            found.next = one_by_one()
+    return found.results
 
 
 def _behind(m: Micro, segment: Segment, *, sums: bool = False) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.convert_groups import in_panel
 from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_round
@@ -39,7 +40,7 @@ def convert_packed_text(name: str, kernel: Kernel, side: str, shape: tuple[int, 
             before = n * to.k_block // to.width if side == "rows" else n * to.block_steps(to.k_block)
             block = f.at(base, before * to.step_words)
             if kernel.fma.groups:
-                arguments = (block, f.number(count), f.fetch(data, last, "i32"), widths)
+                arguments = (block, f.number(count), f.fetch(data, last, "i32"), widths, *in_panel(f, to, block))
                 limits = f.call(f"{kernel.name}_quantize_{side}", *arguments, results="i32, i32")
             else:
                 limits = _singles(f, kernel, side, block, count, widths)

@@ -8,6 +8,7 @@ no bit. Groups that are NaN do not count.
 from __future__ import annotations
 
 from numc.passes.kernels.builder import Function
+from numc.passes.kernels.packing.convert_groups import in_panel
 from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task, context
@@ -86,11 +87,11 @@ def _convert_both(
     """Convert a packed block to the widest and to the narrowest format; a stochastic one from the former."""
     kernel, (wide, narrow) = task.kernel, panels
     name, noisy = kernel.name, kernel.groups_of(side).noise is not None
-    most = largest(f, task, side, batch, place)
+    most, to = largest(f, task, side, batch, place), layout(kernel, side)
 
     def widest() -> None:
         draws = drawn(f, task, side, batch, place, k0)
-        f.call(f"{name}_widest_{side}", wide, kc, most, *draws, results="i32, i32")
+        f.call(f"{name}_widest_{side}", wide, kc, most, *draws, *in_panel(f, to, wide), results="i32, i32")
 
     if noisy:
         widest()
@@ -99,7 +100,7 @@ def _convert_both(
         code.store(code.load(f.at(wide, word)), f.at(narrow, word))
     if not noisy:
         widest()
-    f.call(f"{name}_narrowest_{side}", narrow, kc, most, results="i32, i32")
+    f.call(f"{name}_narrowest_{side}", narrow, kc, most, *in_panel(f, to, narrow), results="i32, i32")
 
 
 def _sums(f: Function, width: int, wide: Value, narrow: Value, used: Value) -> list[Value]:

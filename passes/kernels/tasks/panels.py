@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from numc.passes.kernels.abi import SCATTERED
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.packing.convert_groups import SOURCE, in_panel
 from numc.passes.kernels.packing.expand_codes import expand_name
 from numc.passes.kernels.packing.layout import Layout, layout, stored_layout
 from numc.passes.kernels.packing.pack_code import converts_open
@@ -48,7 +49,7 @@ def pack_rows(
         return _pack_rows(f, kernel, data, row, count, k0, kc, to)
     offsets, steps = context(f, "a_row", "a_k")
     offsets = f.at(offsets, row, "i64")
-    with f.choose(_count_up(f, offsets, count), *_LIMITS) as found:
+    with f.choose(_are_apart(f, offsets, count, f.number(1)), *_LIMITS) as found:
         with found.then():
             first = f.at(data, f.fetch(offsets, 0), kernel.element("rows"))
             arguments = first, f.at(steps, k0, "i64"), count, kc, to
@@ -58,12 +59,12 @@ def pack_rows(
     return found.results
 
 
-def _count_up(f: Function, offsets: Value, count: Value) -> Value:
-    """Whether `count` offsets, at least one, are those of adjacent elements."""
+def _are_apart(f: Function, offsets: Value, count: Value, step: Value) -> Value:
+    """Whether `count` offsets, at least one, are `step` apart."""
     first = f.fetch(offsets, 0)
     with f.carry(1, count, 1, [f.int(1, "i1")]) as loop:
         there = f.i64("subi", f.fetch(offsets, loop.index), first)
-        loop.next = [f.binary("andi", loop.values[0], f.compare("eq", there, loop.index))]
+        loop.next = [f.binary("andi", loop.values[0], f.compare("eq", there, f.i64("muli", loop.index, step)))]
     return loop.results[0]
 
 
@@ -92,10 +93,33 @@ def make_rows(
 ) -> None:
     """Pack and convert a panel, and store its limits. rows, steps: the first row and step of k, and how many."""
     kernel, (row, count), (k0, kc) = task.kernel, rows, steps
-    found = pack_rows(f, kernel, source, row, count, k0, kc, to)
-    if kernel.groups is not None:
-        found = convert_groups(f, task, "rows", kc, to, batch, row, k0)
-    store_limits(f, found, limits)
+    if kernel.groups is None:
+        store_limits(f, pack_rows(f, kernel, source, row, count, k0, kc, to), limits)
+        return
+    where = _rows_before(f, kernel, source, rows, steps, to)
+    store_limits(f, convert_groups(f, task, "rows", kc, to, batch, row, k0, where), limits)
+
+
+def _rows_before(
+    f: Function, kernel: Kernel, source: Value, rows: tuple[Value, Value], steps: tuple[Value, Value], to: Value
+) -> Sequence[Value]:
+    """Where rows are converted from, as `SOURCE`: from where they are if all are there and in order, or packed now."""
+    (row, count), (k0, kc), t = rows, steps, kernel.tile
+    offsets, of_steps, run, depth = context(f, "a_row", "a_k", "a_run", "depth")
+    offsets = f.at(offsets, row, "i64")
+    first = f.fetch(offsets, 0)
+    apart = f.i64("subi", f.fetch(offsets, f.i64("minui", 1, f.i64("subi", count, 1))), first)
+    whole = f.compare("eq", f.i64("remui", kc, t.width), f.number(0))
+    there = _are_apart(f, offsets, count, apart)
+    for each in (f.compare("uge", run, depth), f.compare("eq", count, f.number(t.rows)), whole):
+        there = f.binary("andi", there, each)
+    with f.choose(there, *SOURCE.values()) as found:
+        with found.then():
+            found.next = [f.at(f.at(source, first), f.fetch(of_steps, k0)), apart, f.number(t.width)]
+        with found.otherwise():
+            pack_rows(f, kernel, source, row, count, k0, kc, to)
+            found.next = in_panel(f, layout(kernel, "rows"), to)
+    return found.results
 
 
 def store_limits(f: Function, limits: Sequence[Value], to: Value) -> None:
@@ -217,13 +241,24 @@ def _pack_lanes(
 
 
 def convert_groups(
-    f: Function, task: Task, side: str, kc: Value, panel: Value, batch: Value, place: Value, k0: Value
+    f: Function,
+    task: Task,
+    side: str,
+    kc: Value,
+    panel: Value,
+    batch: Value,
+    place: Value,
+    k0: Value,
+    source: Sequence[Value] = (),
 ) -> Sequence[Value]:
-    """Convert a packed panel, which begins at row or lane `place` and at step `k0`, to groups; returns its limits."""
+    """Convert a panel, which begins at row or lane `place` and at step `k0`, to groups; returns its limits.
+
+    source: where its rows are, as `SOURCE`; lanes are packed.
+    """
     arguments = [panel, kc, largest(f, task, side, batch, place)]
     if task.kernel.is_open(side):
         arguments.append(width(f, side))
-    arguments += drawn(f, task, side, batch, place, k0)
+    arguments += [*drawn(f, task, side, batch, place, k0), *source]
     return f.call(f"{task.kernel.name}_quantize_{side}", *arguments, results=_RESULTS)
 
 

@@ -55,6 +55,10 @@ class GroupCode(ABC):
     def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         """Append how many units of its group `x` becomes, as a binary32 number; anything where the unit is NaN."""
 
+    def near(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
+        """Append a number that is `units`, or that becomes it when it is rounded to nearest even."""
+        return self.units(code, x, scaling, drawn)
+
     def code_of(self, code: Code, units: Value) -> Value:
         """Append the code (i32) of so many units, of which any bits may stand beyond the format's `code_bits`."""
         return code.cast("fptosi", units, "i32")
@@ -111,6 +115,14 @@ def scale_up(code: Code, y: Value, scaling: Scaling) -> Value:
     for factor in reversed(scaling.up):
         y = code.binary("mulf", y, factor)
     return y
+
+
+def nearest(code: Code, x: Value, offset: int = 0) -> Value:
+    """Round `x`, below 2^16, to nearest even; append that integer and `offset` in the lowest bits of an i32.
+
+    Integers of this size are binary32 numbers with the significands that they have themselves. Of a NaN: anything.
+    """
+    return code.cast("bitcast", code.binary("addf", x, code.f32(1.5 * 2**23 + offset)), "i32")
 
 
 def round_to_integer(

@@ -40,17 +40,28 @@ class BfpCode(GroupCode):
 
     def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         """M, with its sign."""
+        near = self.near(code, x, scaling, drawn)
+        return code.unary("math.roundeven", near) if self._is_nearest else near
+
+    def near(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
+        """The same before it is rounded to nearest even."""
         y = scale_down(code, x, scaling)
         if self.to.discard:
             return self._truncated(code, y, drawn)
-        units = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
+        if not self._is_nearest:
+            y = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
         # Truncated magnitudes are below 2^m as they are: no exponent is below that of its group.
         if self.to.rounding == "rtz":
-            return units
+            return y
         if self.width is None:
-            return clamp(code, units, float(self.fmt.largest))
+            return clamp(code, y, float(self.fmt.largest))
         beyond = code.binary("shli", code.int(1), self._bits(code))
-        return clamp(code, units, code.cast("sitofp", code.binary("subi", beyond, code.int(1)), "f32"))
+        return clamp(code, y, code.cast("sitofp", code.binary("subi", beyond, code.int(1)), "f32"))
+
+    @property
+    def _is_nearest(self) -> bool:
+        """Whether units are the nearest integers, to even, of magnitudes that are limited before."""
+        return self.to.rounding == "rne" and not self.to.discard
 
     def _truncated(self, code: Code, y: Value, drawn: Value | None) -> Value:
         """`y` rounded with more bits, of which the lowest are cut off."""

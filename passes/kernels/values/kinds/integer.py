@@ -29,9 +29,15 @@ class IntCode(GroupCode):
 
     def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         """The integer that stands for `x`; 0 where `x` or the scale is NaN."""
-        y = code.binary("divf", x, scaling.down[0])
-        integer = clamp(code, round_to_integer(code, y, y, lambda u: u, self.to, drawn), float(self.fmt.largest))
-        return code.select(code.compare("ord", y, y), integer, code.f32(0.0))
+        near = self.near(code, x, scaling, drawn)
+        return code.unary("math.roundeven", near) if self.to.rounding == "rne" else near
+
+    def near(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
+        """The same before it is rounded to nearest even."""
+        y = near = code.binary("divf", x, scaling.down[0])
+        if self.to.rounding != "rne":
+            near = round_to_integer(code, y, y, lambda u: u, self.to, drawn)
+        return code.select(code.compare("ord", y, y), clamp(code, near, float(self.fmt.largest)), code.f32(0.0))
 
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
         """The integer: the end of a reduction applies the scales."""
