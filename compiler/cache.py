@@ -1,6 +1,7 @@
 """The cache of compiled programs: a folder of program files, each named by a hash of everything that determines it.
 
-Beside them it keeps texts: the linalg of graphs that torch.compile traced, and how programs read what is kept for them.
+Beside them it keeps texts: the linalg of graphs that torch.compile traced, and how programs read what is kept for them;
+and notes of the hashes of models.
 
 Processes share the folder without locks: a file appears complete, by a rename, and equal keys have equal contents. If
 the folder or a file in it is damaged, not writable or full, compilation takes longer, but does not fail.
@@ -17,36 +18,32 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from numc.compiler.file_hashes import hash_of, noted_hash, on_all_cpus, stamp
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, quoted
-from numc.compiler.support.files import TEMPORARY, write_whole
+from numc.compiler.support.files import TEMPORARY, copy_whole, write_whole
 from numc.compiler.support.switches import switched_off
 from numc.compiler.support.versions import own_folder, version_of
 from numc.frontends.imported import Imported
-from numc.runtime.container import VERSION, Contents, read_open_program, write_program
-from numc.runtime.library import default_threads
+from numc.runtime.container import VERSION, Contents, Description, read_description, read_open_program, write_program
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _T = TypeVar("_T")
-_U = TypeVar("_U")
 
 _DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 ROOFLINE = "roofline.json"
 """The file of the folder that keeps what this machine can reach (studies/profile/roofline.py)."""
-_NAME = re.compile(rf"[0-9a-f]{{64}}\.(numc|json|text)|{re.escape(ROOFLINE)}")
+_NAME = re.compile(rf"[0-9a-f]{{64}}\.(numc|json|text|note)|{re.escape(ROOFLINE)}")
 _DIGEST = 32
 """The bytes of the hash before a text."""
-_PIECE = 16 << 20
-"""The bytes of a file that one CPU hashes at a time."""
 _ABANDONED = 3600.0  # seconds after which the writer of a temporary file is assumed to have died
 
 
@@ -78,7 +75,11 @@ def limit() -> int:
 
 @dataclass(frozen=True)
 class Entry:
-    """The two files of one program: ``KEY.numc``, and ``KEY.json`` with its hash and those of external weight files."""
+    """The two files of one program: ``KEY.numc``, and ``KEY.json`` with its hash and those of external weight files.
+
+    ``KEY.json`` has the stamp of the program file, too, which is not hashed again while it has that one. Its own time
+    is when the program was last used.
+    """
 
     program: Path
 
@@ -89,38 +90,74 @@ class Entry:
 
     def load(self) -> Contents | None:
         """Return the program, or None if the cache does not have it. A damaged entry is removed."""
+        if (found := self._read(read_open_program)) is None:
+            return None
+        file, (contents, _) = found
+        file.close()
+        return contents
+
+    def copy(self, path: Path) -> Description | None:
+        """Write the program file to `path`, and return what it says; None if the cache does not have it.
+
+        A damaged entry is removed. Raises NumcError if `path` cannot be written.
+        """
+        if (found := self._read(read_description)) is None:
+            return None
+        file, description = found
+        with file:
+            copy_whole(file, path)
+        return description
+
+    def _read(self, read: Callable[[int, Path], _T]) -> tuple[IO[bytes], _T] | None:
+        """Return the program file, open, and what `read` reads from it."""
         try:
             about = json.loads(self.about.read_text(encoding="utf-8"))
-            if any(_file_hash(Path(name)) != digest for name, digest in about["files"].items()):
+            place = self.program.parent
+            if any(noted_hash(name, place) != digest for name, digest in about["files"].items()):
                 return None  # a file of weights beside the model has changed
-            with open(self.program, "rb") as file:
-                if _hash(file) != about["sha256"]:
-                    raise ValueError("damaged")
-                found, _ = read_open_program(file.fileno(), self.program)
-            with contextlib.suppress(OSError):  # a cache that cannot be written still serves
-                os.utime(self.program)
-            return found
+            with contextlib.ExitStack() as opened:
+                file = opened.enter_context(open(self.program, "rb"))
+                self._check(file, about)
+                found = read(file.fileno(), self.program)
+                opened.pop_all()
+            return file, found
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, NumcError):
             _remove([self.about, self.program])
             return None
 
+    def _check(self, file: IO[bytes], about: dict[str, Any]) -> None:
+        """Raise ValueError if the program file is not what was stored; note that it is used."""
+        now = stamp(file)
+        known = about["stamp"] == list(now)
+        if not known and hash_of(file) != about["sha256"]:
+            raise ValueError("damaged")
+        with contextlib.suppress(OSError, NumcError):  # a cache that cannot be written still serves
+            if known:
+                os.utime(self.about)
+            else:
+                self._describe({**about, "stamp": now})
+
     def store(self, contents: Contents) -> None:
         """Store a program, then remove the least recently used ones until all fit. A failure to write is ignored."""
+        place = self.program.parent
         try:
-            self.program.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The first source is the model, whose hash is in the key.
-            files = {name: _file_hash(Path(name)) for name in contents.manifest["sources"][1:]}
+            files = {name: noted_hash(name, place) for name in contents.manifest["sources"][1:]}
             write_program(self.program, contents)
-            about = {"sha256": _file_hash(self.program), "files": files}
-            for name in ("sources", "fma", "ops", "target"):
-                about[name] = contents.manifest[name]
-            text = json.dumps(about).encode()
-            write_whole(self.about, lambda file: file.write(text))
-            _evict(self.program.parent, limit())
+            with open(self.program, "rb") as file:
+                about = {"stamp": stamp(file), "sha256": hash_of(file), "files": files}
+            about |= {name: contents.manifest[name] for name in ("sources", "fma", "ops", "target")}
+            self._describe(about)
+            _evict(place, limit())
         except (OSError, NumcError):
             _remove([self.about, self.program])
+
+    def _describe(self, about: Mapping[str, Any]) -> None:
+        text = json.dumps(about).encode()
+        write_whole(self.about, lambda file: file.write(text))
 
 
 def entry(
@@ -140,7 +177,7 @@ def entry(
         named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges, source.updates)]
         named += [sorted(formats.items()) for formats in (source.stored_inputs, source.stored_outputs)]
         what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
-        digests = _on_all_cpus(_array_hash, [weight for _, weight in source.weights.values()])
+        digests = on_all_cpus(_array_hash, [weight for _, weight in source.weights.values()])
         what += [
             f"{n} {name} {w.dtype} {w.shape} {digest}"
             for (n, (name, w)), digest in zip(source.weights.items(), digests, strict=True)
@@ -148,7 +185,7 @@ def entry(
     else:
         what = [os.fspath(source)]
         try:
-            what.append(_file_hash(Path(source)))
+            what.append(noted_hash(source, place))
         except (OSError, ValueError):
             return None  # reading the model reports the error
     fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
@@ -233,38 +270,19 @@ def own_sources() -> str:
     root = own_folder()
     for where, folders, names in os.walk(root, followlinks=True):
         folders.sort()
+        below = os.path.relpath(where, root)
         for name in sorted(names):
             if name.endswith((".py", ".lark")):
-                path = os.path.join(where, name)
-                hashed.update(os.path.relpath(path, root).encode() + b"\0")
-                with open(path, "rb") as file:
+                hashed.update(f"{below}/{name}\0".encode())
+                with open(os.path.join(where, name), "rb", buffering=0) as file:
                     hashed.update(hashlib.sha256(file.read()).digest())
     return hashed.hexdigest()
 
 
-def _file_hash(path: Path) -> str:
-    with open(path, "rb") as file:
-        return _hash(file)
-
-
-def _hash(file: IO[bytes]) -> str:
-    """Return the hash of the hashes of a file's pieces, which all CPUs compute."""
-    number = file.fileno()
-    pieces = range(0, os.fstat(number).st_size, _PIECE)
-    digests = _on_all_cpus(lambda start: hashlib.sha256(os.pread(number, _PIECE, start)).digest(), pieces)
-    return hashlib.sha256(b"".join(digests)).hexdigest()
-
-
 def _array_hash(array: npt.NDArray[Any]) -> str:
+    import numpy as np
+
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
-
-
-def _on_all_cpus(function: Callable[[_T], _U], items: Collection[_T]) -> list[_U]:
-    """Map a function that works without Python's lock."""
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(default_threads()) as pool:
-        return list(pool.map(function, items))
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -287,7 +305,12 @@ def _evict(place: Path, most: int) -> None:
     _remove(p for p, found in files if p.name[0] == "." and found.st_mtime < time.time() - _ABANDONED)
     # A process that has mapped a program keeps it: the system frees the file when the last one closes it.
     total = sum(found.st_size for _, found in files)
-    kept = ((found.st_mtime_ns, path, found.st_size) for path, found in files if path.suffix in (".numc", ".text"))
+    times = {path: found.st_mtime_ns for path, found in files}
+    kept = (
+        (times.get(path.with_suffix(".json"), times[path]), path, found.st_size)
+        for path, found in files
+        if path.suffix in (".numc", ".text", ".note")
+    )
     for _, path, size in sorted(kept):
         if total <= most:
             break
@@ -304,11 +327,12 @@ def info() -> dict[str, Any]:
         if path.suffix != ".numc":
             continue
         try:
-            about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            described = path.with_suffix(".json")
+            about, used = json.loads(described.read_text(encoding="utf-8")), described.stat().st_mtime
             row = {"model": about["sources"][0], "fma": about["fma"], "ops": about["ops"], "target": about["target"]}
         except (OSError, ValueError, KeyError, IndexError, TypeError):
             continue
-        rows.append({**row, "bytes": found.st_size, "used": found.st_mtime})
+        rows.append({**row, "bytes": found.st_size, "used": used})
     rows.sort(key=lambda row: -row["used"])
     return {
         "folder": None if place is None else str(place),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
-from numc.compiler import apart as workers
 from numc.compiler import cache as programs
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
@@ -21,11 +18,15 @@ from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends.imported import Imported
-from numc.frontends.load import check_alone, load_file, load_module
-from numc.runtime.container import Contents
-from numc.runtime.program import Program
+from numc.runtime.container import Contents, Description, write_program
 
-Data = Mapping[str, npt.NDArray[Any]]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from numc.runtime.program import Program
+    from numc.runtime.signature import Signer
+
+    Data = Mapping[str, npt.NDArray[Any]]
 
 
 def compile(
@@ -65,6 +66,9 @@ def compile(
     parts run side by side, 0 for one after the other; None: 64, or as many as they then take (docs/streams.md).
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
+    from numc.frontends.load import check_alone, load_module
+    from numc.runtime.program import Program
+
     if not isinstance(source, (str, os.PathLike, Imported)):
         source = load_module(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compile")
     else:
@@ -93,6 +97,7 @@ def calibrated(
     Raises NumcError for an operator without such scales, and for data that does not fit the model.
     """
     from numc.compiler.calibration import calibrate, check_calibrated
+    from numc.runtime.program import Program
 
     policy, _ = options.resolved()
     if policy.is_plain:
@@ -117,21 +122,73 @@ def contents(
     imported: the source, if it is a file that has been read already. apart: whether a worker compiles, so that this
     process does not load MLIR; for an Imported, without dump_dir. Raises NumcError for bad input.
     """
+    shapes = checked_shapes(shapes)
+    entry = _entry(source, options, shapes, cache, dump_dir)
+    return programs.through(entry, lambda: _made(imported or source, options, shapes, dump_dir, apart))
+
+
+def to_file(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    options: Options,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    sign: Signer | None = None,
+    cache: bool = True,
+    dump_dir: str | os.PathLike[str] | None = None,
+) -> tuple[Description, bool]:
+    """Compile a file to the program file `path`; return what that says, and whether it came from the cache.
+
+    sign: signs the program file. Raises NumcError for bad input, and if the program file cannot be written.
+    """
+    shapes = checked_shapes(shapes)
+    entry = _entry(source, options, shapes, cache, dump_dir)
+    if entry is not None and sign is None and (copied := entry.copy(Path(path))) is not None:
+        return copied, True
+    from concurrent.futures import ThreadPoolExecutor
+
+    known = None if entry is None else entry.load()
+    found = known or _made(source, options, shapes, dump_dir)
+    with ThreadPoolExecutor(1) as pool:  # both files wait for the disk
+        stored = pool.submit(entry.store, found) if entry is not None and known is None else None
+        write_program(path, found, sign)
+    if stored is not None:
+        stored.result()
+    return found.description, known is not None
+
+
+def _entry(
+    source: str | os.PathLike[str] | Imported,
+    options: Options,
+    shapes: Mapping[str, tuple[int, ...]] | None,
+    cache: bool,
+    dump_dir: str | os.PathLike[str] | None,
+) -> programs.Entry | None:
     checked(cache, "cache", bool, "True or False")
     if dump_dir is not None and not checked_path(dump_dir).is_dir():
         raise NumcError(f"dump_dir: there is no folder {quoted(dump_dir)}: create it first")
-    shapes = checked_shapes(shapes)
-    entry = programs.entry(source, options, shapes) if cache and dump_dir is None else None
+    return programs.entry(source, options, shapes) if cache and dump_dir is None else None
 
-    def made() -> Contents:
-        check_torch_mlir()
-        if apart and isinstance(source, Imported):
-            return workers.build(source, options)
-        # MLIR, which what the cache has does not need, is imported while a worker imports the model.
-        with ThreadPoolExecutor(1) as pool:
-            compiler = pool.submit(import_module, "numc.compiler.build")
-            read = source if isinstance(source, Imported) else imported or load_file(source, shapes)
-        built: Contents = compiler.result().build(read, options, dump_dir)
-        return built
 
-    return programs.through(entry, made)
+def _made(
+    source: str | os.PathLike[str] | Imported,
+    options: Options,
+    shapes: Mapping[str, tuple[int, ...]] | None,
+    dump_dir: str | os.PathLike[str] | None,
+    apart: bool = False,
+) -> Contents:
+    check_torch_mlir()
+    if apart and isinstance(source, Imported):
+        from numc.compiler.apart import build
+
+        return build(source, options)
+    from concurrent.futures import ThreadPoolExecutor
+
+    from numc.frontends.load import load_file
+
+    # MLIR, which what the cache has does not need, is imported while a worker imports the model.
+    with ThreadPoolExecutor(1) as pool:
+        compiler = pool.submit(import_module, "numc.compiler.build")
+        read = source if isinstance(source, Imported) else load_file(source, shapes)
+    built: Contents = compiler.result().build(read, options, dump_dir)
+    return built

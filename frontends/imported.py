@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from numc.compiler.arithmetic.stored import stored_dtype, stored_shape
+
+if TYPE_CHECKING:  # numpy is imported only where there are arrays
+    import numpy as np
+    import numpy.typing as npt
 
 
 class ConversionError(Exception):
@@ -90,6 +91,8 @@ def with_codes(imported: Imported, inputs: Mapping[int, str], outputs: Mapping[i
 
 def to_message(imported: Imported) -> tuple[dict[str, Any], list[Any]]:
     """Return a model as a value of JSON and buffers of bytes, which `from_message` takes: a worker sends it so."""
+    import numpy as np
+
     parts: list[Any] = [imported.mlir.encode()]
     weights = []
     for position, (name, value) in imported.weights.items():
@@ -106,6 +109,8 @@ def to_message(imported: Imported) -> tuple[dict[str, Any], list[Any]]:
 
 def from_message(values: Mapping[str, Any], parts: Sequence[Any]) -> Imported:
     """Return the model of `to_message`."""
+    import numpy as np
+
     weights = {}
     for weight, part in zip(values["weights"], parts[1:], strict=True):
         flat = np.frombuffer(part, dtype=weight["dtype"])

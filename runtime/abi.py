@@ -5,18 +5,21 @@ runtime/src/program/container.hpp defines the bytes.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from numc.compiler.arithmetic.dtypes import BOUNDARY, NARROW
+from numc.compiler.arithmetic.dtypes import BITS_DTYPES, BOUNDARY, NARROW
 from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.runtime.library import MAX_RANK, feature_names
 from numc.runtime.storage import Storage, read_storage
+
+if TYPE_CHECKING:  # numpy is imported only where there are arrays
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 ABI_VERSION = 4
 NO_LIMIT = (1 << 63) - 1
@@ -30,8 +33,8 @@ DTYPES: tuple[str, ...] = (
     *NARROW,
     *BOUNDARY,
 )
-
-Array = npt.NDArray[Any]
+# Bytes of an element of the dtypes of memory.
+_SIZES = {"bool": 1, **{f"{kind}{size * 8}": size for kind in ("float", "int", "uint") for size in (1, 2, 4, 8)}}
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Weight(TensorSpec):
     @property
     def nbytes(self) -> int:
         """The size in bytes that the weight has in memory."""
-        return int(np.prod([d or 0 for d in self.shape], dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return math.prod(d or 0 for d in self.shape) * _SIZES[BITS_DTYPES.get(self.dtype, self.dtype)]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import mmap
@@ -12,10 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import IO, TYPE_CHECKING, Any
 
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
@@ -23,6 +21,9 @@ from numc.runtime.abi import WEIGHT_ALIGNMENT, Abi, aligned, decode_abi, encode_
 from numc.runtime.manifest import decode_manifest, encode_manifest
 from numc.runtime.signature import Signer, Verifier
 from numc.runtime.signature import verifier as verifier_of
+
+if TYPE_CHECKING:  # numpy is imported only where there are arrays: a program in the cache is copied without it
+    from numc.runtime.abi import Array
 
 MAGIC = b"NUMC\r\n\x1a\n"
 VERSION = 7
@@ -35,7 +36,14 @@ SIGNATURE_BYTES = 64
 MAX_IR = 1 << 28
 """The largest size of the text of the IR, in bytes."""
 
-Array = npt.NDArray[Any]
+
+@dataclass(frozen=True)
+class Description:
+    """What a program file says of the program, without its code and its weights."""
+
+    abi: Abi
+    manifest: dict[str, Any]
+    code_bytes: int
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,11 @@ class Contents:
     weights: tuple[Array, ...]
     manifest: dict[str, Any]
     packed_ir: bytes = b""
+
+    @property
+    def description(self) -> Description:
+        """What a program file of these contents says."""
+        return Description(self.abi, self.manifest, len(self.code))
 
     @property
     def ir(self) -> str:
@@ -92,6 +105,8 @@ def write_program(path: str | os.PathLike[str], contents: Contents, sign: Signer
 
 def _parts(contents: Contents, signed: bool) -> Iterator[bytes | memoryview]:
     """Return the bytes of a program file, except for the signature. Raises NumcError for contents that do not fit."""
+    import numpy as np
+
     weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
     offsets, weights_size = weight_offsets(weights)
     sections = {
@@ -230,6 +245,8 @@ def _section(file: _File, sections: Mapping[str, _Section], name: str) -> bytes:
 
 def _weights(file: _File, section: _Section, abi: Abi, offsets: Sequence[int]) -> Iterator[Array]:
     """Yield the weights as read-only views."""
+    import numpy as np
+
     if section.offset % _PAGE:
         raise _damaged("section weights")
     data = file.weights(section.offset, section.size)
@@ -243,6 +260,24 @@ def _weights(file: _File, section: _Section, abi: Abi, offsets: Sequence[int]) -
         yield np.frombuffer(data[offset:end], dtype).reshape(shape) if end > offset else np.empty(shape, dtype)
 
 
+@contextlib.contextmanager
+def _named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make what goes wrong while a file is read a NumcError of one line that names the file."""
+    try:
+        yield
+    except NumcError as error:
+        what = " ".join(str(error).split())  # names in a damaged file may hold line breaks
+    except (ValueError, IndexError, OverflowError, struct.error) as error:
+        what = " ".join(str(_damaged(str(error))).split())
+    except MemoryError:
+        what = "there is not enough memory for it"
+    except OSError as error:
+        what = str(error.strerror or error)
+    else:
+        return
+    raise NumcError(f"'{path}': {what}") from None
+
+
 def read_open_program(
     descriptor: int, path: str | os.PathLike[str], *, verifier: Verifier | None = None, copy_weights: bool | None = None
 ) -> tuple[Contents, bytes]:
@@ -252,28 +287,27 @@ def read_open_program(
     """
     if copy_weights is None:
         copy_weights = os.environ.get("NUMC_COPY_WEIGHTS", "") not in ("", "0")
-    try:
+    with _named(path):
         file = _File(descriptor, copy_weights or verifier is not None)
         sections = _sections(file)
         if verifier is not None:
             file.check_signature(verifier, sections.get("signature"))
-        try:
-            described, code, manifest, ir = (_section(file, sections, n) for n in ("abi", "code", "manifest", "ir"))
-            abi, offsets = decode_abi(described)
-            weights = tuple(_weights(file, sections["weights"], abi, offsets))
-            contents = Contents(abi, code, weights, decode_manifest(manifest), ir)
-        except (ValueError, IndexError, OverflowError, struct.error) as error:
-            raise _damaged(str(error)) from None
-        except MemoryError:
-            raise NumcError("there is not enough memory for it") from None
+        described, code, manifest, ir = (_section(file, sections, n) for n in ("abi", "code", "manifest", "ir"))
+        abi, offsets = decode_abi(described)
+        weights = tuple(_weights(file, sections["weights"], abi, offsets))
+        contents = Contents(abi, code, weights, decode_manifest(manifest), ir)
         if contents.manifest["code"] != hashlib.sha256(code).hexdigest():
             raise _damaged("manifest: it describes other code")
         return contents, described
-    except NumcError as error:
-        what = " ".join(str(error).split())  # names in a damaged file may hold line breaks
-        raise NumcError(f"'{path}': {what}") from None
-    except OSError as error:
-        raise NumcError(f"'{path}': {error.strerror or error}") from None
+
+
+def read_description(descriptor: int, path: str | os.PathLike[str]) -> Description:
+    """Return what a program file says of the program. For the arguments and errors see read_open_program."""
+    with _named(path):
+        file = _File(descriptor, copy=False)
+        sections = _sections(file)
+        described, manifest = (_section(file, sections, name) for name in ("abi", "manifest"))
+        return Description(decode_abi(described)[0], decode_manifest(manifest), sections["code"].size)
 
 
 def read_program_and_abi(

@@ -10,7 +10,7 @@ import importlib
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from numc.compiler.arithmetic.dtypes import BITS_DTYPES
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
-from numc.runtime.abi import Array, Input, TensorSpec, WidthRange, encode_abi
+from numc.runtime.abi import Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.caller import caller, dense_tensors
 from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.library import ErrorText, Observer, RunOptions, library
@@ -35,6 +35,9 @@ from numc.runtime.tensors import (
     torch_dtype,
 )
 from numc.runtime.widths import Options
+
+if TYPE_CHECKING:
+    from numc.runtime.abi import Array
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
 Callback = Callable[[int, int, int], None]

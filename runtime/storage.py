@@ -8,13 +8,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from numc.compiler.support.errors import NumcError
 from numc.runtime.library import ErrorText, library
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _KINDS = ("float", "bfp", "mx", "int")
 _SIDES = ("", "rows", "lanes")
@@ -88,6 +89,8 @@ class Storage:
 
     def expand(self, stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Return the float32 numbers, 1-D, that the bytes `stored` become. Raises NumcError if they do not fit."""
+        import numpy as np
+
         record, out, error = self.record(), np.empty(self.words, np.float32), ErrorText()
         code = library().numc_expand(
             record, len(record), stored.ctypes.data, stored.size, out.ctypes.data, out.size, error.reference()

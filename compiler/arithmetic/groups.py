@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from numc.compiler.arithmetic.codes import Bits
 from numc.compiler.arithmetic.exact.value import Value
 from numc.compiler.arithmetic.formats import Noise, Open, check_rounding, noise_of
-from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 from numc.compiler.support.errors import NumcError
+
+if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of a format has no need of it
+    from numc.compiler.arithmetic.codes import Bits
+    from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 
 Noisy = tuple[Value, int]  # a value, and what its rounding draws
 
@@ -147,7 +147,7 @@ class GroupFormat(ABC):
 
     def values_of(self, elements: F64Array, scales: F64Array) -> F32Array:
         """Return elements (n, size) times the scales (n, 1) of their groups, which is exact."""
-        values: F32Array = (elements * scales).astype(np.float32)
+        values: F32Array = (elements * scales).astype("float32")
         return values
 
     # Bits (docs/arithmetic.md, "Packed storage").

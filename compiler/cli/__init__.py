@@ -11,26 +11,12 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, TypeVar, cast
 
 import click
 
-from numc.compiler.cli.bisect_command import bisect_command
-from numc.compiler.cli.cache_command import cache_command
-from numc.compiler.cli.compare_command import compare_command
-from numc.compiler.cli.compile_command import compile_command
-from numc.compiler.cli.cost_command import cost_command
-from numc.compiler.cli.diff_command import diff_command
-from numc.compiler.cli.doctor_command import doctor_command
-from numc.compiler.cli.explain_command import explain_command
-from numc.compiler.cli.generate_command import generate_command
-from numc.compiler.cli.list_command import list_command
-from numc.compiler.cli.opt_command import opt_command
-from numc.compiler.cli.report_command import report_command
-from numc.compiler.cli.run_command import run_command
-from numc.compiler.cli.search_command import search_command
-from numc.compiler.cli.verify_command import verify_command
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, ParseError, escaped, shortened
 from numc.compiler.support.files import keep
 from numc.compiler.support.versions import own_version
@@ -73,7 +59,34 @@ def _limit(option: str, unit: str, about: str) -> Callable[[F], F]:
     return click.option(option, metavar=unit, expose_value=False, callback=_set_limit, help=about)
 
 
-@click.group(name="numc", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name, one file each, which is imported when the command is asked for."""
+
+    names = (
+        *("compile", "explain", "cost", "compare", "search", "report", "run", "generate"),
+        *("verify", "diff", "bisect", "opt", "list", "cache", "doctor"),
+    )
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self.names:
+            raise KeyError(name)
+        command = f"{name}_command"
+        found: click.Command = getattr(import_module(f"numc.compiler.cli.{command}"), command)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@click.group(
+    name="numc",
+    commands=cast("dict[str, click.Command]", _Commands()),
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
@@ -82,26 +95,6 @@ def _limit(option: str, unit: str, about: str) -> Callable[[F], F]:
 @_limit("--memory", "GIB", "That large buffers of a run may take; the machine's.  [env: NUMC_MEMORY]")
 def cli() -> None:
     """Compile neural networks to x86-64 code that computes in the number formats you choose, to the bit."""
-
-
-for _command in (
-    compile_command,
-    explain_command,
-    cost_command,
-    compare_command,
-    search_command,
-    report_command,
-    run_command,
-    generate_command,
-    verify_command,
-    diff_command,
-    bisect_command,
-    opt_command,
-    list_command,
-    cache_command,
-    doctor_command,
-):
-    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import check_writable
 
 if TYPE_CHECKING:
-    from numc.runtime.container import Contents
+    from numc.runtime.container import Description
 
 _EPILOG = """\b
 Examples:
@@ -92,7 +92,6 @@ def compile_command(
         output.write_text(out, text)
         return
     from numc.compiler import compile as compiling
-    from numc.runtime.container import write_program
     from numc.runtime.signature import signer
 
     sign = None if key is None else signer(key)
@@ -100,9 +99,8 @@ def compile_command(
         if calibrate is not None:
             options = compiling.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
         # The program is not loaded, because the target may be another processor than this one.
-        contents, cached = compiling.contents(model, options, fixed, cache=not no_cache, dump_dir=dump)
-    write_program(out, contents, sign)
-    _summary(contents, out, time.perf_counter() - start, cached, want_json)
+        made, cached = compiling.to_file(model, out, options, fixed, sign=sign, cache=not no_cache, dump_dir=dump)
+    _summary(made, out, time.perf_counter() - start, cached, want_json)
 
 
 _NOT_WITH_EMIT = {
@@ -132,10 +130,10 @@ def _folder(path: str) -> Path:
     return Path(path)
 
 
-def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_json: bool) -> None:
-    abi, manifest = contents.abi, contents.manifest
+def _summary(made: Description, out: str, seconds: float, cached: bool, want_json: bool) -> None:
+    abi, manifest = made.abi, made.manifest
     weight_bytes = sum(w.nbytes for w in abi.weights)
-    stored_bytes = sum(int(w.nbytes) for w in contents.weights)
+    stored_bytes = sum(w.nbytes if w.storage is None else w.storage.stored_bytes for w in abi.weights)
     packed = [(w.storage.values, w.storage.stored_bytes) for w in abi.weights if w.storage is not None]
     packed += [(w["values"], w["bytes"]) for w in manifest["weights"] if w["held"].startswith("codes")]
     values, bits = sum(n for n, _ in packed), 8 * sum(size for _, size in packed)
@@ -153,7 +151,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
                 "policy": manifest["policy"],
                 "target": manifest["target"],
                 "contractions": contractions,
-                "code_bytes": len(contents.code),
+                "code_bytes": made.code_bytes,
                 "weight_bytes": weight_bytes,
                 "stored_weight_bytes": stored_bytes,
                 "packed_values": values,
@@ -171,7 +169,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
     if not sys.stdout.isatty():
         output.say(
             f"{out}: ({inputs}) -> ({outputs}), {contractions} contractions in {used}, "
-            f"{len(contents.code)} bytes of code, {weight_bytes} bytes of weights"
+            f"{made.code_bytes} bytes of code, {weight_bytes} bytes of weights"
             f"{f', stored in {stored_bytes}{each}' if each else ''}, {seconds:.2f} s"
             f"{', cached' if cached else ''}"
         )
@@ -184,7 +182,7 @@ def _summary(contents: Contents, out: str, seconds: float, cached: bool, want_js
             ("arithmetic", f"{used}, other operations in {formats}"),
             ("target", manifest["target"]),
             ("contractions", contractions),
-            ("code", f"{len(contents.code):,} bytes"),
+            ("code", f"{made.code_bytes:,} bytes"),
             ("weights", f"{weight_bytes:,} bytes" + (f", stored in {stored_bytes:,}{each}" if each else "")),
             ("program", f"{Path(out).stat().st_size:,} bytes"),
             ("time", f"{seconds:.2f} s{', from the cache' if cached else ''}"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -64,6 +66,24 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             raise
     except OSError as error:
         raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def copy_whole(file: IO[bytes], path: Path) -> None:
+    """Let what an open file holds replace `path` when the copy is complete. Raises NumcError if it cannot."""
+    size = os.fstat(file.fileno()).st_size
+
+    def write(copy: IO[bytes]) -> None:
+        done = 0
+        # The system copies, or shares blocks where the file system can.
+        with contextlib.suppress(AttributeError, OSError):  # Python or the system cannot, here
+            while count := os.copy_file_range(file.fileno(), copy.fileno(), size - done, done):
+                done += count
+        file.seek(done)
+        shutil.copyfileobj(file, copy, 1 << 20)
+        if file.tell() != size:
+            raise OSError(errno.EIO, "the file that is copied became shorter")
+
+    write_whole(path, write)
 
 
 def keep(texts: Mapping[str, str]) -> Path:

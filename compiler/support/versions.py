@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -19,7 +21,16 @@ UNKNOWN = "unknown"
 
 def version_of(package: str) -> str | None:
     """Return the version of an installed package, or None if it is not installed."""
-    from importlib import metadata  # takes longer to import than most commands' help takes to print
+    # The folder NAME-VERSION.dist-info, which installers write, says it before importlib.metadata is imported, which
+    # takes longer than a compiled program needs to come from the cache.
+    wanted = re.sub(r"[-_.]+", "-", package).lower()
+    for place in sys.path:
+        with contextlib.suppress(OSError):
+            for entry in os.listdir(place or "."):
+                name, dash, version = entry.removesuffix(".dist-info").partition("-")
+                if dash and entry.endswith(".dist-info") and re.sub(r"[-_.]+", "-", name).lower() == wanted:
+                    return version
+    from importlib import metadata
 
     try:
         return metadata.version(package)

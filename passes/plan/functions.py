@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 
 from torch_mlir import ir
 
@@ -13,7 +14,7 @@ from numc.passes.kernels.tasks.interface import SELF
 
 # Names of functions that later passes make begin so.
 _RESERVED = ("numc_", "loops_", "region_")
-_DEFINITION = re.compile(r"^(?:func|llvm)\.func (?:private )?@(\w+)\([^\n]*\{\n.*?^\}$", re.M | re.S)
+_DEFINITION = re.compile(r"^((?:func|llvm)\.func (?:private )?@(\w+)\([^\n]*\{\n.*?^\}$)", re.M | re.S)
 _SYMBOL = re.compile(r"@(\w+)")
 
 
@@ -83,22 +84,30 @@ def _equal_once(text: str, kept: Collection[str]) -> str:
     Kernels differ in what only some of their functions depend on, and so do tasks: both have many functions in common.
     """
     kept = set(kept)
+    pieces = _DEFINITION.split(text)  # in turns: what is between definitions, a definition, its name
+    rest, names = pieces[::3], pieces[2::3]
+    found = {name: piece.replace(f"@{name}(", "@(", 1) for name, piece in zip(names, pieces[1::3], strict=True)}
+    users: dict[str, list[str]] = {}
+    for name, definition in found.items():
+        for symbol in set(_SYMBOL.findall(definition)):
+            users.setdefault(symbol, []).append(name)
     while True:  # callers may have become equal
         first: dict[str, str] = {}
         same: dict[str, str] = {}
-        for found in _DEFINITION.finditer(text):
-            name = found[1]
-            known = name if name in kept else first.setdefault(found[0].replace(f"@{name}(", "@(", 1), name)
+        for name, definition in found.items():
+            known = name if name in kept else first.setdefault(definition, name)
             if known != name:
                 same[name] = known
         if not same:
-            return text
-        text = _DEFINITION.sub(partial(_unless, same), text)
-        text = _SYMBOL.sub(partial(_renamed, same), text)
-
-
-def _unless(removed: Collection[str], function: re.Match[str]) -> str:
-    return "" if function[1] in removed else function[0]
+            break
+        for name, known in same.items():
+            del found[name]
+            users.setdefault(known, []).extend(users.get(name, []))
+        for user in {user for name in same for user in users.get(name, []) if user in found}:
+            found[user] = _SYMBOL.sub(partial(_renamed, same), found[user])
+        rest = [_SYMBOL.sub(partial(_renamed, same), piece) for piece in rest]
+    written = (found[name].replace("@(", f"@{name}(", 1) if name in found else "" for name in names)
+    return "".join(piece for pair in zip_longest(rest, written, fillvalue="") for piece in pair)
 
 
 def _renamed(names: Mapping[str, str], symbol: re.Match[str]) -> str:

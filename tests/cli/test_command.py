@@ -131,7 +131,7 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("numc.compiler.compile.contents", fail)
+    monkeypatch.setattr("numc.compiler.compile.to_file", fail)
 
 
 def test_a_fault_of_the_compiler_exits_1(numc_run, folder, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,9 +17,10 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler import cache
+from numc.compiler import cache, file_hashes
 from numc.compiler import compile as compiling
 from numc.compiler.options import Options
+from numc.compiler.support.files import copy_whole
 from numc.frontends.imported import Argument, Imported
 
 MODEL = """
@@ -172,24 +174,193 @@ def test_a_damaged_entry_is_a_miss_and_is_replaced(place, damage):
     assert compiled()[1]
 
 
+def change_in_place(file, change):
+    """Change a file, and give it back the time at which it was changed, as nobody but the system knows better."""
+    before = file.stat()
+    while file.stat().st_ctime_ns == before.st_ctime_ns:  # the clock of the file system may be coarse
+        with open(file, "r+b") as opened:
+            change(opened)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def count_hashes(monkeypatch):
+    """Return the names of the files that are hashed from now on."""
+    hashed, hash_of = [], file_hashes.hash_of
+
+    def counted(file):
+        hashed.append(Path(file.name).name)
+        return hash_of(file)
+
+    for module in (cache, file_hashes):
+        monkeypatch.setattr(module, "hash_of", counted)
+    return hashed
+
+
+def test_a_program_is_hashed_again_where_its_file_was_touched(place, monkeypatch):
+    compiled()
+    (program,) = programs(place)
+    whole = program.read_bytes()
+    hashed = count_hashes(monkeypatch)
+    assert compiled()[1]
+    assert program.name not in hashed
+    change_in_place(program, lambda file: file.write(whole))  # as when a cache is restored from a copy
+    assert compiled()[1]
+    assert compiled()[1]
+    assert hashed.count(program.name) == 1
+    change_in_place(program, lambda file: file.seek(-1, os.SEEK_END) and file.write(bytes([whole[-1] ^ 1])))
+    assert not compiled()[1]
+    assert programs(place) == [program]
+    assert program.read_bytes() == whole
+
+
+@pytest.mark.parametrize("what", ["copy", "load"])
+def test_a_hit_is_the_stored_program_to_the_byte(place, what):
+    (_, first), (described, again) = (
+        compiling.to_file("model.mlir", f"{name}.numc", Options("mp")) for name in ("first", "again")
+    )
+    assert (first, again) == (False, True)
+    contents, cached = compiled("mp")
+    assert cached
+    assert contents.description == described
+    assert Path("first.numc").read_bytes() == Path("again.numc").read_bytes() == programs(place)[0].read_bytes()
+
+
+@pytest.mark.parametrize("how", ["absent", "refused", "partly"])
+def test_a_program_is_copied_where_the_system_cannot(place, monkeypatch, how):
+    described, _ = compiling.to_file("model.mlir", "first.numc", Options())
+    copy = os.copy_file_range
+
+    def other(source, to, count, offset):
+        if how == "refused" or offset:
+            raise OSError(errno.EXDEV, "another file system")
+        return copy(source, to, min(count, 1000), offset)
+
+    if how == "absent":
+        monkeypatch.delattr(os, "copy_file_range")
+    else:
+        monkeypatch.setattr(os, "copy_file_range", other)
+    assert compiling.to_file("model.mlir", "again.numc", Options()) == (described, True)
+    assert Path("again.numc").read_bytes() == Path("first.numc").read_bytes()
+
+
+def test_a_copy_that_fails_leaves_no_file_and_keeps_the_entry(place, monkeypatch):
+    compiled()
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(numc.NumcError, match=r"^out\.numc: cannot write: No space left on device$"):
+            compiling.to_file("model.mlir", "out.numc", Options())
+    assert not Path("out.numc").exists()
+    assert compiled()[1]
+
+
+def test_a_file_that_becomes_shorter_is_not_copied(tmp_path, monkeypatch):
+    file, copy = tmp_path / "file", tmp_path / "copy"
+    file.write_bytes(b"whole")
+    monkeypatch.setattr(os, "copy_file_range", lambda *_: os.truncate(file, 3))
+    with (
+        open(file, "rb") as opened,
+        pytest.raises(numc.NumcError, match=r"/copy: cannot write: the file that is copied became shorter$"),
+    ):
+        copy_whole(opened, copy)
+    assert not copy.exists()
+
+
+def test_a_large_file_that_has_not_changed_is_hashed_once(place, tmp_path, monkeypatch):
+    if not os.major(tmp_path.stat().st_dev):
+        pytest.skip("temporary files are not on a disk of this machine")
+    monkeypatch.setattr(file_hashes, "_NOTED", 1)
+    place.mkdir()
+    file, hashed = tmp_path / "model.onnx", count_hashes(monkeypatch)
+    file.write_bytes(b"model 1")
+
+    def noted():
+        return file_hashes.noted_hash(file, place)
+
+    first = noted()
+    assert noted() == first
+    assert len(hashed) == 2  # the clock could say the same time for a change that comes now
+    monkeypatch.setattr(file_hashes, "_SETTLED", -1)
+    assert noted() == noted() == noted() == first
+    assert len(hashed) == 3
+    change_in_place(file, lambda opened: opened.write(b"model 2"))
+    assert (second := noted()) != first
+    assert noted() == second
+    assert len(hashed) == 4
+    other = tmp_path / "other.onnx"
+    other.write_bytes(b"model 1")
+    os.replace(other, file)
+    assert noted() == first
+    (note,) = place.glob("*.note")
+    for damage in ("", "{}", '{"stamp": 1}'):
+        note.write_text(damage)
+        assert noted() == first
+    monkeypatch.setattr(file_hashes, "_NOTED", 1 << 20)
+    count = len(hashed)
+    assert noted() == first
+    assert len(hashed) == count + 1
+    assert cache.clear()[0] == 0
+    assert not list(place.iterdir())
+
+
+def test_a_model_that_is_changed_in_place_is_compiled_again(place, monkeypatch):
+    monkeypatch.setattr(file_hashes, "_NOTED", 1)
+    monkeypatch.setattr(file_hashes, "_SETTLED", -1)
+    compiled()
+    assert compiled()[1]
+    other = MODEL.replace("linalg.matmul ins(%a, %b :", "linalg.matmul ins(%a, %b:").replace(
+        "return %r :", "return %r  :"
+    )
+    assert len(other) == len(MODEL)
+    change_in_place(Path("model.mlir"), lambda file: file.write(other.encode()))
+    assert not compiled()[1]
+    assert len(programs(place)) == 2
+
+
+def test_a_large_file_that_changes_while_it_is_hashed_gets_no_note(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(file_hashes, "_NOTED", 1)
+    monkeypatch.setattr(file_hashes, "_SETTLED", -1)
+    file, hash_of = tmp_path / "model.onnx", file_hashes.hash_of
+    file.write_bytes(b"model 1")
+
+    def changing(opened):
+        found = hash_of(opened)
+        change_in_place(file, lambda again: again.write(b"model 2"))
+        return found
+
+    monkeypatch.setattr(file_hashes, "hash_of", changing)
+    first = file_hashes.noted_hash(file, place)
+    assert not place.exists()
+    assert file_hashes.noted_hash(file, place) != first
+
+
 def test_every_piece_of_a_file_is_in_its_hash(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_PIECE", 4)
+    monkeypatch.setattr(file_hashes, "_PIECE", 4)
+
+    def hash_of(file):
+        with open(file, "rb") as opened:
+            return file_hashes.hash_of(opened)
+
     data, file = bytes(range(11)), tmp_path / "weights"
     variants = [data, data[:-1], data + b"\0", data[4:8] + data[:4] + data[8:]]
     variants += [data[:n] + b"\xff" + data[n + 1 :] for n in range(11)]
     hashes = []
     for variant in variants:
         file.write_bytes(variant)
-        hashes.append(cache._file_hash(file))
+        hashes.append(hash_of(file))
     assert len(set(hashes)) == len(variants)
     file.write_bytes(data)
-    assert cache._file_hash(file) == hashes[0]
+    assert hash_of(file) == hashes[0]
 
 
 def test_the_least_recently_used_goes_first(place, monkeypatch):
     for number, fma in enumerate(("fp32", "bf16_1_1")):
         compiled(fma)
-        newest = max(programs(place), key=lambda p: p.stat().st_mtime_ns)
+        newest = max(place.glob("*.json"), key=lambda p: p.stat().st_mtime_ns)
         os.utime(newest, (1000 + number, 1000 + number))
     assert compiled("fp32")[1]  # now used after bf16_1_1, which is larger than mp
     size = sum(p.stat().st_size for p in place.iterdir())
@@ -329,3 +500,18 @@ def test_a_hit_imports_neither_mlir_nor_onnx(place):
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
+
+
+def test_a_hit_of_the_command_imports_no_numpy_either(place):
+    compiled()
+    code = (
+        "import sys\n"
+        "from numc.__main__ import main\n"
+        "sys.argv = ['numc', 'compile', 'model.mlir', '--json']\n"
+        "assert main() == 0\n"
+        "heavy = {'numpy', 'torch_mlir', 'onnx', 'lark', 'importlib.metadata', 'numc.frontends.process'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout)["cached"]

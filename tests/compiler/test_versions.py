@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 def test_the_version_is_the_one_that_is_installed_with_numc() -> None:
     assert f'"torch-mlir=={versions.TORCH_MLIR}"' in PROJECT.read_text()
     versions.check_torch_mlir.__wrapped__()
+
+
+def test_versions_are_those_that_installers_wrote() -> None:
+    installed = {each.name: each.version for each in metadata.distributions()}
+    assert {name: versions.version_of(name) for name in installed} == installed
+    assert versions.version_of("Torch_MLIR") == versions.TORCH_MLIR
+    assert versions.version_of("no-such-package") is None
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # numpy is imported only where there are arrays
+    import numpy as np
+    import numpy.typing as npt
 
 Value = int | float
 
@@ -38,6 +39,8 @@ def to_float(value: Value) -> float:
 
 def bits_of(array: npt.ArrayLike) -> npt.NDArray[np.uint32]:
     """Return the binary32 encodings of an array. Raises TypeError when float32 cannot hold its type exactly."""
+    import numpy as np
+
     given: npt.NDArray[Any] = np.asarray(array)
     if not np.can_cast(given.dtype, np.float32, "safe") and not _is_literal(array, given):
         raise TypeError(f"the reference takes float32, not {given.dtype}: convert first, or use round_real")
@@ -45,6 +48,8 @@ def bits_of(array: npt.ArrayLike) -> npt.NDArray[np.uint32]:
 
 
 def _is_literal(array: npt.ArrayLike, given: npt.NDArray[Any]) -> bool:
+    import numpy as np
+
     # Python numbers and lists arrive as float64 or int64: fine where nothing is lost.
     if isinstance(array, np.ndarray | np.generic):
         return False
@@ -53,6 +58,8 @@ def _is_literal(array: npt.ArrayLike, given: npt.NDArray[Any]) -> bool:
 
 def to_array(values: Iterable[Value], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """Return values as a float32 array."""
+    import numpy as np
+
     return np.array([to_float(value) for value in values], dtype=np.float32).reshape(shape)
 
 

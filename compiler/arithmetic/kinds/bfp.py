@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from numc.compiler.arithmetic import numpy_rounding as arrays
-from numc.compiler.arithmetic.codes import Bits, bits_of_codes, codes_of_bits
 from numc.compiler.arithmetic.exact.value import POINT, Value
 from numc.compiler.arithmetic.formats import Open, range_text
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
 from numc.compiler.arithmetic.kinds.exact_groups import exponent, is_finite, is_negative, signed, times_power, units
-from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 from numc.compiler.support.arguments import whole_number
 from numc.compiler.support.errors import NumcError
+
+if TYPE_CHECKING:
+    from numc.compiler.arithmetic.codes import Bits
+    from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 
 CHUNK = 2  # magnitude bits that are stored, and multiplied, together (FAST's fMAC)
 
@@ -135,11 +134,19 @@ class Bfp(GroupFormat):
 
     def shared_by(self, largest: F64Array) -> float:
         """The same on arrays; groups with an infinity or a NaN do not count."""
+        import numpy as np
+
+        from numc.compiler.arithmetic import numpy_rounding as arrays
+
         top = np.max(arrays.exponents(largest), where=(largest > 0) & np.isfinite(largest), initial=-1024)
         return float(top) if top > -1024 else 0.0
 
     def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:
         """Elements are M, with its sign."""
+        import numpy as np
+
+        from numc.compiler.arithmetic import numpy_rounding as arrays
+
         largest = arrays.largest_magnitudes(values)
         is_nan = ~np.isfinite(largest)
         shift = np.maximum(arrays.exponents(largest), int(shared) - self.window) - (self.magnitude_bits - 1)
@@ -151,6 +158,11 @@ class Bfp(GroupFormat):
 
         A group of the top exponent has a magnitude with its highest bit set: without one, the group is NaN.
         """
+        import numpy as np
+
+        from numc.compiler.arithmetic import numpy_rounding as arrays
+        from numc.compiler.arithmetic.codes import bits_of_codes
+
         is_nan = np.isnan(scales[:, 0])
         scale = arrays.exponents(np.where(is_nan, 1.0, scales[:, 0]))
         bottom = int(shared) - self.window
@@ -165,6 +177,10 @@ class Bfp(GroupFormat):
 
     def from_bits(self, bits: Bits, size: int, shared: float) -> tuple[F64Array, F64Array]:
         """The inverse of `to_bits`."""
+        import numpy as np
+
+        from numc.compiler.arithmetic.codes import codes_of_bits
+
         chunks = bits.reshape(len(bits), self.chunks, self.exponent_bits + size * (1 + CHUNK))
         code = codes_of_bits(chunks[:, 0, : self.exponent_bits])
         fields = codes_of_bits(chunks[:, :, self.exponent_bits :].reshape(len(bits), self.chunks, size, 1 + CHUNK))

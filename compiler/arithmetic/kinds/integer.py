@@ -7,25 +7,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from numc.compiler.arithmetic import numpy_rounding as arrays
-from numc.compiler.arithmetic.codes import Bits, bits_of_codes, codes_of_bits, signed_codes
 from numc.compiler.arithmetic.exact.rounding import round_real, rounder
 from numc.compiler.arithmetic.exact.value import POINT, Value
 from numc.compiler.arithmetic.formats import FORMATS, Conversion
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
 from numc.compiler.arithmetic.kinds.exact_groups import is_negative, magnitude
 from numc.compiler.arithmetic.kinds.exact_groups import to_integer as exact_integer
-from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 from numc.compiler.support.arguments import whole_number
 from numc.compiler.support.errors import NumcError, quoted
 
+if TYPE_CHECKING:
+    from numc.compiler.arithmetic.codes import Bits
+    from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
+
 _FP32 = Conversion(FORMATS["fp32"])
 _LARGEST = int(_FP32.format.max_finite * (1 << POINT))
-_LARGEST_F32 = float(np.finfo(np.float32).max)
+_LARGEST_F32 = float(_FP32.format.max_finite)
 _LEAST = 2.0**-149  # of scales: the smallest binary32 number
 
 
@@ -120,6 +119,8 @@ class Int(GroupFormat):
 
     def shared_by(self, largest: F64Array) -> float:
         """The same on arrays."""
+        import numpy as np
+
         most = float(np.max(largest, initial=0.0))
         if not np.isfinite(most):
             return math.nan
@@ -127,6 +128,10 @@ class Int(GroupFormat):
 
     def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:
         """Elements are integers; a zero has no sign."""
+        import numpy as np
+
+        from numc.compiler.arithmetic import numpy_rounding as arrays
+
         finite = np.isfinite(shared)
         quotients = values / np.float32(shared or 1.0) if finite else np.zeros_like(values)
         elements = arrays.rounded(quotients.astype(np.float64), to_integer, self.largest) + 0.0
@@ -134,15 +139,25 @@ class Int(GroupFormat):
 
     def values_of(self, elements: F64Array, scales: F64Array) -> F32Array:
         """Products rounded to binary32; the largest ones may not leave its range by that."""
+        import numpy as np
+
         values: F32Array = np.clip(elements * scales, -_LARGEST_F32, _LARGEST_F32).astype(np.float32)
         return values
 
     def to_bits(self, elements: F64Array, scales: F64Array, shared: float) -> Bits:
         """Integers in two's complement."""
+        import numpy as np
+
+        from numc.compiler.arithmetic.codes import bits_of_codes
+
         return bits_of_codes(elements.astype(np.int64) & (1 << self.bits) - 1, self.bits)
 
     def from_bits(self, bits: Bits, size: int, shared: float) -> tuple[F64Array, F64Array]:
         """The inverse of `to_bits`."""
+        import numpy as np
+
+        from numc.compiler.arithmetic.codes import codes_of_bits, signed_codes
+
         integers = signed_codes(codes_of_bits(bits.reshape(len(bits), size, self.bits)), self.bits)
         return integers, np.full((len(bits), 1), shared)
 

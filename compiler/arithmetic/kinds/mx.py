@@ -6,19 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from numc.compiler.arithmetic import numpy_rounding as arrays
-from numc.compiler.arithmetic.codes import (
-    Bits,
-    bits_of_codes,
-    codes_of_bits,
-    decode_finite,
-    encode_finite,
-    signed_codes,
-)
 from numc.compiler.arithmetic.exact.value import POINT, Value
 from numc.compiler.arithmetic.formats import floor_log2
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat, Kind, Noisy
@@ -31,7 +20,10 @@ from numc.compiler.arithmetic.kinds.exact_groups import (
     times_power,
     units,
 )
-from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
+
+if TYPE_CHECKING:
+    from numc.compiler.arithmetic.codes import Bits
+    from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, ToInteger
 
 SCALE_BITS = 8  # E8M0: 2^(code - 127), all ones is NaN
 SCALE_BIAS = 127
@@ -127,6 +119,10 @@ class Mx(GroupFormat):
 
     def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:
         """Elements are floats, or multiples of 2^-significand_bits."""
+        import numpy as np
+
+        from numc.compiler.arithmetic import numpy_rounding as arrays
+
         largest = arrays.largest_magnitudes(values)
         is_nan = ~np.isfinite(largest)
         scale = np.maximum(arrays.exponents(largest) - self.emax, -SCALE_BIAS)
@@ -134,6 +130,10 @@ class Mx(GroupFormat):
         return self._elements(scaled, to_integer), arrays.scales(scale, is_nan)
 
     def _elements(self, scaled: F64Array, to_integer: ToInteger) -> F64Array:
+        import numpy as np
+
+        from numc.compiler.arithmetic import numpy_rounding as arrays
+
         if not self.exponent_bits:
             step = 2.0**-self.significand_bits
             integers = arrays.rounded(scaled / step, to_integer, float(self.largest) / step)
@@ -148,6 +148,11 @@ class Mx(GroupFormat):
 
     def to_bits(self, elements: F64Array, scales: F64Array, shared: float) -> Bits:
         """The code of the scale, then those of the elements."""
+        import numpy as np
+
+        from numc.compiler.arithmetic import numpy_rounding as arrays
+        from numc.compiler.arithmetic.codes import bits_of_codes, encode_finite
+
         is_nan = np.isnan(scales[:, 0])
         code = np.where(is_nan, _NAN, arrays.exponents(np.where(is_nan, 1.0, scales[:, 0])) + SCALE_BIAS)
         if self.exponent_bits:
@@ -159,6 +164,10 @@ class Mx(GroupFormat):
 
     def from_bits(self, bits: Bits, size: int, shared: float) -> tuple[F64Array, F64Array]:
         """The inverse of `to_bits`, for all codes that there are."""
+        import numpy as np
+
+        from numc.compiler.arithmetic.codes import codes_of_bits, decode_finite, signed_codes
+
         code = codes_of_bits(bits[:, :SCALE_BITS])[:, None]
         scales = np.where(code == _NAN, np.nan, np.ldexp(1.0, code - SCALE_BIAS))
         codes = codes_of_bits(bits[:, SCALE_BITS:].reshape(len(bits), size, self.element_bits))
