@@ -481,6 +481,17 @@ def test_numbers_that_change_where_sizes_are_free() -> None:
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
+def test_views_by_strides_of_what_is_computed() -> None:
+    """Group normalisation before a convolution: torch traces it with as_strided of one of several tensors of a shape."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.GroupNorm(2, 4), nn.Conv2d(4, 3, 3, padding=1)), torch.randn(2, 4, 5, 5)
+    nn.init.normal_(model[0].weight)
+    compiled = torch.compile(model, backend=numc.backend())
+    found = [[y, *torch.autograd.grad(y.sin().sum(), list(model.parameters()))] for y in (compiled(x), model(x))]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
 def test_a_compiled_module_can_be_copied_and_saved(tmp_path: Path) -> None:
     torch.manual_seed(0)
     compiled, x = torch.compile(Dense(), backend=numc.backend("bf16_1_1")), torch.randn(3, 8)
