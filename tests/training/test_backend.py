@@ -482,7 +482,7 @@ def test_numbers_that_change_where_sizes_are_free() -> None:
 
 
 def test_views_by_strides_of_what_is_computed() -> None:
-    """Group normalisation before a convolution: torch traces it with as_strided of one of several tensors of a shape."""
+    """Torch traces group normalisation before a convolution with as_strided of one of several tensors of a shape."""
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.GroupNorm(2, 4), nn.Conv2d(4, 3, 3, padding=1)), torch.randn(2, 4, 5, 5)
     nn.init.normal_(model[0].weight)
