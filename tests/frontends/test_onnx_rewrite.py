@@ -114,6 +114,9 @@ def test_quantised_convolutions(tmp_path: Path) -> None:
         nodes.append(helper.make_node("QLinearConv", ["x", "xs", "xz", *weight], [f"y{n}"], **given, **strides))
     arrays = {name: np.asarray(value) for name, value in constants.items()}
     compare(model_of(tmp_path, nodes, feeds, constants=arrays), feeds)
+    arrays["yz"] = np.zeros((), np.float32)
+    with pytest.raises(numc.NumcError, match="its result is of a type other than integers of 8 and 16 bits"):
+        numc.compile(model_of(tmp_path, nodes, feeds, constants=arrays))
 
 
 def test_free_sizes_and_numbers(tmp_path: Path) -> None:
