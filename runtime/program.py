@@ -140,6 +140,10 @@ class Program:
         """All parts of the program file: description, code, weights, manifest and IR."""
         return self._contents
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle what the program file holds; the copy begins to count its runs anew."""
+        return Program, (self._contents,)
+
     def __repr__(self) -> str:
         def row(specs: Sequence[TensorSpec]) -> str:
             return ", ".join(f"{s.name}: {s}" for s in specs)

@@ -78,14 +78,29 @@ def load(
     if example_inputs is None:
         raise NumcError(f"{name}: a module is traced: give example_inputs, such as (torch.randn(1, 3, 224, 224),)")
     _check_tensors(name, module, example_inputs)
-    # A program takes dense arrays, so it is traced with such: torch would make conditions on sizes from other strides.
-    args, kwargs = _arguments(pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, example_inputs))
+    args, kwargs = _arguments(_dense_and_apart(example_inputs))
     try:
         with _quiet(), torch.no_grad():
             program = _exported(module, args, kwargs, dynamic_shapes)
     except Exception as error:
         raise NumcError(f"{name}: cannot be exported: {_explained(error)}") from None
     return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes), module)
+
+
+def _dense_and_apart(example_inputs: Any) -> Any:
+    """Return example inputs of which each is dense and an object of its own.
+
+    A program takes dense arrays: torch would make conditions on sizes from other strides. Of a tensor that is given
+    twice, torch.export would let all uses of both inputs read the last one.
+    """
+    seen: list[torch.Tensor] = []
+
+    def one(tensor: torch.Tensor) -> torch.Tensor:
+        dense = tensor.contiguous()
+        seen.append(dense.clone() if any(dense is other for other in seen) else dense)
+        return seen[-1]
+
+    return pytree.tree_map_only(torch.Tensor, one, example_inputs)
 
 
 def _exported(

@@ -32,8 +32,9 @@ def to_message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes | None:
         known = {key: node.meta[key] for key in _KEPT if key in node.meta}
         rows.append((node.op, node.name, node.target, node.args, node.kwargs, known, names.get(node)))
     stream = io.BytesIO()
+    reads_memory = any(node.target is torch.ops.aten.as_strided.default for node in graph.nodes)
     try:
-        _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(rows)
+        _Pickler(stream, reads_memory).dump(rows)
     except (pickle.PicklingError, TypeError, AttributeError, RuntimeError):
         return None
     return stream.getvalue()
@@ -54,6 +55,19 @@ def from_message(message: bytes) -> tuple[fx.Graph, dict[fx.Node, str]]:
 
 
 class _Pickler(pickle.Pickler):
+    def __init__(self, stream: io.BytesIO, reads_memory: bool) -> None:
+        super().__init__(stream, pickle.HIGHEST_PROTOCOL)
+        self._reads_memory = reads_memory
+        self._storages: dict[int, int] = {}
+
+    def _storage(self, value: torch.Tensor) -> int:
+        """Return the number of the memory of a tensor, from which torch-mlir finds what an as_strided reads.
+
+        Graphs without one have a single number, so that tensors alike are made once.
+        """
+        known = self._storages
+        return known.setdefault(value.untyped_storage()._cdata, len(known)) if self._reads_memory else 0
+
     def persistent_id(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
             return "node", value.name
@@ -62,7 +76,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, torch._ops.OpOverload) and value.namespace in _LIBRARIES:
             return "operation", str(value)
         if isinstance(value, torch.Tensor):
-            place = value.stride(), value.storage_offset(), value.untyped_storage().nbytes()
+            place = value.stride(), value.storage_offset(), value.untyped_storage().nbytes(), self._storage(value)
             return "tensor", isinstance(value, FakeTensor), value.dtype, tuple(value.shape), *place
         return None
 
@@ -91,9 +105,9 @@ def _with_nodes(value: Any, nodes: Mapping[str, fx.Node]) -> Any:
 
 @functools.cache
 def _tensor(
-    is_fake: bool, dtype: torch.dtype, shape: Sequence[int], stride: Sequence[int], offset: int, size: int
+    is_fake: bool, dtype: torch.dtype, shape: Sequence[int], stride: Sequence[int], offset: int, size: int, _: int
 ) -> torch.Tensor:
-    """Return a tensor like one that was described; size: the bytes of its storage."""
+    """Return a tensor like one that was described; size: the bytes of its storage, of which the last is the number."""
     if not is_fake:
         return torch.empty_strided(shape, stride, dtype=dtype)
     with _MODE:

@@ -23,6 +23,7 @@ from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
+from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions, tracing  # noqa: F401  (settings of torch)
@@ -30,7 +31,7 @@ from numc.frontends.training.clock import Clock
 from numc.frontends.training.converted import expect
 from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.draws import draw_in_vectors, keep_copies, narrow_masks
-from numc.frontends.training.free_sizes import FixedSizesError, is_free, lift_sizes
+from numc.frontends.training.free_sizes import FixedSizesError, fix_numbers, is_free, lift_sizes, read_numbers
 from numc.frontends.training.inductor import without_inductor
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
@@ -59,14 +60,20 @@ class Backend:
         self.saved: list[Saved] = []
         self._warned = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the arithmetic alone: the copy of a compiled module is traced again."""
+        return Backend, (self.arithmetic,)
+
     def __call__(
-        self, graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None
+        self, graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None, mode: Any = None
     ) -> Callable[..., Any]:
-        """Compile a graph that torch traced; torch calls this. Raises NumcError for unknown options."""
+        """Compile a graph that torch traced; torch calls this. Raises NumcError for unknown options, and for a mode."""
+        if mode is not None:
+            raise NumcError(f"mode {quoted(str(mode))}: modes are those of torch's own compiler: leave it out")
         chosen = choose(self.arithmetic, **options) if options else self.arithmetic
         if not any(map(is_free, example_inputs)):
             return self._compile(graph_module, example_inputs, chosen)
-        per_shape = _PerShape(lambda inputs: self._compile(copy.deepcopy(graph_module), inputs, chosen))
+        per_shape = _PerShape(graph_module, lambda graph, inputs: self._compile(graph, inputs, chosen))
         if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs):
             return per_shape
         try:
@@ -162,16 +169,24 @@ def _donating_nothing() -> Sequence[int]:
 
 
 class _PerShape:
-    """A graph with free sizes, which is compiled for each combination of sizes with which it is called."""
+    """A graph with free sizes, which is compiled for each combination of sizes and numbers with which it is called."""
 
-    def __init__(self, compile_for: Callable[[Sequence[Any]], Callable[..., Any]]) -> None:
-        self._compile_for = compile_for
+    def __init__(
+        self,
+        graph_module: fx.GraphModule,
+        compile_for: Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]],
+    ) -> None:
+        self._graph_module, self._compile_for = graph_module, compile_for
+        self._numbers = read_numbers(graph_module.graph).keys()
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def __call__(self, *inputs: Any) -> Any:
-        key = tuple(tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in inputs)
+        sizes = (tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in inputs)
+        key = (*sizes, *(inputs[position].item() for position in self._numbers))
         if key not in self._compiled:
-            self._compiled[key] = self._compile_for(inputs)
+            graph_module = copy.deepcopy(self._graph_module)
+            fix_numbers(graph_module, inputs)
+            self._compiled[key] = self._compile_for(graph_module, inputs)
         return self._compiled[key](*inputs)
 
 
@@ -209,14 +224,16 @@ def backend(name: str | Arithmetic = "fp32", /, *, respect_dtypes: bool | None =
     return Backend(choose(name, respect_dtypes=respect_dtypes, **given))
 
 
-def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None) -> Callable[..., Any]:
+def numc(
+    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None, mode: Any = None
+) -> Callable[..., Any]:
     """Compile a graph for ``torch.compile(..., backend="numc")``; torch calls this.
 
     options: the keywords of `backend`, and ``arithmetic``, a preset or an FMA operator, "fp32" by default. Raises
-    NumcError for unknown names.
+    NumcError for unknown names, and for a mode, which no other compiler than torch's own has.
     """
     given = dict(options or {})
-    return backend(given.pop("arithmetic", "fp32"), **given)(graph_module, example_inputs)
+    return backend(given.pop("arithmetic", "fp32"), **given)(graph_module, example_inputs, mode=mode)
 
 
 # For a numc that runs from its source tree; an installed one has an entry point, which torch finds (entry.py).

@@ -14,8 +14,10 @@ from torch import fx
 from numc.frontends.training import tracing  # noqa: F401  (torch reads these settings when it traces, before it calls numc)
 
 
-def numc(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None) -> Callable[..., Any]:
+def numc(
+    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None, mode: Any = None
+) -> Callable[..., Any]:
     """Compile a graph: see `numc` in backend.py."""
     from numc.frontends.training import backend
 
-    return backend.numc(graph_module, example_inputs, options)
+    return backend.numc(graph_module, example_inputs, options, mode)

@@ -5,7 +5,7 @@ torch traces such a number as an input, as a computation, or as the size of any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,25 @@ def is_free(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return any(isinstance(size, torch.SymInt) for size in value.shape)
     return isinstance(value, (torch.SymInt, torch.SymFloat))
+
+
+def read_numbers(graph: fx.Graph) -> dict[int, list[fx.Node]]:
+    """Return, by position of the input, the nodes that read it as a number.
+
+    torch traces a float that varies from call to call, such as an attribute of a module, as a tensor of one element.
+    """
+    inputs = enumerate(graph.find_nodes(op="placeholder"))
+    found = {n: [user for user in node.users if user.target == "item"] for n, node in inputs}
+    return {n: users for n, users in found.items() if users}
+
+
+def fix_numbers(graph_module: fx.GraphModule, given: Sequence[Any]) -> None:
+    """Let a graph have the numbers that it reads from `given` inputs as constants."""
+    for position, users in read_numbers(graph_module.graph).items():
+        for node in users:
+            node.replace_all_uses_with(given[position].item())
+            graph_module.graph.erase_node(node)
+    graph_module.recompile()
 
 
 class FixedSizesError(Exception):

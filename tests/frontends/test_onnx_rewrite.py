@@ -96,6 +96,29 @@ def test_factors_of_gemm(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds), feeds)
 
 
+def test_quantised_convolutions(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.integers(0, 256, (1, 4, 7, 6), dtype=np.uint8)}
+    padding: list[dict[str, Any]] = [{"auto_pad": "SAME_LOWER"}, {"auto_pad": "VALID"}, {"pads": [1, 0, 2, 1]}]
+    nodes, constants = [], {"xs": np.float32(0.02), "xz": np.uint8(119), "ys": np.float32(0.7), "yz": np.uint8(99)}
+    for n, given in enumerate(padding):
+        scales = (rng.random(8, dtype=np.float32) if n else np.float32(0.5)) / 100
+        constants |= {
+            f"w{n}": rng.integers(-127, 128, (8, 4 // (1 + n % 2), 3, 3), dtype=np.int8),
+            f"ws{n}": np.asarray(scales, np.float32),
+            f"wz{n}": rng.integers(-5, 5, np.shape(scales), dtype=np.int8),
+            f"b{n}": rng.integers(-3000, 3000, 8, dtype=np.int32),
+        }
+        weight = [f"w{n}", f"ws{n}", f"wz{n}", "ys", "yz", *([f"b{n}"] if n else [])]
+        strides = {"strides": [1 + n, 1], "group": 1 + n % 2}
+        nodes.append(helper.make_node("QLinearConv", ["x", "xs", "xz", *weight], [f"y{n}"], **given, **strides))
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    compare(model_of(tmp_path, nodes, feeds, constants=arrays), feeds)
+    arrays["yz"] = np.zeros((), np.float32)
+    with pytest.raises(numc.NumcError, match="its result is of a type other than integers of 8 and 16 bits"):
+        numc.compile(model_of(tmp_path, nodes, feeds, constants=arrays))
+
+
 def test_free_sizes_and_numbers(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)

@@ -152,6 +152,14 @@ def test_keyword_inputs(small: nn.Module, program: numc.Program) -> None:
     assert torch.equal(numc.compile(small, {"ids": ids, "x": x})(x=x, ids=ids)["logits"], program(x, ids)["logits"])
 
 
+def test_one_tensor_as_the_example_of_several_inputs() -> None:
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    one = torch.randn(1, 3, 8)
+    found = numc.compile(attention, (one, one, one))
+    inputs = [torch.randn(1, 3, 8) for _ in range(3)]
+    torch.testing.assert_close(found(*inputs)["output_0"], attention(*inputs)[0].detach())
+
+
 def test_the_second_compilation_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     module = nn.Linear(4, 3)
     first = numc.compile(module, X)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
+import pickle
 import threading
 
 import numpy as np
@@ -45,6 +47,15 @@ def test_descriptions(add):
     assert add.outputs == (TensorSpec("sum", "float32", (None, 4)),)
     assert repr(add) == "<Program (x: float32[?,4]) -> (sum: float32[?,4])>"
     assert add.manifest["fma"] == "add"
+
+
+def test_copies_run_on_their_own(add, tmp_path):
+    x = np.ones((2, 4), np.float32)
+    add.save(tmp_path / "add.numc")
+    for given in (add, load(tmp_path / "add.numc")):
+        for copied in (copy.deepcopy(given), pickle.loads(pickle.dumps(given))):
+            assert copied is not given
+            np.testing.assert_array_equal(copied(x), x + BIAS)
 
 
 def test_inputs_that_are_not_dense_are_copied(add):

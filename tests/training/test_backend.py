@@ -459,6 +459,48 @@ def test_another_batch_size_is_another_program() -> None:
     assert numc.counters().graphs >= before.graphs
 
 
+def test_numbers_that_change_where_sizes_are_free() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense, self.norm, self.factor = nn.Linear(8, 4), nn.LayerNorm(4), 1.0
+
+        def forward(self, x: Any) -> Any:
+            return self.norm(self.dense(x)) * self.factor
+
+    torch.manual_seed(0)
+    model = Scaled()
+    compiled = torch.compile(model, backend=numc.backend(), dynamic=True)
+    for batch, factor in ((4, 0.5), (7, 0.75), (4, 1.5), (4, 0.5)):
+        model.factor, x = factor, torch.randn(batch, 8)
+        got, want = compiled(x), model(x)
+        torch.testing.assert_close(got, want)
+        for one, other in zip(
+            *(torch.autograd.grad(y.sin().sum(), list(model.parameters())) for y in (got, want)), strict=True
+        ):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_views_by_strides_of_what_is_computed() -> None:
+    """Torch traces group normalisation before a convolution with as_strided of one of several tensors of a shape."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.GroupNorm(2, 4), nn.Conv2d(4, 3, 3, padding=1)), torch.randn(2, 4, 5, 5)
+    nn.init.normal_(model[0].weight)
+    compiled = torch.compile(model, backend=numc.backend())
+    found = [[y, *torch.autograd.grad(y.sin().sum(), list(model.parameters()))] for y in (compiled(x), model(x))]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_a_compiled_module_can_be_copied_and_saved(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    compiled, x = torch.compile(Dense(), backend=numc.backend("bf16_1_1")), torch.randn(3, 8)
+    want = compiled(x)
+    torch.save(compiled, tmp_path / "compiled.pt")
+    for copied in (copy.deepcopy(compiled), torch.load(tmp_path / "compiled.pt", weights_only=False)):
+        assert torch.equal(copied(x), want)
+
+
 def test_switching_arithmetic_needs_no_tracing() -> None:
     torch.manual_seed(0)
     model, x = Dense(), torch.randn(3, 8)
@@ -602,6 +644,11 @@ def test_an_index_out_of_range_is_an_error() -> None:
 def test_unknown_options() -> None:
     with pytest.raises(Exception, match="unknown role 'fam'"):
         torch.compile(torch.relu, backend="numc", options={"fam": "mp"})(X)
+    for given in ("numc", numc.backend("mp")):
+        with pytest.raises(
+            Exception, match="mode 'max-autotune': modes are those of torch's own compiler: leave it out"
+        ):
+            torch.compile(torch.relu, backend=given, mode="max-autotune")(X)
 
 
 def test_the_entry_point_is_the_backend() -> None:

@@ -68,6 +68,25 @@ def test_scattered_writes_and_their_gradients() -> None:
     assert backend.refused == []
 
 
+def test_gradients_of_bags() -> None:
+    """Of maxima, each gradient goes to the first row that has it; one bag is empty."""
+    torch.manual_seed(0)
+    table, indices, offsets = numbers(8, 4), torch.tensor([1, 2, 3, 7, 7, 1, 0]), torch.tensor([0, 2, 3, 3])
+
+    def bags(table: Any) -> Any:
+        kinds = [F.embedding_bag(indices, table, offsets, mode=mode, padding_idx=3) for mode in ("sum", "mean", "max")]
+        return torch.stack(kinds) * torch.arange(48).reshape(3, 4, 4)
+
+    found = []
+    for function in (bags, torch.compile(bags, backend=numc.backend())):
+        value = table.clone().requires_grad_()
+        result = function(value)
+        result.sum().backward()
+        found.append((result, value.grad))
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
+
+
 def test_additions_come_in_their_order_and_are_rounded_by_ops() -> None:
     torch.manual_seed(0)
     x, index, new = torch.randn(3, 5), torch.tensor([2, 0, 2, 2, 0]), torch.randn(5, 5)

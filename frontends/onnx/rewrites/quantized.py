@@ -7,6 +7,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
+from numc.frontends.onnx.rewrites.images.windows import windows_of
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
 
 _TYPES = dict(TensorProto.DataType.items())
@@ -133,6 +134,28 @@ def linear_mat_mul(node: Node) -> None:
     saturated(node, rounded, scalar(node, y_zero), result, node.output(0))
 
 
+def linear_conv(node: Node) -> None:
+    """QLinearConv: torch-mlir scales the bias wrongly where weights have a scale for each channel."""
+    source, scale, zero, weight, weight_scale, weight_zero, y_scale, y_zero, bias = (node.input(n) for n in range(9))
+    result = node.dtype(y_zero)
+    if result not in _RANGES:
+        raise RefusedError("its result is of a type other than integers of 8 and 16 bits")
+    rank = node.rank(source)
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
+    total = node.op("ConvInteger", source, weight, zero, weight_zero, **given)
+    if bias:
+        total = node.op("Add", total, _of_channels(node, bias, rank))
+    factor = node.op("Mul", scalar(node, scale), _of_channels(node, weight_scale, rank))
+    factor = node.op("Div", factor, scalar(node, y_scale))
+    rounded = node.op("Round", node.op("Mul", node.cast(total, TensorProto.FLOAT), factor))
+    saturated(node, rounded, scalar(node, y_zero), result, node.output(0))
+
+
+def _of_channels(node: Node, value: str, rank: int) -> str:
+    """Emit a number, or one for each channel, so that it goes with images of `rank` dimensions."""
+    return node.reshape(value, [1, -1, *[1] * (rank - 2)]) if node.rank(value) else value
+
+
 def scalar(node: Node, name: str) -> str:
     """Emit a list of one number as the number."""
     return node.op("Reshape", name, node.ints()) if node.rank(name) else name
@@ -146,16 +169,19 @@ def centred(node: Node, value: str, zero: str) -> str:
 
 def conv_integer(node: Node) -> None:
     """ConvInteger: torch-mlir does not pad, and has one zero point of the weights; what is padded is the zero point."""
-    pads = list(node.attribute("pads", ()))
     source, weight, zero, weight_zero = (node.input(n) for n in range(4))
+    pads = list(node.attribute("pads", ()))
+    if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        windows = windows_of(node, [size or 0 for size in node.shape(weight)[2:]])
+        pads = windows.before + windows.after
     several = bool(weight_zero) and node.shape(weight_zero) not in ([], [1])
-    if not any(pads) and not several:
+    if not any(pads) and not several and not node.attribute("auto_pad", ""):
         return
     if any(pads):
         half, value = len(pads) // 2, zero and scalar(node, zero)
         source = node.op("Pad", source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else []))
     if not several:
-        node.copy(pads=None).input[0] = source
+        node.copy(pads=None, auto_pad=None).input[0] = source
         return
     # The zero points of output channels come off as multiples of the sums of what each output reads.
     shape, groups = node.shape(weight), node.attribute("group", 1)
@@ -165,7 +191,7 @@ def conv_integer(node: Node) -> None:
     ones = node.constant(np.ones([groups, *sizes[1:]]), onnx.helper.tensor_dtype_to_np_dtype(node.dtype(weight)))
     plain, sums = node.fresh(), node.fresh()
     for taken, made in ((weight, plain), (ones, sums)):
-        copy = node.copy(pads=None)
+        copy = node.copy(pads=None, auto_pad=None)
         copy.input[:] = [source, taken, *([zero] if zero else [])]
         copy.output[0] = made
     which = node.constant(np.repeat(np.arange(groups), sizes[0] // groups), np.int64)

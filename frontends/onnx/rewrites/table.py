@@ -110,6 +110,7 @@ RULES: Rules = {
     ("", "NonMaxSuppression"): selection.non_max_suppression,
     ("", "Pad"): indexing.pad,
     ("", "Pow"): integers.power,
+    ("", "QLinearConv"): quantized.linear_conv,
     ("", "QLinearMatMul"): quantized.linear_mat_mul,
     ("", "RNN"): recurrent.recurrent,
     ("", "Resize"): resize.resize,

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from numc.frontends.pytorch.operators import ADD, LARGEST, put_along
+from numc.frontends.pytorch.operators import ADD, LARGEST, SMALLEST, put_along
 
 
 def embedding_bag(
@@ -20,9 +20,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """aten._embedding_bag of sums (mode 0) and averages (1), and aten._embedding_bag_forward_only also of maxima (2).
+    """aten._embedding_bag and aten._embedding_bag_forward_only of sums (mode 0), averages (1) and maxima (2).
 
-    torch-mlir leaves out the weights and the rows at padding_idx.
+    torch-mlir leaves out the weights and the rows at padding_idx. The last result, for gradients of maxima, has the row
+    of the table that each of them is from: the first one of equals.
     """
     indices, offsets = indices.long(), offsets.long()
     bags = offsets.shape[0] - int(include_last_offset)
@@ -37,8 +38,11 @@ def embedding_bag(
     some, most = kept.unsqueeze(-1), counts.unsqueeze(-1)
     if mode == 2:
         found = put_along(start - float("inf"), 0, bag, torch.where(some, rows, float("-inf")), LARGEST)
-        found = torch.where(most == 0, 0.0, found)
-    else:
-        found = put_along(start, 0, bag, torch.where(some, rows, 0.0), ADD)
-        found = found / most.clamp(min=1) if mode == 1 else found
+        is_largest, none = some & (rows == found.index_select(0, bag)), indices.shape[0]
+        places = torch.where(is_largest, place.unsqueeze(-1), none)
+        first = put_along(torch.full([bags, table.shape[1]], none), 0, bag, places, SMALLEST)
+        of_maxima = torch.cat([indices, indices.new_zeros([1])])[first]
+        return torch.where(most == 0, 0.0, found), bag, counts, of_maxima
+    found = put_along(start, 0, bag, torch.where(some, rows, 0.0), ADD)
+    found = found / most.clamp(min=1) if mode == 1 else found
     return found, bag, counts, torch.zeros_like(offsets)

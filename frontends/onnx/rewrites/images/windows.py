@@ -34,7 +34,8 @@ class _Windows:
             yield tuple(p * d for p, d in zip(place, self.dilations, strict=True))
 
 
-def _windows(node: Node, kernel: Sequence[int]) -> _Windows:
+def windows_of(node: Node, kernel: Sequence[int]) -> _Windows:
+    """The windows of a node on its first input. Raises RefusedError if that has a free size."""
     shape = node.shape(node.input(0))
     rank = len(kernel)
     image = [size for size in shape[2:] if size is not None]
@@ -72,7 +73,7 @@ def _taps(node: Node, value: str, windows: _Windows, fill: float) -> Iterator[st
 
 def lp_pool(node: Node) -> None:
     """LpPool: the norms of windows; torch-mlir does no dilations and no padding to the same size."""
-    windows = _windows(node, node.attribute("kernel_shape", ()))
+    windows = windows_of(node, node.attribute("kernel_shape", ()))
     p = node.attribute("p", 2)
     total = ""
     for tap in _taps(node, node.input(0), windows, 0):
@@ -88,7 +89,7 @@ def lp_pool(node: Node) -> None:
 def max_pool_with_indices(node: Node) -> None:
     """MaxPool with its output Indices: positions in the flat input."""
     source = node.input(0)
-    windows = _windows(node, node.attribute("kernel_shape", ()))
+    windows = windows_of(node, node.attribute("kernel_shape", ()))
     batch, channels = node.shape(source)[:2]
     if batch is None or channels is None:
         raise RefusedError("its output Indices is available for inputs of fixed sizes only: give shapes={...}")
@@ -117,7 +118,7 @@ def max_unpool(node: Node) -> None:
     """MaxUnpool: values are scattered to their positions in a flat result."""
     source, indices = node.input(0), node.input(1)
     kernel = node.attribute("kernel_shape", ())
-    windows = _windows(node, kernel)
+    windows = windows_of(node, kernel)
     given = node.constant_input(2, "output_shape")
     batch, channels = node.size(source, 0), node.size(source, 1)
     rows = zip(windows.image, kernel, windows.strides, windows.before, windows.after, strict=True)
