@@ -44,24 +44,38 @@ _STRIP = 8
 
 def loops_text(nest: Nest, isa: InstructionSet) -> str:
     """The functions ``@loops`` and ``@loops_task``, and the declarations of what they call."""
-    lanes = isa.width
-    widths = (0, *_widths(nest, lanes)) if nest.in_lanes else (0,)
+    widths = (0, *_widths(nest, isa)) if nest.in_lanes else (0,)
     declared = "llvm.func @numc_parallel(!llvm.ptr, !llvm.ptr, i64, i64)"
     if nest.rows:
         declared = "llvm.func @numc_rows_loops(!llvm.ptr, !llvm.ptr, i64, i64, i64, i64)"
     bodies = (body_declaration(nest, width) for width in widths)
-    return "\n".join([*bodies, declared, _region(nest, lanes), _Task(nest, isa).text()])
+    return "\n".join([*bodies, declared, _region(nest, isa), _Task(nest, isa).text()])
 
 
-def _widths(nest: Nest, lanes: int) -> list[int]:
+def _widths(nest: Nest, isa: InstructionSet) -> list[int]:
     """The numbers of lanes that neighbours are computed in: those of a vector, then of the smallest one.
 
     Functions are computed on two vectors at once, because an operation in one waits for the one before it. Where it is
-    known how many neighbours are left over, vectors of all sizes between are worth their code.
+    known how many neighbours are left over, vectors of all sizes between are worth their code, unless one vector leaves
+    lanes out.
     """
+    lanes = isa.width
     pair = [2 * lanes] if nest.has_functions and not (nest.reductions or nest.lookups or nest.across) else []
+    if _leaves_out(nest, isa):
+        return [*pair, lanes]
     halves = [lanes >> n for n in range(1, lanes.bit_length()) if lanes >> n > STEPS] if _known(nest) else []
     return sorted({*pair, lanes, *halves, STEPS}, reverse=True)
+
+
+def _leaves_out(nest: Nest, isa: InstructionSet) -> bool:
+    """Whether what is left over of neighbours is computed in one vector, of which lanes are left out in memory.
+
+    A single one takes less time on its own.
+    """
+    count, last = _known(nest), nest.parallel[-1]
+    several = count is None or count % isa.width > 1
+    whole = nest.reductions or nest.lookups or nest.across
+    return isa.masks and several and not whole and all(stride in (ZERO, ONE) for stride in last.strides)
 
 
 def _known(nest: Nest) -> int | None:
@@ -90,7 +104,7 @@ def _way(nest: Nest) -> Literal["around", "lanes", "rows"]:
     return "lanes" if nest.in_lanes and all(gets_in_lanes(nest, k) for k in range(nest.inputs)) else "rows"
 
 
-def _region(nest: Nest, lanes: int) -> str:
+def _region(nest: Nest, isa: InstructionSet) -> str:
     """``@loops``: describe the operands in a context, and run the task on all iterations, on threads or right here."""
     arguments = {f"o{k}": str(t) for k, t in enumerate(nest.types)}
     arguments |= {f"x{n}": str(v.type) for n, v in enumerate(nest.captured)}
@@ -114,7 +128,8 @@ def _region(nest: Nest, lanes: int) -> str:
     total, work = trips(f, nest.outer, known), nest.work
     grain = f.i64("maxui", f.i64("divui", _TASK_WORK, f.i64("maxui", value_of(f, work, known), 1)), 1)
     if nest.in_lanes and nest.outer == nest.parallel:  # no task but the last one has lanes left over
-        least = lanes * _STRIP if nest.reductions and _way(nest) == "around" else _widths(nest, lanes)[0]
+        strips = nest.reductions and _way(nest) == "around"
+        least = isa.width * _STRIP if strips else _widths(nest, isa)[0]
         grain = f.i64("muli", f.i64("ceildivui", grain, least), least)
     context = f.alloca(len(words) + 1, "i64")
     for n, word in enumerate([*words, grain]):
@@ -229,7 +244,7 @@ class _Task(Elements):
         """
         f = self.code
         rest = _known(self.nest)
-        for lanes in (*_widths(self.nest, self.lanes), 0):
+        for lanes in (*_widths(self.nest, self.isa), 0):
             if rest is not None and lanes > rest:
                 continue
             end: Number = high
@@ -250,7 +265,9 @@ class _Task(Elements):
             return
         if way == "lanes":
             for lanes, start, end in self._parts(last, low, high):
-                if nest.reductions:
+                if lanes == 0 and _leaves_out(nest, self.isa):
+                    self._rest(last, start, end, place)
+                elif nest.reductions:
                     self._rows(last, start, end, 1, place, lanes)
                 else:
                     self._around((), last, start, end, place, lanes)
@@ -277,6 +294,14 @@ class _Task(Elements):
             values = [self.load(k, here, lanes) for k in range(len(nest.types))]
             for k, result in enumerate(self.call(values, here, lanes), nest.inputs):
                 self.store(k, here, result)
+
+    def _rest(self, last: Loop, low: Number, high: Number, place: Place) -> None:
+        """The last parallel loop from `low` to `high`, which are less than a vector: in one that leaves lanes out."""
+        f, v = self.code, self.code.lanes(self.lanes)
+        left = f.cast("trunci", f.i64("subi", high, low), "i32")
+        self.mask = v.compare("slt", v.counting(), v.broadcast(left))
+        self._around((), last, low, high, place, self.lanes)
+        self.mask = None
 
     def _rows(self, last: Loop, low: Number, high: Number, rows: int, place: Place, lanes: int = 0) -> None:
         """The last parallel loop, `rows` sums at a time, or a vector of sums, in registers."""

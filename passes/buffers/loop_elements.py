@@ -122,6 +122,7 @@ class Elements:
     ) -> None:
         self.code, self.nest, self.operands, self.captured, self.symbols = code, nest, operands, captured, symbols
         self.isa = isa
+        self.mask: Value | None = None  # the lanes of vectors that are read and written, unless that is all
 
     def size(self, size: Size) -> Value:
         """The value of a size (i64)."""
@@ -244,7 +245,8 @@ class Elements:
         return self._read(self.code.lanes(lanes), k, offset, element(self.nest.types[k]))
 
     def _read(self, code: Code, k: int, offset: Value, kind: str) -> Value:
-        value = code.load(self._address(k, offset), element=in_memory(kind), alignment=WIDTHS[kind])
+        mask = self.mask if code.width else None
+        value = code.load(self._address(k, offset), mask, element=in_memory(kind), alignment=WIDTHS[kind])
         return value if value.type.element == kind else code.cast("trunci" if kind == "i1" else "bitcast", value, kind)
 
     def _address(self, k: int, offset: Value) -> Value:
@@ -290,7 +292,7 @@ class Elements:
         change = "extui" if value.type.element == "i1" else "bitcast"
         stored = value if value.type.element == kind else self.code.cast(change, value, kind)
         address = self._address(k, self.code.number(place.offsets[k]))
-        self.code.store(stored, address, alignment=WIDTHS[element(self.nest.types[k])])
+        self.code.store(stored, address, self.mask, alignment=WIDTHS[element(self.nest.types[k])])
 
     def call(self, values: Sequence[Value], place: Place, lanes: int = 0) -> list[Value]:
         """The body on `values`, the operands' elements."""

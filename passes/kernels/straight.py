@@ -144,8 +144,9 @@ class Straight:
         return self._constant(kind, str(value))
 
     def zero(self, element: str) -> Value:
-        """The constant whose bits are zeros: of f32, or of integers."""
-        return self.f32(0.0) if element == "f32" else self.int(0, element)
+        """The constant whose bits are zeros: of f32, of f64, or of integers."""
+        floats = {"f32": self.f32, "f64": self.f64}
+        return floats[element](0.0) if element in floats else self.int(0, element)
 
     def number(self, value: Index) -> Value:
         """An i64 scalar: a constant, or the value that it is already."""

@@ -76,7 +76,10 @@ class Chain:
             return False
         if any(not self.rows.keys().isdisjoint(buffers(v)) for v in linalg.captured(op)[1]):  # it looks elements up
             return False
-        if len(op.operands) > _MOST_OPERANDS or loops.in_row(count) < self._least or not loops.can_be_made(count):
+        if len(op.operands) > _MOST_OPERANDS or not loops.can_be_made(count):
+            return False
+        into = {base(v) for v, _ in operands[loops.inputs :]}
+        if loops.in_row(count) < self._least and into.isdisjoint(self.rows):  # it does not write a part of a row
             return False
         if not all(self.add(op, operands[: loops.inputs], out, dims) for out in operands[loops.inputs :]):
             self.members = [member for member in self.members if member != op]

@@ -2,35 +2,26 @@
 
 The sum over 3 x 3 elements is then one of nine slices, in the same order, with what follows in the same loop, and no
 pass over memory writes where it begins. Extremes depend on no order: a maximum over 3 x 3 elements becomes one over 3
-rows, of every column, and one over 3 of these columns, which neighbouring windows share.
+rows, of every column, and one over 3 of these columns, which neighbouring windows share. Rows of a border that changes
+no extreme are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from math import prod
-from typing import NamedTuple
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from numc.passes import linalg
 from numc.passes.dialect import varies
+from numc.passes.tensors.window_parts import MOST_PARTS, Source, Window
 
 # Extremes, and what the result of every window is at least or at most.
 _NEUTRAL = {"arith.maximumf": "0xFF800000 : f32", "arith.minimumf": "0x7F800000 : f32"}
 # An operation reads so many slices at most, whose elements are so far apart at most: others do not get into lanes.
 _MOST, _APART = 16, 2
-
-
-class _Window(NamedTuple):
-    """The windows along one dimension: how far they are apart, how far their elements are, how many these are."""
-
-    dim: int
-    stride: int
-    dilation: int
-    size: int
 
 
 def unroll_windows(module: ir.Operation) -> None:
@@ -47,7 +38,7 @@ def unroll_windows(module: ir.Operation) -> None:
             if is_extreme and several and several[-1].stride < several[-1].size:
                 groups = [[*single, several[0]], *([window] for window in several[1:])]
             if all(prod(window.size for window in group) <= _MOST for group in groups):
-                _unroll(generic, "" if is_extreme else start, groups)
+                _unroll(generic, start, groups, is_extreme=is_extreme)
 
 
 def _start(generic: ir.Operation) -> str | None:
@@ -68,7 +59,7 @@ def _is_extreme(generic: ir.Operation, start: str) -> bool:
     return takes and _NEUTRAL.get(ops[0].name) == start
 
 
-def _windows(generic: ir.Operation) -> list[_Window]:
+def _windows(generic: ir.Operation) -> list[Window]:
     """The windows in the dimensions of the first input.
 
     There are none if it is read in any other way, or far apart, or if sizes are not known.
@@ -92,42 +83,53 @@ def _windows(generic: ir.Operation) -> list[_Window]:
         if dim == len(read) - 1 and (stride > _APART or (size > 1 and small[dim] == 1)):
             return []
         if shape[dim] != small[dim]:
-            found.append(_Window(dim, stride, dilation, size))
+            found.append(Window(dim, stride, dilation, size))
     return found if order == [d for d, kind in enumerate(kinds) if kind == "reduction"] else []
 
 
-def _unroll(generic: ir.Operation, start: str, groups: Sequence[Sequence[_Window]]) -> None:
-    """Replace `generic` by an elementwise operation for each group of windows.
-
-    start: the constant that a reduction begins with, "" if that is its first element.
-    """
-    value, out, body = generic.operands[0], ir.RankedTensorType(generic.results[0].type), linalg.body(generic)
+def _unroll(generic: ir.Operation, start: str, groups: Sequence[Sequence[Window]], *, is_extreme: bool) -> None:
+    """Replace `generic`, which begins with a constant, by an elementwise operation for each group of windows."""
+    value, out = generic.operands[0], ir.RankedTensorType(generic.results[0].type)
     shape = list(ir.RankedTensorType(value.type).shape)
     for windows in groups:
         for window in windows:
             shape[window.dim] = out.shape[window.dim]
+        # The last dimension keeps its border: vectors read whole rows.
+        source = Source.of(value, start if is_extreme and windows is not groups[-1] else None)
+        parts = source.parts(windows, shape)
+        if source.border and len(parts) > MOST_PARTS:
+            source = Source.of(value)
+            parts = source.parts(windows, shape)
         with ir.InsertionPoint(generic), generic.location:
-            steps = product(*(range(window.size) for window in windows))
-            operands = [_slice(value, windows, numbers, shape) for numbers in steps]
-            operands.append(tensor.EmptyOp(shape, out.element_type).result)
-        maps = [ir.AffineMap.get_identity(out.rank)] * len(operands)
-        types, result, loops = [v.type.element_type for v in operands], operands[-1].type, ["parallel"] * out.rank
-        new, block = linalg.generic_like(generic, operands, maps, types, [result], loops)
-        elements = list(block.arguments)[:-1]
-        with ir.InsertionPoint(block), generic.location:
-            found = elements.pop(0) if not start else arith.ConstantOp(types[-1], ir.Attribute.parse(start)).result
-            for element in elements:
-                given = {body.arguments[0]: element, body.arguments[len(body.arguments) - 1]: found}
-                (found,) = linalg.copy_body(body, ir.InsertionPoint(block), given)
-            ir.Operation.create("linalg.yield", operands=[found])
-        value = new.results[0]
+            whole = tensor.EmptyOp(shape, out.element_type).result
+            value = linalg.filled(whole, _constant(out.element_type, start)) if source.border else whole
+            for part in parts:
+                firsts, sizes, ones = [s.first for s in part], [s.size for s in part], [1] * out.rank
+                room = tensor.EmptyOp(sizes, out.element_type).result if source.border else whole
+                made = _combined(generic, source.slices(part), room, "" if is_extreme else start)
+                inserted = source.border and tensor.InsertSliceOp(made, value, [], [], [], firsts, sizes, ones)
+                value = inserted.result if inserted else made
     linalg.replace(generic, [value])
 
 
-def _slice(value: ir.Value, windows: Sequence[_Window], numbers: Sequence[int], shape: list[int]) -> ir.Value:
-    """The elements of these numbers in all windows, of a shape."""
-    offsets, strides = [0] * len(shape), [1] * len(shape)
-    for window, number in zip(windows, numbers, strict=True):
-        offsets[window.dim], strides[window.dim] = number * window.dilation, window.stride
-    kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
-    return tensor.ExtractSliceOp(kind, value, [], [], [], offsets, shape, strides).result
+def _constant(kind: ir.Type, number: str) -> ir.Value:
+    return arith.ConstantOp(kind, ir.Attribute.parse(number)).result
+
+
+def _combined(generic: ir.Operation, slices: list[ir.Value], room: ir.Value, start: str) -> ir.Value:
+    """What the body of a reduction makes of the elements of slices, in `room`.
+
+    start: the constant that it begins with, "" if that is the first element.
+    """
+    operands, body, rank = [*slices, room], linalg.body(generic), ir.RankedTensorType(room.type).rank
+    maps = [ir.AffineMap.get_identity(rank)] * len(operands)
+    types = [v.type.element_type for v in operands]
+    new, block = linalg.generic_like(generic, operands, maps, types, [room.type], ["parallel"] * rank)
+    elements = list(block.arguments)[:-1]
+    with ir.InsertionPoint(block), generic.location:
+        found = _constant(types[-1], start) if start else elements.pop(0)
+        for element in elements:
+            given = {body.arguments[0]: element, body.arguments[len(body.arguments) - 1]: found}
+            (found,) = linalg.copy_body(body, ir.InsertionPoint(block), given)
+        ir.Operation.create("linalg.yield", operands=[found])
+    return new.results[0]

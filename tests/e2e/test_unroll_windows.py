@@ -14,6 +14,12 @@ POOLS = {
     "stride 1": (nn.MaxPool2d(3, 1, 1), (1, 5, 14, 19)),
     "stride 2": (nn.MaxPool2d(3, 2, 1), (2, 3, 33, 41)),
     "5 x 4, stride 3 x 2": (nn.MaxPool2d((5, 4), (3, 2), (2, 1)), (1, 4, 40, 70)),
+    "many parts at the edges": (nn.MaxPool2d(5, 1, 2), (2, 3, 14, 19)),
+    "border on some sides": (
+        nn.Sequential(nn.ConstantPad2d((0, 1, 2, 0), -np.inf), nn.MaxPool2d(3, 2)),
+        (1, 4, 21, 22),
+    ),
+    "border of zeros": (nn.Sequential(nn.ZeroPad2d(1), nn.MaxPool2d(3, 2)), (1, 4, 21, 22)),
     "dilated": (nn.MaxPool2d(3, 2, 1, dilation=2), (1, 4, 21, 23)),
     "partial windows": (nn.MaxPool2d(3, 2, ceil_mode=True), (1, 4, 20, 22)),
     "wide lines": (nn.MaxPool2d(3, 1), (3, 9, 300)),

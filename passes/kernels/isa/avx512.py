@@ -121,5 +121,6 @@ AVX512 = replace(
     fma_rounded=fma_rounded,
     at_least=at_least,
     permute=permute,
+    masks=True,
     elementary=Elementary(lookup, scale, is_special, reciprocal),
 )

@@ -110,6 +110,7 @@ class InstructionSet:
     dot_bf16(code, acc, a, b): f32 sums, to which the products of two pairs of bfloat16 numbers are added, those of the
         high halves first, by an FMA each; operands, sums and results that are subnormal are taken as zeros.
     permute(code, x, index): the lanes of an f32 vector that the lowest bits of i32 name.
+    masks: whether vectors are loaded and stored without some of their lanes by one instruction.
     elementary: instructions with which elementary functions of f32 have cheaper code.
     """
 
@@ -130,6 +131,7 @@ class InstructionSet:
     dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_bf16: Callable[[Code, Value, Value, Value], Value] | None = None
     permute: Callable[[Code, Value, Value], Value] | None = None
+    masks: bool = False
     elementary: Elementary | None = None
 
     def dot(self, count: int) -> Callable[[Code, Value, Value, Value], Value] | None:
