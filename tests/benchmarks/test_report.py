@@ -10,10 +10,21 @@ import pytest
 
 import numc
 from benchmarks import native
-from benchmarks.__main__ import PAGE
+from benchmarks.__main__ import PAGES
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
-from benchmarks.report import bars, generation, models, slowdowns, statistics, steps, streams, switch, training
+from benchmarks.report import (
+    activations,
+    bars,
+    generation,
+    models,
+    slowdowns,
+    statistics,
+    steps,
+    streams,
+    switch,
+    training,
+)
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
 from numc.compiler.arithmetic.grammar import parse_fma
 
@@ -86,6 +97,14 @@ def test_streams_are_beside_what_is_published() -> None:
     assert len(table.columns) == len(first) == len(published)
 
 
+def test_activations_stand_beside_those_of_torch() -> None:
+    row = {"model": "m", "eager_mib": 100.0, "must": 0.65}
+    table = activations(
+        [row | {"operator": name, "mib": 100 * r, "ratio": r} for name, r in (("mp", 0.6), ("bf16", 0.7))]
+    )
+    assert table == Table(("model", "eager torch", "`mp`", "`bf16`"), (("m", "100", "60.0 (0.600)", "70.0 (0.700 ✗)"),))
+
+
 def test_bars_count_what_is_met() -> None:
     rows = [
         {"operator": "fp32", "shape": "s", "slowdown": 1.0, "must": 1.3},
@@ -113,11 +132,11 @@ def test_unknown_block_and_unmeasured_section() -> None:
         render(page.replace("gemm", "nothing"), {"sections": {}})
 
 
-def test_the_page_says_what_the_results_say() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_says_what_the_results_say(page: Path) -> None:
     """No figure of the page was typed: rendering the committed results changes nothing."""
     results = json.loads((ROOT / "benchmarks/results.json").read_text())
-    page = PAGE.read_text()
-    assert render(page, results) == page
+    assert render(page.read_text(), results) == page.read_text()
 
 
 @pytest.mark.parametrize("fma", ["bf16_1_1", "fmac(e6m9)", "fmac(fp8_e5m2)"])
