@@ -20,7 +20,7 @@ from benchmarks.tables import rich
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
-PAGE = ROOT / "docs" / "performance.md"
+PAGES = (ROOT / "docs" / "performance.md", ROOT / "docs" / "memory.md")
 PLOTS = ROOT / "docs" / "performance"
 
 Section = Callable[[float, bool], list[dict[str, Any]]]
@@ -58,6 +58,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "compile": (processes.compile_times, 0),
         "startup": (processes.startup, 0),
         "memory": (processes.memory, 0),
+        "activations": (processes.activations, 0),
         "training": (training.training, 6),
         "statistics": (training.statistics, 12),
         "streams": (streams.streams, 12),
@@ -106,12 +107,13 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
 @main.command(name="render")
 @click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def render_command(results: Path) -> None:
-    """Write the marked blocks of docs/performance.md and the plots beside it from RESULTS."""
+    """Write the marked blocks of docs/performance.md and docs/memory.md, and the plots, from RESULTS."""
     from benchmarks.plots import draw
 
     content = json.loads(results.read_text())
-    PAGE.write_text(render(PAGE.read_text(), content))
-    for file in (PAGE, *draw(content["sections"], PLOTS)):
+    for page in PAGES:
+        page.write_text(render(page.read_text(), content))
+    for file in (*PAGES, *draw(content["sections"], PLOTS)):
         click.echo(file.relative_to(ROOT))
 
 

@@ -226,6 +226,13 @@ def network(name: str, batch: int) -> tuple[nn.Module, Inputs]:
         return model.eval(), inputs(batch)
 
 
+_NO_DROPOUT = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+
+
+def _gpt() -> nn.Module:
+    return _library("GPT2LMHeadModel", "GPT2Config", n_layer=6, n_head=8, n_embd=512, vocab_size=8000, **_NO_DROPOUT)
+
+
 _LABELS = zoo.FULL["resnet18"].loss
 #: A training step by name: the network, its inputs, and the loss.
 STEPS: Mapping[str, zoo.Case] = {
@@ -260,4 +267,11 @@ STEPS: Mapping[str, zoo.Case] = {
     ),
     "transformer, 6 layers, 8 x 32 tokens": zoo.FULL["transformer"],
     "LSTM, 20 x 35 tokens": zoo.FULL["lstm"],
+}
+#: Training steps whose activations take more memory than all else.
+LARGE_STEPS: Mapping[str, zoo.Case] = {
+    "ResNet-18, 32 images of 224x224": zoo.Case(
+        STEPS["ResNet-18, 32 images of 64x64"].model, lambda: (torch.randn(32, 3, 224, 224),), _LABELS
+    ),
+    "GPT, 6 layers of 512 features, 8 x 1024 tokens": zoo.Case(_gpt, lambda: _words(1024, 8000)(8), _LABELS),
 }

@@ -150,6 +150,8 @@ TRAINING: Mapping[str, Bar] = {
 #: against that of eager torch, both beyond what the imports take.
 PROCESSES = ("ResNet-18", "ConvNeXt-T", "transformer", "LSTM")
 STEP_MEMORY: Mapping[str, float | None] = {"fp32": 1, "mp": 0.65, "hfp8": 0.5, "highbfp": None}
+#: The same for the networks of LARGE_STEPS.
+LARGE_STEP_MEMORY: Mapping[str, float | None] = {"fp32": 1, "mp": 0.65, "hfp8": 0.5, "midbfp": 0.5}
 #: The bar of a generated token's time against that of eager torch.
 GENERATION: Mapping[str, float] = {"fp32": 1, "bf16_1_1": 2}
 FIRST_STEP_SECONDS = 60

@@ -20,6 +20,7 @@ from benchmarks import graphs
 from benchmarks.cases import (
     COMPILE_SECONDS,
     FIRST_STEP_SECONDS,
+    LARGE_STEP_MEMORY,
     MEMORY_FACTOR,
     PROCESSES,
     STARTUP_SECONDS,
@@ -120,15 +121,15 @@ def _peak_mib(code: str, folder: str, model: Path) -> float:
 
 
 # The network without its weights is made first, which imports all that it needs.
-_THREE_STEPS = """
+_TRAINING = """
 import json, sys, torch
-from benchmarks.architectures import STEPS
+from benchmarks.architectures import LARGE_STEPS, STEPS
 from train_step import measured, peak
-case = STEPS[sys.argv[1]]
+case = (STEPS | LARGE_STEPS)[sys.argv[1]]
 with torch.device("meta"):
     case.model()
 imports = peak()
-print(json.dumps({"imports": imports, **measured(case, sys.argv[2])}))"""
+print(json.dumps({"imports": imports, **measured(case, sys.argv[2], steps=int(sys.argv[3]))}))"""
 
 
 def _steps(quick: bool) -> list[Row]:
@@ -139,11 +140,11 @@ def _steps(quick: bool) -> list[Row]:
     for name in STEPS:
         if not name.startswith(PROCESSES[-1:] if quick else PROCESSES):
             continue
-        eager = _three_steps(name, "eager", "")
+        eager = _training(name, "eager", "")
         theirs = eager["peak_mib"] - eager["imports"]
         for operator, must in STEP_MEMORY.items():
             with tempfile.TemporaryDirectory() as cache:
-                cold, warm = (_three_steps(name, operator, cache) for _ in range(2))
+                cold, warm = (_training(name, operator, cache) for _ in range(2))
             row = {"model": name, "operator": operator, "compilations": [cold["compilations"], warm["compilations"]]}
             row |= {f"{key}_seconds": run["first_seconds"] for key, run in (("cold", cold), ("warm", warm))}
             row |= {f"{key}mib": run["peak_mib"] - run["imports"] for key, run in (("cold_", cold), ("", warm))}
@@ -153,8 +154,24 @@ def _steps(quick: bool) -> list[Row]:
     return rows
 
 
-def _three_steps(name: str, operator: str, cache: str) -> Row:
+def activations(seconds: float, quick: bool) -> list[Row]:
+    """Measure the peak memory of two training steps whose activations take most of it, in a process of their own."""
+    from benchmarks.architectures import LARGE_STEPS
+
+    rows = []
+    for name in list(LARGE_STEPS)[:1] if quick else LARGE_STEPS:
+        eager = _training(name, "eager", "", steps=2)
+        theirs = eager["peak_mib"] - eager["imports"]
+        for operator, must in LARGE_STEP_MEMORY.items():
+            with tempfile.TemporaryDirectory() as cache:
+                found = _training(name, operator, cache, steps=2)  # other processes compile
+            row = {"model": name, "operator": operator, "mib": found["peak_mib"] - found["imports"], "must": must}
+            rows.append({**row, "eager_mib": theirs, "ratio": row["mib"] / theirs})
+    return rows
+
+
+def _training(name: str, operator: str, cache: str, steps: int = 3) -> Row:
     where = {"NUMC_CACHE_DIR": cache, "NUMC_CACHE_SIZE": "4G", "OMP_NUM_THREADS": "2"}
-    command = (sys.executable, "-c", _THREE_STEPS, name, operator)
+    command = (sys.executable, "-c", _TRAINING, name, operator, str(steps))
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **where})
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]

@@ -346,6 +346,17 @@ def steps(rows: Rows) -> Table:
     return Table((*head, "time of the third step / eager", *first), tuple(body), 2)
 
 
+def activations(rows: Rows) -> Table:
+    """Peak memory of a process that trains, beyond what its imports take, with what eager torch takes in front."""
+    eager = [r | {"operator": "eager torch", "ratio": None} | {"mib": r["eager_mib"]} for r in rows]
+
+    def cell(row: Row) -> str:
+        ratio = "" if row["ratio"] is None else f" ({against(row['ratio'], row['must'])})"
+        return f"{number(row['mib'])}{ratio}"
+
+    return pivot([*eager, *rows], ("model",), "operator", cell, short)
+
+
 def instructions(rows: Rows) -> Table:
     """Vector operations, machine instructions and stack accesses per multiply-add."""
     body = [
@@ -383,6 +394,7 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "compile": ("seconds", ("model", "cache")),
     "startup": ("seconds", ("command",)),
     "memory": ("ratio", ("model",)),
+    "activations": ("ratio", ("operator", "model")),
     "training": ("ratio", ("operator", "model")),
     "first_step": ("ratio", ("operator", "model")),
     "generation": ("ratio", ("operator", "model")),
@@ -468,6 +480,11 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "switch": ("training", switch, "A switch of arithmetic"),
     "statistics": ("statistics", statistics, "Statistics of one step of 100 of ResNet-18: CPU time"),
     "steps": ("memory", steps, "Training steps in a process of their own: peak memory beyond the imports"),
+    "activations": (
+        "activations",
+        activations,
+        "Training steps of large activations: peak memory in MiB beyond the imports",
+    ),
     "instructions": ("instructions", instructions, "Per multiply-add of one vector, inner loop, AVX-512"),
     "executed": ("instructions", executed, "Instructions of one run"),
 }

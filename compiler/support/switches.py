@@ -23,6 +23,7 @@ SWITCHES = {
     "narrow-operands": "activations that contractions read in the bytes of their format",
     "pack-weights": "weights packed at compile time",
     "parallel-loops": "elementwise loops on several threads",
+    "recompute": "activations of training computed again from others that are kept",
     "share-packing": "operands of several products packed once",
     "side-by-side": "parts that do not depend on each other at the same time",
     "skip-zeros": "transposed convolutions without the zeros between inputs",

@@ -66,14 +66,14 @@ def error(model: nn.Module, case: Case, inputs: Any, found: torch.Tensor) -> dic
     }
 
 
-def measured(case: Case, arithmetic: str, *, check: bool = False) -> dict[str, Any]:
+def measured(case: Case, arithmetic: str, *, steps: int = STEPS, check: bool = False) -> dict[str, Any]:
     """Train for some steps in this process; return the measurements. Times are wall times in seconds."""
     torch.manual_seed(0)
     model, inputs = case.model(), case.inputs()
     start = copy.deepcopy(model) if check else None
     step = training(model, case, arithmetic)
     seconds, programs, found = [], [], None
-    for n in range(STEPS):
+    for n in range(steps):
         torch.manual_seed(1)
         begin, cpu = time.perf_counter(), time.process_time()
         loss = float(step(*inputs))

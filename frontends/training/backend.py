@@ -33,6 +33,8 @@ from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.draws import draw_in_vectors, keep_copies, narrow_masks
 from numc.frontends.training.free_sizes import FixedSizesError, fix_numbers, is_free, lift_sizes, read_numbers
 from numc.frontends.training.inductor import without_inductor
+from numc.frontends.training.recompute import SWITCH as RECOMPUTE
+from numc.frontends.training.recompute import recompute
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 from numc.frontends.training.saved import SWITCH, Kept, Saved
@@ -84,6 +86,7 @@ class Backend:
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
         expect(graph_module, inputs)
         parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
+        alive = {f"primals_{n}" for n, x in enumerate(inputs, 1) if _is_alive(x)}
         saved, before = Saved(), len(self.regions)
         self.saved.append(saved)
 
@@ -91,6 +94,9 @@ class Backend:
             saved.user_results = num_fwd_outputs
             narrow_masks(joint.graph)
             parts = min_cut_rematerialization_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **given)
+            if not disabled(RECOMPUTE) and not chosen.policy().draws_results:
+                forward, backward = (part.graph for part in parts)
+                saved.again = recompute(forward, backward, num_fwd_outputs, alive)
             if not disabled(SWITCH):
                 keep_copies(*(part.graph for part in parts))
             return parts
@@ -145,6 +151,14 @@ class Backend:
         if refused and not self._warned:
             self._warned = True
             warnings.warn(f"numc: {listed(refused)}", stacklevel=2)
+
+
+def _is_alive(value: Any) -> bool:
+    """Whether a tensor is in memory until the backward pass, whatever is kept: a parameter, or data.
+
+    What else needs a gradient may be the result of another graph.
+    """
+    return isinstance(value, torch.nn.Parameter) or (isinstance(value, torch.Tensor) and not value.requires_grad)
 
 
 def _updated() -> Sequence[int]:

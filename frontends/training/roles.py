@@ -15,7 +15,7 @@ _NORMS = ("batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm")
 _SOFTMAX = ("_softmax", "log_softmax", "logsumexp")
 _OPTIMIZER = "/torch/optim/"
 # Operations without arithmetic, whose result counts as a weight if their operand does.
-_VIEWS = frozenset(
+VIEWS = frozenset(
     {
         aten.view.default,
         aten._unsafe_view.default,
@@ -85,7 +85,7 @@ def _dependent(nodes: list[fx.Node], parameters: Collection[str]) -> tuple[set[f
             if node.name.startswith("tangents"):
                 tangents.add(node)
         else:
-            if node.target in _VIEWS and weights.intersection(node.all_input_nodes):
+            if node.target in VIEWS and weights.intersection(node.all_input_nodes):
                 weights.add(node)
             if tangents.intersection(node.all_input_nodes):
                 tangents.add(node)

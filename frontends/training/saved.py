@@ -30,7 +30,8 @@ class Kept:
 
     name: in the graph. shape: its sizes, -1 for a free one. dtype: in the graph. format: in whose codes it is kept,
     ``bits`` for a bit for each element, which says what the backward pass asks of it, "" where it is kept as it is.
-    why: the reason for that. bytes: that it takes, where free sizes count as 1.
+    why: the reason for that. bytes: that it takes, where free sizes count as 1; 0 if it is computed again, and why says
+    of what.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Kept:
     def __str__(self) -> str:
         shape = ",".join("?" if size < 0 else str(size) for size in self.shape)
         how = f"kept in {self.format}" if self.format else f"kept in {self.dtype}: {self.why}"
+        if not self.bytes:
+            return f"{self.name} [{shape}]: {self.why}"
         return f"{self.name} [{shape}]: {self.bytes} bytes, {how}"
 
 
@@ -57,13 +60,14 @@ class Saved:
 
     user_results: how many results of the forward graph come before them. made, read: which region makes and which reads
     a tensor, as which result and which input; only those that nothing else sees. others: the tensors that something
-    else sees too, with the reason.
+    else sees too, with the reason. again: those that the backward pass computes again, and of what.
     """
 
     user_results: int = 0
     made: dict[str, tuple[Region, int]] = field(default_factory=dict)
     read: dict[str, tuple[Region, int]] = field(default_factory=dict)
     others: dict[str, tuple[torch.Tensor, str]] = field(default_factory=dict)
+    again: dict[str, tuple[torch.Tensor, str]] = field(default_factory=dict)
     _known: dict[Arithmetic, dict[str, tuple[str, str]]] = field(default_factory=dict)
     _formats: list[str] = field(default_factory=list)
 
@@ -188,6 +192,8 @@ class Saved:
             sizes = tuple(int(size) if isinstance(size, int) else -1 for size in value.shape)
             size = prod(max(n, 1) for n in sizes) * value.itemsize
             rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, size))
+        for name, (value, how) in self.again.items():
+            rows.append(Kept(name, tuple(value.shape), str(value.dtype).removeprefix("torch."), "", how, 0))
         return sorted(rows, key=lambda row: -row.bytes)
 
 

@@ -302,6 +302,20 @@ def test_options_are_policies() -> None:
         numc.compile(CNN, fma="mp", policy="default mp")
 
 
+@pytest.mark.parametrize(
+    ("text", "draws", "results"),
+    [
+        ("default fma = mp, ops = bf16", False, False),
+        ("default fma = fmac(e6m9:sr8), ops = e6m9", True, False),
+        ("default mp\nop add ops = bf16:sr8", True, True),
+        ("format f = bf16:sr8\ndefault f", True, True),
+    ],
+)
+def test_what_is_rounded_stochastically(text: str, draws: bool, results: bool) -> None:
+    policy = parse_policy(text, "p")
+    assert (policy.draws, policy.draws_results) == (draws, results)
+
+
 def test_operators_of_onnx_and_pytorch_have_the_same_words() -> None:
     assert kinds_of("BatchNormalization")[0] == kinds_of("aten._native_batch_norm_legit_no_training.default")[0]
     assert kinds_of("LogSoftmax") == kinds_of("aten._log_softmax.default") == ("softmax", "log_softmax")

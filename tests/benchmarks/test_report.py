@@ -10,14 +10,21 @@ import pytest
 
 import numc
 from benchmarks import native
-from benchmarks.__main__ import PAGE
+from benchmarks.__main__ import PAGES
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
 from benchmarks.report import (
+<<<<<<< HEAD
     bars,
     generation,
     models,
     scaling,
+=======
+    activations,
+    bars,
+    generation,
+    models,
+>>>>>>> h-kept2
     slowdowns,
     statistics,
     steps,
@@ -97,11 +104,20 @@ def test_streams_are_beside_what_is_published() -> None:
     assert len(table.columns) == len(first) == len(published)
 
 
+<<<<<<< HEAD
 def test_scaling_has_a_column_for_each_number_of_threads() -> None:
     row = {"model": "LSTM", "batch": 8, "seconds": 0.01, "measured": 1.9}
     table = scaling([row | {f"simulated_{threads}": float(threads) / 2 for threads in (2, 16, 64)}])
     assert table.rows == (("LSTM", "8", "10.0 ms", "1.90", "1.00", "8.00", "32.0"),)
     assert table.columns[-1] == "64 threads, simulated"
+=======
+def test_activations_stand_beside_those_of_torch() -> None:
+    row = {"model": "m", "eager_mib": 100.0, "must": 0.65}
+    table = activations(
+        [row | {"operator": name, "mib": 100 * r, "ratio": r} for name, r in (("mp", 0.6), ("bf16", 0.7))]
+    )
+    assert table == Table(("model", "eager torch", "`mp`", "`bf16`"), (("m", "100", "60.0 (0.600)", "70.0 (0.700 ✗)"),))
+>>>>>>> h-kept2
 
 
 def test_bars_count_what_is_met() -> None:
@@ -131,11 +147,11 @@ def test_unknown_block_and_unmeasured_section() -> None:
         render(page.replace("gemm", "nothing"), {"sections": {}})
 
 
-def test_the_page_says_what_the_results_say() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_says_what_the_results_say(page: Path) -> None:
     """No figure of the page was typed: rendering the committed results changes nothing."""
     results = json.loads((ROOT / "benchmarks/results.json").read_text())
-    page = PAGE.read_text()
-    assert render(page, results) == page
+    assert render(page.read_text(), results) == page.read_text()
 
 
 @pytest.mark.parametrize("fma", ["bf16_1_1", "fmac(e6m9)", "fmac(fp8_e5m2)"])

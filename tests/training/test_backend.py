@@ -291,6 +291,7 @@ def test_kept_tensors_that_are_permuted_are_read_where_they_are(
     arithmetic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gradient of a convolution's weight is a convolution of the transposed images."""
+    monkeypatch.setenv("NUMC_DISABLE", "recompute")  # or else they are not kept
     network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Hardswish(), nn.Conv2d(4, 5, 1))
     images = torch.randn(2, 3, 8, 8)
 

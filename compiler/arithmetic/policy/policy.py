@@ -245,6 +245,12 @@ class Policy:
         return any(each.stochastic if isinstance(each, Fma) else each.noise is not None for each in self._said())
 
     @property
+    def draws_results(self) -> bool:
+        """Whether a rule names a stochastic rounding of what other operations than contractions return."""
+        found = [self._parsed(key, text)[1] for rule in self.rules for key, text in rule.settings]
+        return any(ops is not None and ops.noise is not None for ops in found)
+
+    @property
     def is_local(self) -> bool:
         """Whether every number depends on those that it is computed of alone.
 
