@@ -14,17 +14,11 @@ from benchmarks.__main__ import PAGES
 from benchmarks.measure import in_turns, ratio, summary
 from benchmarks.render import render
 from benchmarks.report import (
-<<<<<<< HEAD
-    bars,
-    generation,
-    models,
-    scaling,
-=======
     activations,
     bars,
     generation,
     models,
->>>>>>> h-kept2
+    scaling,
     slowdowns,
     statistics,
     steps,
@@ -104,20 +98,19 @@ def test_streams_are_beside_what_is_published() -> None:
     assert len(table.columns) == len(first) == len(published)
 
 
-<<<<<<< HEAD
 def test_scaling_has_a_column_for_each_number_of_threads() -> None:
     row = {"model": "LSTM", "batch": 8, "seconds": 0.01, "measured": 1.9}
     table = scaling([row | {f"simulated_{threads}": float(threads) / 2 for threads in (2, 16, 64)}])
     assert table.rows == (("LSTM", "8", "10.0 ms", "1.90", "1.00", "8.00", "32.0"),)
     assert table.columns[-1] == "64 threads, simulated"
-=======
+
+
 def test_activations_stand_beside_those_of_torch() -> None:
     row = {"model": "m", "eager_mib": 100.0, "must": 0.65}
     table = activations(
         [row | {"operator": name, "mib": 100 * r, "ratio": r} for name, r in (("mp", 0.6), ("bf16", 0.7))]
     )
     assert table == Table(("model", "eager torch", "`mp`", "`bf16`"), (("m", "100", "60.0 (0.600)", "70.0 (0.700 ✗)"),))
->>>>>>> h-kept2
 
 
 def test_bars_count_what_is_met() -> None:
