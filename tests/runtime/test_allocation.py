@@ -97,7 +97,7 @@ def test_a_run_that_needs_too_much_memory_ends_in_one_line(tmp_path: Path, monke
     assert np.array_equal(program(small), small + small)
     with pytest.raises(numc.NumcError) as caught:
         program(large)
-    assert str(caught.value) == "the program ran out of memory: its buffers may take 0.0 GiB, which is NUMC_MEMORY"
+    assert str(caught.value) == "the program ran out of memory: its buffers may take 0.009766 GiB, which is NUMC_MEMORY"
     for wrong in ("lots", "0", "-1", "nan"):
         monkeypatch.setenv("NUMC_MEMORY", wrong)
         with pytest.raises(numc.NumcError, match=f"^NUMC_MEMORY: got '{wrong}', want a number of GiB above 0$"):

@@ -25,7 +25,7 @@ void set_error(char **error, const std::string &text) noexcept {
 std::string describe_failure(int32_t code) {
   if (code == NUMC_OUT_OF_MEMORY) {
     char text[160];
-    std::snprintf(text, sizeof text, "the program ran out of memory: its buffers may take %.1f GiB, which is %s",
+    std::snprintf(text, sizeof text, "the program ran out of memory: its buffers may take %.4g GiB, which is %s",
                   static_cast<double>(resolve_memory()) / (1 << 30),
                   std::getenv("NUMC_MEMORY") != nullptr ? "NUMC_MEMORY" : "the machine's memory (NUMC_MEMORY=N: N GiB)");
     return text;
