@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numc.compiler.arithmetic.stored import stored_dtype, stored_shape
+from numc.compiler.support.files import read_bytes
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays
     import numpy as np
@@ -89,18 +91,27 @@ def with_codes(imported: Imported, inputs: Mapping[int, str], outputs: Mapping[i
     )
 
 
-def to_message(imported: Imported) -> tuple[dict[str, Any], list[Any]]:
-    """Return a model as a value of JSON and buffers of bytes, which `from_message` takes: a worker sends it so."""
+def to_message(
+    imported: Imported, place_of: Callable[[npt.NDArray[Any]], tuple[str, int] | None] = lambda _: None
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return a model as a value of JSON and buffers of bytes, which `from_message` takes: a worker sends it so.
+
+    place_of: in which file, and where in it, the bytes of an array are. Such bytes are not sent.
+    """
     import numpy as np
 
     parts: list[Any] = [imported.mlir.encode()]
     weights = []
     for position, (name, value) in imported.weights.items():
+        about = {"position": position, "name": name, "dtype": str(value.dtype), "shape": value.shape}
+        weights.append(about)
+        if place := place_of(value):
+            about["place"] = place
+            continue
         # A view of one number, as ConstantOfShape makes it, is sent as that number.
         splat = value.size > 1 and not any(value.strides)
         dense = value.reshape(-1)[:1] if splat else np.ascontiguousarray(value).reshape(-1)
         parts.append(dense.view(np.uint8))
-        weights.append({"position": position, "name": name, "dtype": str(value.dtype), "shape": value.shape})
     fields = {name: getattr(imported, name) for name in ("sources", "nodes", "roles", "ranges")}
     arguments = {name: [vars(a) for a in getattr(imported, name)] for name in ("inputs", "outputs")}
     updates = list(imported.updates.items())  # JSON has no numbers as keys
@@ -108,14 +119,19 @@ def to_message(imported: Imported) -> tuple[dict[str, Any], list[Any]]:
 
 
 def from_message(values: Mapping[str, Any], parts: Sequence[Any]) -> Imported:
-    """Return the model of `to_message`."""
+    """Return the model of `to_message`. Raises NumcError if a file with weights can no longer be read."""
     import numpy as np
 
-    weights = {}
-    for weight, part in zip(values["weights"], parts[1:], strict=True):
-        flat = np.frombuffer(part, dtype=weight["dtype"])
-        shape = tuple(weight["shape"])
-        value = flat.reshape(shape) if flat.size == np.prod(shape, dtype=np.int64) else np.full(shape, flat[0])
+    weights, sent = {}, iter(parts[1:])
+    for weight in values["weights"]:
+        dtype, shape = np.dtype(weight["dtype"]), tuple(weight["shape"])
+        count = math.prod(shape)
+        if "place" in weight:
+            path, offset = weight["place"]
+            flat = np.frombuffer(read_bytes(path, offset, count * dtype.itemsize), dtype)
+        else:
+            flat = np.frombuffer(next(sent), dtype)
+        value = flat.reshape(shape) if flat.size == count else np.full(shape, flat[0])
         weights[weight["position"]] = (weight["name"], value)
     return Imported(
         mlir=bytes(parts[0]).decode(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import re
 import shutil
@@ -84,6 +85,25 @@ def copy_whole(file: IO[bytes], path: Path) -> None:
             raise OSError(errno.EIO, "the file that is copied became shorter")
 
     write_whole(path, write)
+
+
+def read_bytes(path: str, offset: int, size: int) -> memoryview:
+    """Return bytes of a file, which are read, not mapped: a mapped file that became shorter would end the process.
+
+    Raises NumcError if they cannot be read.
+    """
+    # Memory that is not filled twice.
+    found, done = memoryview(mmap.mmap(-1, max(1, size), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size], 0
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while done < size:
+                count = os.preadv(file.fileno(), [found[done:]], offset + done)
+                if not count:
+                    raise OSError(errno.EIO, "it became shorter while it was read")
+                done += count
+    except OSError as error:
+        raise NumcError(f"{path}: cannot read: {error.strerror or error}") from None
+    return found.toreadonly()
 
 
 def keep(texts: Mapping[str, str]) -> Path:

@@ -9,6 +9,7 @@ import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -55,15 +56,20 @@ class Prepared:
         return one and not DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
 
 
-def prepare(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> Prepared:
-    """Return the prepared model; `model` is changed in place. Raises NumcError if it cannot be imported."""
+def prepare(
+    model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], large: Mapping[str, Array] = MappingProxyType({})
+) -> Prepared:
+    """Return the prepared model; `model` is changed in place. Raises NumcError if it cannot be imported.
+
+    large: the values of initialisers that the graph has without data (read.Read).
+    """
     check_nodes(model)
     graph = model.graph
     graph.name = "main"
     _check_names(graph)
     _name_nodes(graph)
     _note_origins(graph)
-    constants = _take_constants(graph)
+    constants = _take_constants(graph, large)
     for value in graph.output:
         if value.name in constants:
             _compute(graph, value, constants)
@@ -182,11 +188,14 @@ def _note_origins(graph: onnx.GraphProto) -> None:
                 _note_origins(inner)
 
 
-def _take_constants(graph: onnx.GraphProto) -> dict[str, Array]:
-    """Remove every initialiser and Constant node from the graph; return their values by name."""
-    constants = {}
+def _take_constants(graph: onnx.GraphProto, large: Mapping[str, Array] = MappingProxyType({})) -> dict[str, Array]:
+    """Remove every initialiser and Constant node from the graph; return their values by name.
+
+    large: the values that the graph lacks.
+    """
+    constants: dict[str, Array] = {}
     for tensor in graph.initializer:
-        constants[tensor.name] = _value(tensor)
+        constants[tensor.name] = large[tensor.name] if tensor.name in large else _value(tensor)
     del graph.initializer[:]
     # Before IR version 4, initialisers were listed as inputs too. A default value of an input counts as a weight.
     inputs = [value for value in graph.input if value.name not in constants]

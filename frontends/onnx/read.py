@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -11,6 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import external_data_helper, inliner
 
 from numc.compiler.support.errors import NumcError
+from numc.frontends.onnx.large import Array, MappedFile, embedded, map_external, without_data
 
 MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
@@ -19,29 +21,49 @@ _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.ite
 _OTHERS = {"string", "complex64", "complex128", "undefined"}
 
 
-def read(path: Path) -> tuple[onnx.ModelProto, list[str]]:
-    """Return the checked model, with its weights in memory, and the files that it was read from.
+@dataclass(frozen=True)
+class Read:
+    """A checked model. sources: the files that it was read from.
+
+    large: the values of initialisers that stay in the mapped `files`, by name; the graph has only their types.
+    """
+
+    model: onnx.ModelProto
+    sources: tuple[str, ...]
+    large: dict[str, Array]
+    files: tuple[MappedFile, ...]
+
+    def place_of(self, value: Array) -> tuple[str, int] | None:
+        """Return the file that the bytes of an array lie in, and the offset there; None if they are in none."""
+        found = ((file.path, file.offset_of(value)) for file in self.files)
+        return next(((path, offset) for path, offset in found if offset is not None), None)
+
+
+def read(path: Path) -> Read:
+    """Read and check a model.
 
     Raises NumcError if the file is not ONNX, is damaged, lacks weights, or has something that numc does not compile.
     """
-    model = _parse(path)
-    sources = [str(path), *_load_external(model, path.parent)]
+    model, file, large = _parse(path)
+    files = (file, *map_external(model.graph, path.parent, large))
+    sources = dict.fromkeys([*(file.path for file in files), *_load_external(model, path.parent)])
     _check_opsets(model)
     try:
         model = inliner.inline_local_functions(model) if model.functions else model
     except Exception as error:
         raise NumcError(f"damaged model: its local functions cannot be inlined: {error}") from None
-    _check_graph(model)
-    return model, sources
+    _check_graph(model, large)
+    return Read(model, tuple(sources), large, files)
 
 
-def _parse(path: Path) -> onnx.ModelProto:
+def _parse(path: Path) -> tuple[onnx.ModelProto, MappedFile, dict[str, Array]]:
     try:
-        data = path.read_bytes()
+        file = MappedFile(path)
     except OSError as error:
         raise NumcError(f"cannot read: {error.strerror}; expected an ONNX model") from None
-    if not data:
-        raise NumcError("empty file; expected an ONNX model")
+    except ValueError:
+        raise NumcError("empty file; expected an ONNX model") from None
+    data, spans = without_data(file.data)
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -52,7 +74,7 @@ def _parse(path: Path) -> onnx.ModelProto:
         raise NumcError("not an ONNX model: it has no graph, opset or IR version; export it again")
     if not model.graph.node:
         raise NumcError("empty graph: the model has no nodes; nothing to compile")
-    return model
+    return model, file, embedded(model.graph, file, spans)
 
 
 def _check_strings(message: Message) -> None:
@@ -72,11 +94,12 @@ def _check_strings(message: Message) -> None:
 
 
 def _load_external(model: onnx.ModelProto, folder: Path) -> list[str]:
-    files = []
+    """Load external data that is not mapped; return the files that it was in."""
+    files: list[str] = []
     for tensor in external_data_helper._get_all_tensors(model):
         if not external_data_helper.uses_external_data(tensor):
             continue
-        location = external_data_helper.ExternalDataInfo(tensor).location
+        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
         if not (folder / location).is_file():
             raise NumcError(
                 f"weights of '{tensor.name}' are in the file '{location}', which is not in {folder}; "
@@ -105,12 +128,16 @@ def _check_opsets(model: onnx.ModelProto) -> None:
         model.opset_import.append(onnx.helper.make_opsetid("", newest))
 
 
-def _check_graph(model: onnx.ModelProto) -> None:
+def _check_graph(model: onnx.ModelProto, large: Collection[str]) -> None:
     graph = model.graph
     if not graph.output:
         raise NumcError("the model has no outputs; nothing to compile")
     for tensor in graph.initializer:
-        check_tensor(tensor, f"initialiser '{tensor.name}'")
+        what = f"initialiser '{tensor.name}'"
+        if tensor.name in large:  # its type and its size fit the data
+            _elements(list(tensor.dims), what)
+        else:
+            check_tensor(tensor, what)
     for value in graph.input:
         _check_value(value)
     for value in graph.output:

@@ -17,9 +17,10 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
     raised lists the operators that cannot be compiled, each of which is tried in a process of its own.
     """
     stage("read")
-    model, sources = read.read(Path(request["path"]))
+    found = read.read(Path(request["path"]))
     stage("prepare")
-    prepared = prepare.prepare(model, {name: tuple(shape) for name, shape in request["shapes"].items()})
+    shapes = {name: tuple(shape) for name, shape in request["shapes"].items()}
+    prepared = prepare.prepare(found.model, shapes, found.large)
     stage("convert")
     if "diagnose" in request:
         raise diagnose.explain(prepared, request["diagnose"])
@@ -34,7 +35,8 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
             inputs=tuple(prepared.inputs),
             outputs=tuple(prepared.outputs),
             weights=cast(Any, dict(enumerate(prepared.weights.items(), start=len(prepared.inputs)))),
-            sources=tuple(sources),
+            sources=found.sources,
             nodes=prepared.nodes,
-        )
+        ),
+        found.place_of,
     )

@@ -98,13 +98,13 @@ class Packing:
 
 
 def _elements(flat: npt.NDArray[np.float32], start: int, directions: Directions) -> npt.NDArray[np.float32]:
-    """The elements from `start` on along these directions, the last one fastest; 1-D."""
+    """The elements from `start` on along these directions, the last one fastest: a view."""
     reach = [(size - 1) * stride for size, stride in directions]
     low, high = (start + sum(limit(0, steps) for steps in reach) for limit in (min, max))
     if low < 0 or high >= flat.size:
         raise IndexError(f"elements {low} to {high} of {flat.size}")
     sizes, steps = [size for size, _ in directions], [stride * flat.itemsize for _, stride in directions]
-    return np.lib.stride_tricks.as_strided(flat[start:], sizes, steps, writeable=False).reshape(-1)
+    return np.lib.stride_tricks.as_strided(flat[start:], sizes, steps, writeable=False)
 
 
 def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing | None:

@@ -33,8 +33,8 @@ def test_reading_raises_numc_errors_only(tmp_path: Path, edits: list[tuple[int, 
     file = tmp_path / "m.onnx"
     file.write_bytes(damage(edits, length))
     with contextlib.suppress(NumcError):
-        model, _ = read.read(file)
-        prepare.prepare(model, {})
+        found = read.read(file)
+        prepare.prepare(found.model, {}, found.large)
 
 
 @pytest.mark.parametrize("seed", range(6))

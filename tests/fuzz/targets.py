@@ -297,7 +297,8 @@ def onnx_bytes(number: int) -> str:
     path = folder() / "m.onnx"
 
     def prepared() -> None:
-        prepare.prepare(read.read(path)[0], {})
+        found = read.read(path)
+        prepare.prepare(found.model, {}, found.large)
 
     def run(some: Sequence[Any]) -> str:
         path.write_bytes(damaged(seed, some))

@@ -13,6 +13,11 @@ from numc.compiler.arithmetic.numpy_rounding import F32Array
 from numc.passes.kernels.packing.code_arrays import coded
 from numc.passes.kernels.packing.layout import Layout
 
+#: The least number of words of the panels that are packed at a time: temporary arrays of that size stay in the cache.
+_AT_A_TIME = 1 << 16
+
+Range = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
+
 
 def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F32Array:
     """Pack an operand of shape (batch, rows or lanes, k), already in its format, or in none yet; 1-D.
@@ -20,20 +25,35 @@ def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F
     After the panels come the guard's data: the smallest non-zero magnitude less one and the largest one of every panel
     and block of k, as encodings. The last number is for formats with groups: `largest`, which their conversion needs.
     """
-    whole = _padded(values, to)
+    batch, size, depth = values.shape
+    count, words, blocks = -(-size // to.extent), to.panel_words(depth), max(1, -(-depth // to.k_block))
+    of_panels, of_limits = batch * count * words, batch * count * blocks * 2
+    memory = np.zeros(of_panels + of_limits + to.room + 1, np.float32)
+    panels = memory[:of_panels].reshape(batch, count, words)
+    limits = memory[of_panels : of_panels + of_limits].view(np.uint32).reshape(batch, count, blocks, 2)
+    step = -(-_AT_A_TIME // max(1, batch * words))
+    for first in range(0, count, step):
+        some, ranges = _packed_panels(values[:, first * to.extent : (first + step) * to.extent], to)
+        panels[:, first : first + step].reshape(some.shape)[...] = some
+        limits[:, first : first + step] = _limits(ranges, to)
+    memory[-1] = largest
+    return memory
+
+
+def _packed_panels(values: F32Array, to: Layout) -> tuple[F32Array, list[Range]]:
+    """Pack whole panels: return them, and by block of k the range of every row or lane."""
+    whole, depth = _padded(values, to), values.shape[2]
     magnitude = np.abs(whole).view(np.uint32)
     ranges = [
         (np.min(block - np.uint32(1), axis=2), np.max(block, axis=2))
-        for block in np.split(magnitude, range(to.k_block, values.shape[2], to.k_block), axis=2)
+        for block in np.split(magnitude, range(to.k_block, depth, to.k_block), axis=2)
     ]
     if to.bf16:
-        return _joined(_bf16_words(whole, values.shape[2], to), ranges, to, np.full(1, largest, np.float32))
+        return _bf16_words(whole, depth, to), ranges
     panels = _panels(_parts(whole, to.parts), to)
     if to.dot and to.side == "lanes":
-        panels = _with_room(panels, values.shape[2], to)
-    if to.code:
-        panels = coded(panels, to)
-    return _joined(panels, ranges, to, np.full(1, largest, np.float32))
+        panels = _with_room(panels, depth, to)
+    return coded(panels, to) if to.code else panels, ranges
 
 
 def packed_groups(
@@ -64,14 +84,22 @@ def packed_groups(
     for start in range(0, max(1, -(-depth // to.k_block)) * step, step):
         block = slice(start, start + step)
         ranges.append((low[:, :, block].min(axis=2, initial=0xFFFFFFFF), high[:, :, block].max(axis=2, initial=0)))
-    return _joined(panels, ranges, to, last)
+    limits = _limits(ranges, to).reshape(-1).view(np.float32)
+    return np.concatenate([panels.reshape(-1), limits, np.zeros(to.room, np.float32), last])
 
 
 def _padded(x: npt.NDArray[Any], to: Layout, fill: float = 0, *, exact: bool = False) -> npt.NDArray[Any]:
     """(batch, rows or lanes, n) with whole panels and, unless `exact`, whole steps of k."""
     batch, size, depth = x.shape
     unit = 1 if exact else to.width if to.side == "rows" else to.unit
-    whole = np.full((batch, -(-size // to.extent) * to.extent, -(-depth // unit) * unit), fill, x.dtype)
+    sizes = batch, -(-size // to.extent) * to.extent, -(-depth // unit) * unit
+    # In the order of `x`, so that a weight is transposed once at most.
+    turned = x.strides[1] < x.strides[2]
+    whole = (
+        np.full((sizes[0], sizes[2], sizes[1]), fill, x.dtype).transpose(0, 2, 1)
+        if turned
+        else np.full(sizes, fill, x.dtype)
+    )
     whole[:, :size, :depth] = x
     return whole
 
@@ -205,19 +233,14 @@ def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
     return values * np.repeat(np.concatenate(units, axis=1), to.group, axis=1)[:, :depth]
 
 
-def _joined(
-    panels: F32Array, ranges: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]], to: Layout, last: F32Array
-) -> F32Array:
-    """Panels, then for each of them and each block of k the range over its rows or lanes."""
-    limits = np.array([(low, high) for low, high in ranges], np.uint32)  # (blocks, 2, batch, rows or lanes)
+def _limits(ranges: list[Range], to: Layout) -> npt.NDArray[np.uint32]:
+    """From the ranges of rows or lanes, by block of k, those of panels: (batch, panel, block of k, 2)."""
+    limits = np.array(ranges, np.uint32)  # (blocks, 2, batch, rows or lanes)
     blocks, _, batch, _ = limits.shape
     limits = limits.reshape(blocks, 2, batch, -1, to.extent)
-    both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1).transpose(1, 2, 0, 3)
-    rest = np.concatenate([both.reshape(-1).view(np.float32), np.zeros(to.room, np.float32), last])
-    whole = np.empty(panels.size + rest.size, np.float32)
-    whole[: panels.size].reshape(panels.shape)[...] = panels
-    whole[panels.size :] = rest
-    return whole
+    both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1)
+    found: npt.NDArray[np.uint32] = both.transpose(1, 2, 0, 3)
+    return found
 
 
 def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Array:
