@@ -7,17 +7,27 @@ function without a body before torch-mlir's first pipeline, and becomes a loop o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, func, scf, tensor
 
 from numc.frontends.reshapes import builtin_type, create
+from numc.frontends.sorting import order
+from numc.frontends.tensor_code import (
+    Size,
+    dynamic,
+    elementwise,
+    filled,
+    index_of,
+    inlined,
+    part,
+    put_part,
+    repeat,
+    sizes_of,
+)
 from numc.passes import dialect
-from numc.passes.linalg import generic, operations
+from numc.passes.linalg import operations
 
-Size: TypeAlias = "int | ir.Value"
-DYNAMIC = ir.ShapedType.get_dynamic_size()
 _OPERATOR = "torch.numc."
 _NUMBERS = "numc.numbers"
 _CONSTANTS = ("torch.constant.int", "torch.constant.bool")
@@ -93,55 +103,55 @@ def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type)
     """Write or combine the slices of `new` along a dimension of `value`, in their order."""
     value, index, new = operands
     dim, how = numbers
-    _require_equal(_sizes(index)[0], _sizes(new)[dim])
-    for n, (one, other) in enumerate(zip(_sizes(value), _sizes(new), strict=True)):
+    _require_equal(sizes_of(index)[0], sizes_of(new)[dim])
+    for n, (one, other) in enumerate(zip(sizes_of(value), sizes_of(new), strict=True)):
         if n != dim:
             _require_equal(one, other)
-    size = _index(_sizes(value)[dim])
+    size = index_of(sizes_of(value)[dim])
 
     def step(count: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
         place = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(index, [count]).result).result
         # A negative index counts from the end.
-        negative = arith.CmpIOp(arith.CmpIPredicate.slt, place, _index(0)).result
+        negative = arith.CmpIOp(arith.CmpIPredicate.slt, place, index_of(0)).result
         place = arith.SelectOp(negative, arith.AddIOp(place, size).result, place).result
         cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ult, place, size).result, "an index is out of range")
         piece = _slice(new, dim, count)
         if combined := _COMBINED[how]:
-            piece = _elementwise(combined, [_slice(rows[0], dim, place), piece])
+            piece = elementwise(combined, [_slice(rows[0], dim, place), piece])
         return [_put(piece, rows[0], dim, place)]
 
-    return _loop(_index(_sizes(new)[dim]), [value], step)[0]
+    return repeat(index_of(sizes_of(new)[dim]), [value], step)[0]
 
 
 def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.Value:
     """Multiply each group of rows by its own matrix; matrices of groups without rows are not read."""
     rows, matrices, ends = operands
-    height, (groups, depth, width) = _sizes(rows)[0], _sizes(matrices)
+    height, (groups, depth, width) = sizes_of(rows)[0], sizes_of(matrices)
     element = ir.RankedTensorType(rows.type).element_type
     zero = arith.ConstantOp(element, 0.0).result
 
     def zeros(count: Size) -> ir.Value:
-        return _filled(zero, [count, width])
+        return filled(zero, [count, width])
 
     def step(group: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
         found, start = carried
         end = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(ends, [group]).result).result
         count = arith.SubIOp(end, start).result
-        some = arith.CmpIOp(arith.CmpIPredicate.ne, count, _index(0)).result
+        some = arith.CmpIOp(arith.CmpIPredicate.ne, count, index_of(0)).result
         branch = scf.IfOp(some, [found.type], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            mine = _part(rows, [start, 0], [count, depth])
-            matrix = _part(matrices, [group, 0, 0], [1, depth, width])
+            mine = part(rows, [start, 0], [count, depth])
+            matrix = part(matrices, [group, 0, 0], [1, depth, width])
             shapes = ir.RankedTensorType(matrix.type).shape[1:]
             flat = ir.RankedTensorType.get(shapes, element)
             matrix = tensor.CollapseShapeOp(flat, matrix, [[0, 1], [2]]).result
             product = _matmul(mine, matrix, zeros(count))
-            scf.YieldOp([_put_part(product, found, [start, 0])])
+            scf.YieldOp([put_part(product, found, [start, 0])])
         with ir.InsertionPoint(branch.else_block):
             scf.YieldOp([found])
         return [branch.results[0], end]
 
-    return _loop(_index(groups), [zeros(height), _index(0)], step)[0]
+    return repeat(index_of(groups), [zeros(height), index_of(0)], step)[0]
 
 
 def _scan(op: ir.Operation) -> ir.Value:
@@ -152,16 +162,16 @@ def _scan(op: ir.Operation) -> ir.Value:
 
     def step(count: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
         rows, last = carried
-        piece = _elementwise(lambda new, before: _inlined(block, [before, new]), [_slice(value, dim, count), last])
+        piece = elementwise(lambda new, before: inlined(block, [before, new]), [_slice(value, dim, count), last])
         return [_put(piece, rows, dim, count), piece]
 
     kind = ir.RankedTensorType(value.type)
     shape = [1 if n == dim else size for n, size in enumerate(kind.shape)]
     groups = _groups(kind.rank, dim)
     wide = ir.RankedTensorType.get(shape, ir.RankedTensorType(first.type).element_type)
-    sizes = [1 if n == dim else size for n, size in enumerate(_sizes(value))]
-    unit = tensor.ExpandShapeOp(wide, first, groups, _dynamic(sizes), shape).result
-    return _loop(_index(_sizes(value)[dim]), [start, unit], step)[0]
+    sizes = [1 if n == dim else size for n, size in enumerate(sizes_of(value))]
+    unit = tensor.ExpandShapeOp(wide, first, groups, dynamic(sizes), shape).result
+    return repeat(index_of(sizes_of(value)[dim]), [start, unit], step)[0]
 
 
 def _groups(rank: int, dim: int) -> list[list[int]]:
@@ -180,89 +190,31 @@ def _bit_cast(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> 
         return operands[0]
     # A bool is a byte of 0 or 1.
     if given == ir.IntegerType.get_signless(1):
-        return _elementwise(lambda x: arith.ExtUIOp(element, x).result, operands, element)
+        return elementwise(lambda x: arith.ExtUIOp(element, x).result, operands, element)
     if element == ir.IntegerType.get_signless(1):
         zero = arith.ConstantOp(given, 0).result
-        return _elementwise(lambda x: arith.CmpIOp(arith.CmpIPredicate.ne, x, zero).result, operands, element)
-    return _elementwise(lambda x: arith.BitcastOp(element, x).result, operands, element)
+        return elementwise(lambda x: arith.CmpIOp(arith.CmpIPredicate.ne, x, zero).result, operands, element)
+    return elementwise(lambda x: arith.BitcastOp(element, x).result, operands, element)
 
 
-_MADE = {"bit_cast": _bit_cast, "put_along": _put_along, "grouped_mm": _grouped_mm}
-
-
-def _loop(
-    count: ir.Value, start: Sequence[ir.Value], step: Callable[[ir.Value, Sequence[ir.Value]], list[ir.Value]]
-) -> list[ir.Value]:
-    """Return what the values `start` have become after `count` steps."""
-    loop = scf.ForOp(_index(0), count, _index(1), list(start))
-    with ir.InsertionPoint(loop.body):
-        scf.YieldOp(step(loop.induction_variable, list(loop.inner_iter_args)))
-    return list(loop.results)
-
-
-def _index(number: Size) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), number).result if isinstance(number, int) else number
-
-
-def _sizes(value: ir.Value) -> list[Size]:
-    """The sizes of a tensor, numbers where they are fixed."""
-    shape = ir.RankedTensorType(value.type).shape
-    return [int(s) if s != DYNAMIC else tensor.DimOp(value, _index(n)).result for n, s in enumerate(shape)]
+_MADE = {"bit_cast": _bit_cast, "put_along": _put_along, "grouped_mm": _grouped_mm, "order": order}
 
 
 def _require_equal(one: Size, other: Size) -> None:
     if not (isinstance(one, int) and isinstance(other, int)):
-        equal = arith.CmpIOp(arith.CmpIPredicate.eq, _index(one), _index(other)).result
+        equal = arith.CmpIOp(arith.CmpIPredicate.eq, index_of(one), index_of(other)).result
         cf.AssertOp(equal, "sizes do not fit: what is written differs in size from its place")
 
 
 def _slice(value: ir.Value, dim: int, place: ir.Value) -> ir.Value:
     """The slice of a tensor at a place along `dim`, in which its size is 1."""
-    sizes = _sizes(value)
-    return _part(value, *zip(*((place, 1) if n == dim else (0, s) for n, s in enumerate(sizes)), strict=True))
+    sizes = sizes_of(value)
+    return part(value, *zip(*((place, 1) if n == dim else (0, s) for n, s in enumerate(sizes)), strict=True))
 
 
 def _put(piece: ir.Value, value: ir.Value, dim: int, place: ir.Value) -> ir.Value:
     """`value` with a slice at a place along `dim` replaced."""
-    return _put_part(piece, value, [place if n == dim else 0 for n in range(ir.RankedTensorType(value.type).rank)])
-
-
-def _part(value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]) -> ir.Value:
-    """The part of a tensor that begins at `offsets` and has `sizes`."""
-    kind = ir.RankedTensorType(value.type)
-    result = ir.RankedTensorType.get(_static(sizes), kind.element_type)
-    strides = [1] * kind.rank
-    return tensor.ExtractSliceOp(
-        result, value, _dynamic(offsets), _dynamic(sizes), [], _static(offsets), _static(sizes), strides
-    ).result
-
-
-def _put_part(piece: ir.Value, value: ir.Value, offsets: Sequence[Size]) -> ir.Value:
-    """`value` with the part that begins at `offsets` replaced by `piece`."""
-    sizes = _sizes(piece)
-    strides = [1] * len(sizes)
-    return tensor.InsertSliceOp(
-        piece, value, _dynamic(offsets), _dynamic(sizes), [], _static(offsets), _static(sizes), strides
-    ).result
-
-
-def _static(sizes: Sequence[Size]) -> list[int]:
-    return [size if isinstance(size, int) else DYNAMIC for size in sizes]
-
-
-def _dynamic(sizes: Sequence[Size]) -> list[ir.Value]:
-    return [size for size in sizes if not isinstance(size, int)]
-
-
-def _elementwise(
-    body: Callable[..., ir.Value], operands: Sequence[ir.Value], element: ir.Type | None = None
-) -> ir.Value:
-    """A linalg.generic of `body` on the elements of tensors of the same shape. element: of the result, if another."""
-    kind = ir.RankedTensorType(operands[0].type)
-    kind = ir.RankedTensorType.get(kind.shape, element or kind.element_type)
-    empty = tensor.EmptyOp(_sizes(operands[0]), kind.element_type).result
-    maps = [ir.AffineMap.get_identity(kind.rank)] * (len(operands) + 1)
-    return generic(operands, empty, maps, ["parallel"] * kind.rank, lambda *elements: body(*elements[:-1]))
+    return put_part(piece, value, [place if n == dim else 0 for n in range(ir.RankedTensorType(value.type).rank)])
 
 
 def _add(one: ir.Value, other: ir.Value) -> ir.Value:
@@ -287,19 +239,6 @@ _COMBINED: tuple[Callable[..., ir.Value] | None, ...] = (None, _add, _multiply, 
 """By number of what put_along does: see WRITE in pytorch/operators.py."""
 
 
-def _inlined(block: ir.Block, arguments: Sequence[ir.Value]) -> ir.Value:
-    """What a block yields for these values of its arguments."""
-    values = dict(zip(block.arguments, arguments, strict=True))
-    for inner in block.operations:
-        if inner.operation.name == "tm_tensor.yield":
-            return values.get(inner.operands[0], inner.operands[0])
-        copy = inner.operation.clone()
-        for n, operand in enumerate(copy.operands):
-            copy.operands[n] = values.get(operand, operand)
-        values |= dict(zip(inner.operation.results, copy.results, strict=True))
-    raise AssertionError("a block without an end")
-
-
 def _writable(start: ir.Value) -> ir.Value:
     """Return the initial value of a loop; a splat is not made a constant of the size of the tensor."""
     owner = start.owner
@@ -310,14 +249,7 @@ def _writable(start: ir.Value) -> ir.Value:
         return start
     kind = ir.RankedTensorType(start.type)
     number = arith.ConstantOp(kind.element_type, content.get_splat_value()).result
-    return _filled(number, kind.shape)
-
-
-def _filled(number: ir.Value, sizes: Sequence[Size]) -> ir.Value:
-    """A tensor of these sizes with a number in every place."""
-    from torch_mlir.dialects import linalg  # a tenth of a second, which most models do not need
-
-    return linalg.fill(number, outs=[tensor.EmptyOp(sizes, number.type).result])
+    return filled(number, kind.shape)
 
 
 def _matmul(a: ir.Value, b: ir.Value, start: ir.Value) -> ir.Value:

@@ -18,6 +18,7 @@ from numc.frontends.imported import ConversionError
 from numc.frontends.integers import multiply_negations
 from numc.frontends.loops import fill_starts, lower_calls, lower_scans
 from numc.frontends.reshapes import lower_reshapes
+from numc.frontends.sorting import lower_sorts
 from numc.frontends.worker import Answer, Parts, Stage
 from numc.passes import dialect
 
@@ -48,6 +49,7 @@ def lower(module: ir.Module) -> None:
         lower_calls(module)
         run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
         lower_scans(module)
+        lower_sorts(module)
         fill_starts(module)
         _keep_nan(module)
 

@@ -7,6 +7,7 @@ import torch
 _library = torch.library.Library("numc", "DEF")
 _library.define("put_along(Tensor value, int dim, Tensor index, Tensor new, int how) -> Tensor")
 _library.define("bit_cast(Tensor value) -> Tensor")
+_library.define("order(Tensor keys, int count) -> Tensor")
 _library.define("grouped_mm(Tensor rows, Tensor matrices, Tensor ends) -> Tensor")
 
 
@@ -25,6 +26,19 @@ def _put_along(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Te
         index = torch.where(index < 0, index + value.shape[dim], index)
         return torch.ops.aten.index_reduce(value, dim, index, new, _REDUCED[how])
     return torch.ops.aten.index_put(value, [None] * dim + [index], new, how == ADD)
+
+
+def _order(keys: torch.Tensor, count: int) -> torch.Tensor:
+    """Return where the elements are in ascending order along the last dimension, int64; of equal ones the first first.
+
+    keys: integers. count: how many of the first elements are wanted; 0 for all.
+    """
+    found = torch.ops.aten.sort.stable(keys, stable=True, dim=-1, descending=False)[1]
+    return found[..., :count].contiguous() if count else found
+
+
+def _order_shape(keys: torch.Tensor, count: int) -> torch.Tensor:
+    return keys.new_empty([*keys.shape[:-1], count or keys.shape[-1]], dtype=torch.int64)
 
 
 def _grouped_mm(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
@@ -47,9 +61,12 @@ _library.impl("put_along", _put_along, "CPU")
 _library.impl("put_along", lambda value, *_: torch.empty_like(value), "Meta")
 _library.impl("bit_cast", lambda value: value.view(_integer(value)), "CPU")
 _library.impl("bit_cast", lambda value: torch.empty_like(value, dtype=_integer(value)), "Meta")
+_library.impl("order", _order, "CPU")
+_library.impl("order", _order_shape, "Meta")
 _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda rows, matrices, _: rows.new_empty(rows.shape[0], matrices.shape[2]), "Meta")
 
 bits = torch.ops.numc.bit_cast.default
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default
+order = torch.ops.numc.order.default

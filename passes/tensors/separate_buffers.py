@@ -11,6 +11,8 @@ from torch_mlir import ir
 from numc.passes import linalg
 from numc.passes.dialect import draws
 
+_VIEWS = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
+
 
 def separate_buffers(module: ir.Operation) -> None:
     """Give every operation that writes into an empty or filled tensor one of its own, made right before it."""
@@ -28,6 +30,9 @@ def _is_fresh(op: ir.Operation) -> bool:
     """Whether `op` makes a tensor out of scalars only: cheaper to make twice than to copy."""
     if op.name == "tensor.empty":
         return True
+    if op.name in _VIEWS:
+        source = linalg.maker(op.operands[0])
+        return source is not None and _is_fresh(source)
     if op.name != "linalg.generic" or len(op.results) != 1 or any(map(draws, linalg.operations(op))):
         return False
     if any(use.owner.operation.block != op.block for use in op.results[0].uses):

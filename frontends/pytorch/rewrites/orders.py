@@ -1,7 +1,4 @@
-"""Sorting, searching and counting as comparisons of all pairs, which are elementwise operations and sums.
-
-torch-mlir sorts by a loop over neighbours on one thread, which takes as many comparisons and does not know NaN.
-"""
+"""Sorting by integers that are in the order of the numbers; searching and counting as comparisons of all pairs."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from numc.frontends.pytorch.operators import bits, order
 
 LARGEST = 4096
 """Of more elements, comparisons of all pairs take too long."""
@@ -47,25 +46,27 @@ def _single(value: torch.Tensor) -> Any:
     return value.clone(), torch.zeros_like(value, dtype=torch.int64)
 
 
-def _first(value: torch.Tensor, count: int, dim: int, descending: bool) -> Any:
+def _first(value: torch.Tensor, count: Any, dim: int, descending: bool) -> Any:
     """Return the first `count` elements along `dim` in this order, and where they were. NaN is the largest number."""
     if value.dim() == 0:
         return _single(value)
-    if _is_large(value, dim):
-        return NotImplemented
     moved = value.transpose(dim, -1)
-    keys = moved.int() if moved.dtype == torch.bool else moved
-    one, other = keys.unsqueeze(-1), keys.unsqueeze(-2)
-    places = torch.arange(moved.shape[-1])
-    comes_first, equal = (other > one if descending else other < one), other == one
-    if value.is_floating_point():
-        nan, other_nan = one.isnan(), other.isnan()
-        comes_first = comes_first | (other_nan & ~nan if descending else nan & ~other_nan)
-        equal = equal | (nan & other_nan)
-    rank = (comes_first | (equal & (places < places.unsqueeze(-1)))).sum(-1)
-    hit = rank.unsqueeze(-2) == torch.arange(count).unsqueeze(-1)
-    index = torch.where(hit, places, 0).sum(-1)
+    keys = _keys(moved)
+    first = count if isinstance(count, int) else 0
+    index = order(~keys if descending else keys, first)
+    index = index if first else index.narrow(-1, 0, count)
     return moved.gather(-1, index).transpose(dim, -1), index.transpose(dim, -1)
+
+
+def _keys(value: torch.Tensor) -> torch.Tensor:
+    """Return integers in the order of numbers, equal for equal ones."""
+    if not value.is_floating_point():
+        return value.int() if value.dtype in (torch.bool, torch.uint8) else value
+    value = value if value.dtype == torch.float64 else value.float()
+    # The encodings of negative numbers fall as numbers rise. There is one zero and one NaN.
+    encoding = bits(torch.where(value == 0, 0.0, value))
+    rising = torch.where(encoding < 0, encoding ^ torch.iinfo(encoding.dtype).max, encoding)
+    return torch.where(value.isnan(), torch.iinfo(encoding.dtype).max, rising)
 
 
 def kthvalue(value: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
