@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import numc
+from benchmarks import native
 from benchmarks.architectures import STEPS
 from benchmarks.cases import (
     STATISTICS_EVERY,
@@ -28,7 +29,10 @@ Row = dict[str, Any]
 
 
 def training(seconds: float, quick: bool) -> list[Row]:
-    """Time a step of each network on two threads, in turns with eager torch and inductor; and a switch."""
+    """Time a step of each network on two threads, in turns with eager torch and inductor; and a switch.
+
+    ``alone`` is the time of the step's multiply-adds at the peak rate of the vector units, over that of the peers.
+    """
     warnings.simplefilter("ignore")
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -53,12 +57,16 @@ def _steps(name: str, seconds: float) -> list[Row]:
         if what != "eager":
             step = torch.compile(step, backend=what if what == "inductor" else numc.backend(what))
         calls[what] = functools.partial(step, *inputs)
-    timings = in_turns(calls, seconds=seconds, threads=2)
+    timings = in_turns({**calls, "peak": native.two_peaks}, seconds=seconds, threads=2)
+    with numc.profile() as profiled:
+        calls["fp32"]()
+    flops = 2 * sum(row.fmas for row in profiled.profile.rows)
+    alone = flops * timings["peak"].best / native.two_peaks()
     theirs = {f"{peer}_seconds": timings[peer].best for peer in ("eager", "inductor")}
     rows = []
     for operator, bar in TRAINING.items():
         row = {"model": name, "operator": operator, "seconds": timings[operator].best, **theirs}
-        row |= {"ratio": timings[operator].best / min(theirs.values())}
+        row |= {"ratio": timings[operator].best / min(theirs.values()), "alone": alone / min(theirs.values())}
         rows.append({**row, "must": bar.must, "aim": bar.aim})
     return rows
 

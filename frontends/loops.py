@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, func, scf, tensor
 
+from numc.frontends.boxes import non_max_suppression
 from numc.frontends.reshapes import builtin_type, create
 from numc.frontends.sorting import order
 from numc.frontends.tensor_code import (
@@ -197,7 +198,13 @@ def _bit_cast(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> 
     return elementwise(lambda x: arith.BitcastOp(element, x).result, operands, element)
 
 
-_MADE = {"bit_cast": _bit_cast, "put_along": _put_along, "grouped_mm": _grouped_mm, "order": order}
+_MADE = {
+    "bit_cast": _bit_cast,
+    "put_along": _put_along,
+    "grouped_mm": _grouped_mm,
+    "order": order,
+    "non_max_suppression": non_max_suppression,
+}
 
 
 def _require_equal(one: Size, other: Size) -> None:

@@ -41,21 +41,34 @@ def lower_sorts(module: ir.Module) -> None:
 def order(operands: Values, numbers: Sequence[int], kind: ir.Type) -> ir.Value:
     """Append where integers are along the last dimension, the least first; see pytorch/operators.py."""
     (keys,), (count,) = operands, numbers
-    rank, sizes = ir.RankedTensorType(keys.type).rank, sizes_of(keys)
-    word = ir.RankedTensorType(kind).element_type
+    element = ir.RankedTensorType(kind).element_type
+    found = sorted_with_places(keys, arith.CmpIPredicate.sle, element, count or None)[1]
+    sizes = sizes_of(keys)
+    return part(found, [0] * len(sizes), [*sizes[:-1], count]) if count else found
+
+
+def sorted_with_places(
+    keys: ir.Value,
+    predicate: arith.CmpIPredicate | arith.CmpFPredicate,
+    element: ir.Type,
+    count: int | None = None,
+) -> list[ir.Value]:
+    """Append numbers sorted along the last dimension, and where they were, as integers of type `element`.
+
+    predicate: holds for two that are in order, and for equal ones. Behind the first `count` may be anything.
+    """
+    last = ir.RankedTensorType(keys.type).rank - 1
+    compare = arith.CmpIOp if isinstance(predicate, arith.CmpIPredicate) else arith.CmpFOp
 
     def place(_: ir.Value) -> ir.Value:
-        attributes = {"dim": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank - 1)}
+        attributes = {"dim": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), last)}
         number = ir.Operation.create("linalg.index", results=[ir.IndexType.get()], attributes=attributes).result
-        return arith.IndexCastOp(word, number).result
-
-    places = elementwise(place, [keys], word)
+        return arith.IndexCastOp(element, number).result
 
     def in_order(left: Values, right: Values) -> ir.Value:
-        return arith.CmpIOp(arith.CmpIPredicate.sle, left[0], right[0]).result
+        return compare(predicate, left[0], right[0]).result
 
-    found = _sorted([keys, places], rank - 1, in_order, count or None)[1]
-    return part(found, [0] * rank, [*sizes[:-1], count]) if count else found
+    return _sorted([keys, elementwise(place, [keys], element)], last, in_order, count)
 
 
 def _first_read(results: Values, dim: int) -> int | None:

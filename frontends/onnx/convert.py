@@ -15,6 +15,7 @@ from numc.frontends.onnx.prepare import DATA_SHAPES
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
 # torch's numbers of dtypes, by their elements in MLIR.
+_CENTRED = "torch.onnx.center_point_box"
 _TORCH_DTYPES = {"si16": 2, "f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
 # These checks hold because no dynamic size is zero.
 _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
@@ -42,7 +43,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
         importer.import_all()
         _cast_by_torch(module)
-        _call_bit_casts(module)
+        _call_operators(module)
         if no_broadcast:
             main = module.body.operations[0]
             main.operation.attributes["torch.assume_strict_symbolic_shapes"] = ir.UnitAttr.get(context)
@@ -63,10 +64,9 @@ def _cast_by_torch(module: ir.Module) -> None:
             )
             if dtype is None or not (any(",f8" in kind for kind in kinds) or kinds[1].endswith(",si16>")):
                 continue
-            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dtype)
             with ir.InsertionPoint(op), op.location:
                 to = ir.Operation.create(
-                    "torch.constant.int", results=[ir.Type.parse("!torch.int")], attributes={"value": number}
+                    "torch.constant.int", results=[ir.Type.parse("!torch.int")], attributes={"value": _word(dtype)}
                 )
                 made = ir.Operation.create(
                     "torch.prims.convert_element_type",
@@ -77,16 +77,45 @@ def _cast_by_torch(module: ir.Module) -> None:
             op.erase()
 
 
-def _call_bit_casts(module: ir.Module) -> None:
-    """Make every BitCast an operator of numc, of which torch-mlir sees a call (frontends/loops.py)."""
+def _call_operators(module: ir.Module) -> None:
+    """Make operators of ONNX those of numc, of which torch-mlir sees calls (frontends/loops.py)."""
     main = module.body.operations[0]
     with module.context:
         for op in _onnx_operators(module, "BitCast"):
             op.attributes["name"] = ir.StringAttr.get("torch.numc.bit_cast")
+        for op in _onnx_operators(module, "NonMaxSuppression"):
+            _call_non_max_suppression(op)
         to_calls(module)
         for function in module.body.operations:
             for name in ("torch.onnx_meta.opset_version", "torch.onnx_meta.ir_version"):
                 function.attributes[name] = main.attributes[name]
+
+
+def _call_non_max_suppression(op: ir.Operation) -> None:
+    """Tell by numbers how boxes are given, and which of the limits are there."""
+    none = ir.Type.parse("!torch.none")
+    boxes, scores, *limits = op.operands
+    there = [n < len(limits) and limits[n].type != none for n in range(3)]
+    given = [limit for limit, is_there in zip(limits, there, strict=False) if is_there]
+    centred = _CENTRED in op.attributes and ir.IntegerAttr(op.attributes[_CENTRED]).value != 0
+    number = ir.Type.parse("!torch.int")
+    with ir.InsertionPoint(op), op.location:
+        flags = [
+            ir.Operation.create("torch.constant.int", results=[number], attributes={"value": _word(int(flag))}).result
+            for flag in (centred, *there)
+        ]
+        made = ir.Operation.create(
+            "torch.operator",
+            results=[op.results[0].type],
+            operands=[boxes, scores, *given, *flags],
+            attributes={"name": ir.StringAttr.get("torch.numc.non_max_suppression")},
+        )
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.erase()
+
+
+def _word(value: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def _onnx_operators(module: ir.Module, name: str) -> list[ir.Operation]:

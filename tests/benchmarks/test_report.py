@@ -159,13 +159,13 @@ def test_the_loop_in_cpp_agrees_with_numc(fma: str) -> None:
 
 
 def test_tables_of_training() -> None:
-    step = {"seconds": 0.5, "eager_seconds": 0.4, "inductor_seconds": 0.5, "must": 2, "aim": 1.2}
+    step = {"seconds": 0.5, "eager_seconds": 0.4, "inductor_seconds": 0.5, "must": 2, "aim": 1.2, "alone": 0.6}
     ratios = {("A, 2", "fp32"): 1.0, ("A, 2", "mp"): 1.5, ("B", "fp32"): 2.25, ("B", "mp"): 1.5}
     rows = [step | {"model": m, "operator": o, "ratio": ratio} for (m, o), ratio in ratios.items()]
     rows.append({"plain_seconds": 1e-6, "same_seconds": 2e-6, "other_seconds": 2e-3, "switch_must": 1e-3})
     assert training(rows).rows[1:3] == (
-        ("B", "2.25 ✗", "1.50", "400 ms", "500 ms"),
-        ("geometric mean", "1.50 ✗", "1.50 ✗", "", ""),
+        ("B", "2.25 ✗", "1.50", "0.600", "400 ms", "500 ms"),
+        ("geometric mean", "1.50 ✗", "1.50 ✗", "0.600", "", ""),
     )
     model = {"model": "A", "operator": "fp32", "threads": 1, "must": 1.25}
     model |= {"onnxruntime_seconds": 1.0, "inductor_seconds": 2.0}

@@ -353,21 +353,19 @@ def test_unique_and_deformed_convolutions(tmp_path: Path) -> None:
     np.testing.assert_allclose(got["c"], want, rtol=1e-4, atol=1e-4)
 
 
-def test_refused_sequences_boxes_and_models(tmp_path: Path) -> None:
+def test_refused_sequences_and_models(tmp_path: Path) -> None:
     """Each reason is one line, with the name of the node in the file, also of one that a rewritten node became."""
-    x = {"a": np.ones((2, 3), np.float32), "n": np.ones((1, 2, 8), np.float32), "n4": np.ones((1, 8, 4), np.float32),
+    x = {"a": np.ones((2, 3), np.float32), "n": np.ones((1, 2, 8), np.float32),
          "at": np.array(0), "d": np.ones((2, 3)), "i": np.ones((1, 2, 3, 3), np.float32),
          "u": np.ones((1, 8), np.uint8)}  # fmt: skip
     ml, ms = {"domain": "ai.onnx.ml"}, {"domain": "com.microsoft"}
     constants = {"one": np.array(1), "ninth": np.array(9), "f": np.array(1, np.float32),
-                 "k": np.ones((1, 2, 2, 2), np.float32), "most": np.array([0])}  # fmt: skip
+                 "k": np.ones((1, 2, 2, 2), np.float32)}  # fmt: skip
     rows = [
         ("SequenceAt", ["s", "at"], "its position 'at' is computed: it has to be a constant", {}),
         ("SequenceAt", ["s", "ninth"], "its position 9 is none of a sequence of 2 elements", {}),
         ("ConcatFromSequence", ["e"], "its sequence has no elements", {"axis": 0}),
         ("OptionalGetElement", ["o"], "its optional holds nothing", {}),
-        ("NonMaxSuppression", ["n4", "n", "most"], "it selects up to 0 boxes of a class: 1 to 1024 are available for "
-         "several classes or images, or with a score threshold", {}),
         ("DeformConv", ["i", "k", "i"], "its offsets have 2 channels, and 8 are what its kernel needs", {}),
         ("QuantizeLinear", ["d", "f"], "'d' or its scale is float64: float32, float16 and bfloat16 are available", {}),
         ("Normalizer", ["a"], "its norm is 'L3': MAX, L1 and L2 are what ONNX has", dict(norm="L3", **ml)),

@@ -107,7 +107,6 @@ RULES: Rules = {
     ("", "MaxPool"): integers.in_int32(windows.max_pool),
     ("", "MaxUnpool"): windows.max_unpool,
     ("", "Mod"): integers.in_int32(),
-    ("", "NonMaxSuppression"): selection.non_max_suppression,
     ("", "Pad"): indexing.pad,
     ("", "Pow"): integers.power,
     ("", "QLinearConv"): quantized.linear_conv,
