@@ -12,8 +12,10 @@ import re
 from torch_mlir import ir
 
 from numc.frontends.lowering import operations, run
+from numc.frontends.onnx.recurrent_sizes import take_free_sizes
 
-_TO_TORCH = "func.func(convert-torch-onnx-to-torch,torch-decompose-complex-ops,canonicalize)"
+_TO_TORCH = "func.func(convert-torch-onnx-to-torch)"
+_SIMPLIFY = "func.func(torch-decompose-complex-ops,canonicalize)"
 _WRITE_SHAPES = "torch-reify-shape-calculations"
 _FOLD_SHAPES = (
     "inline{default-pipeline=canonicalize},"
@@ -28,6 +30,8 @@ _KNOWN = re.compile(r"!torch\.vtensor<\[[\d,]*\],[^,]+>")
 def to_backend_contract(module: ir.Module) -> None:
     """Lower `module` from operators of ONNX to those of torch, in place. Raises MLIRError if a pass fails."""
     run(_TO_TORCH, module)
+    take_free_sizes(module)
+    run(_SIMPLIFY, module)
     _refine_shapes(module)
     run(_SCALARIZE, module)
     _refine_shapes(module)

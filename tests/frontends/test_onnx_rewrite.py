@@ -241,14 +241,40 @@ def test_lengths_of_sequences(tmp_path: Path, operator: str) -> None:
         numc.compile(short)
 
 
-def test_free_sizes_of_recurrent_layers(tmp_path: Path) -> None:
-    feeds = {"x": np.zeros((5, 2, 3), np.float32)}
-    constants = {"w": np.zeros((2, 4, 3), np.float32), "r": np.zeros((2, 4, 4), np.float32)}
-    node = helper.make_node("RNN", ["x", "w", "r"], ["y"], name="cells", hidden_size=4, direction="bidirectional")
+@pytest.mark.parametrize("operator", by_default(["LSTM", "GRU", "RNN"], ["GRU"]))
+@pytest.mark.parametrize("first", by_default([False, True], [False]))
+def test_free_sizes_of_recurrent_layers(tmp_path: Path, operator: str, first: bool) -> None:
+    """Steps and sequences are free, with and without states to begin with."""
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((5, 2, 3)).astype(np.float32)}
+    if first:
+        feeds["h"] = rng.standard_normal((2, 2, 4)).astype(np.float32)
+    constants = {"w": rng.standard_normal((2, 4 * gates, 3)).astype(np.float32),
+                 "r": rng.standard_normal((2, 4 * gates, 4)).astype(np.float32)}  # fmt: skip
+    inputs = ["x", "w", "r", "", "", *(["h"] if first else [])]
+    node = helper.make_node(operator, inputs, ["y", "last"], hidden_size=4, direction="bidirectional")
     file = model_of(tmp_path, [node], feeds, constants=constants, free=True)
-    with pytest.raises(numc.NumcError, match=r"'cells' \(RNN.*free sizes, which only LSTM may have: give shapes="):
-        numc.compile(file)
-    assert numc.compile(file, shapes={"x": (5, 2, 3)})(feeds).shape == (5, 2, 2, 4)
+    if operator != "LSTM":
+        with pytest.raises(
+            numc.NumcError, match=r"'y' \(.*its features are free, which only those of LSTM may be: give"
+        ):
+            numc.compile(file)
+    model = onnx.load(file)
+    for value in model.graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        sizes[1].dim_param, sizes[2].dim_value = "sequences", feeds[value.name].shape[2]
+        if value.name == "h":
+            sizes[0].dim_value = 2
+    onnx.save(model, file)
+    program, session = numc.compile(file), onnxruntime.InferenceSession(file)
+    for steps, sequences in ((5, 2), (1, 3), (7, 1)):
+        given = {"x": rng.standard_normal((steps, sequences, 3)).astype(np.float32)}
+        if first:
+            given["h"] = rng.standard_normal((2, sequences, 4)).astype(np.float32)
+        got = program.by_name(given)
+        for name, want in zip(("y", "last"), session.run(["y", "last"], given), strict=True):
+            np.testing.assert_allclose(got[name], want, atol=1e-5)  # fp32 libraries sum in other orders
 
 
 def test_rewritten_nodes_take_free_sizes(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ def recurrent(node: Node) -> None:
     names = [name.decode() for name in node.attribute("activations", [])]
     if others := sorted(set(names) - _ACTIVATIONS):
         raise RefusedError(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")
-    shape = node.known_shape(node.input(0))
-    if node.proto.op_type != "LSTM" and shape is not None and None in shape[:2]:
-        raise RefusedError("it has free sizes, which only LSTM may have: give shapes={...} or --shape for the inputs")
+    sizes = [node.known_shape(name) for name in (node.input(0), node.input(5)) if name]
+    if node.proto.op_type != "LSTM" and any(shape is not None and shape[-1] is None for shape in sizes):
+        raise RefusedError("its features are free, which only those of LSTM may be: give shapes={...} or --shape")
     lengths = node.input(4)
     if lengths:
         _check_full(node, lengths)
