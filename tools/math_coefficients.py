@@ -5,7 +5,7 @@ Run ``python tools/math_coefficients.py > passes/kernels/values/math_tables.py``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import mpmath
@@ -33,9 +33,9 @@ class Fit:
     weight: Function | None = None
 
 
-def remez(f: Function, low: mpf, high: mpf, degree: int, weight: Function) -> tuple[list[mpf], mpf]:
-    """Return the coefficients, lowest first, of the minimax polynomial of `f`, and its largest weighted error."""
-    count = degree + 2
+def remez(f: Function, low: mpf, high: mpf, powers: Sequence[int], weight: Function) -> tuple[list[mpf], mpf]:
+    """Return the coefficients of these powers in the minimax polynomial of `f`, and its largest weighted error."""
+    count = len(powers) + 1
     grid = [(low + high) / 2 - (high - low) / 2 * mpmath.cos(mp.pi * i / (24 * count)) for i in range(24 * count + 1)]
     values, weights = [f(x) for x in grid], [weight(x) for x in grid]
     chosen = [round(24 * count * i / (count - 1)) for i in range(count)]
@@ -44,12 +44,12 @@ def remez(f: Function, low: mpf, high: mpf, degree: int, weight: Function) -> tu
     for _ in range(12):
         matrix = mpmath.matrix(count, count)
         for row, i in enumerate(chosen):
-            for j in range(degree + 1):
-                matrix[row, j] = grid[i] ** j
-            matrix[row, degree + 1] = (-1) ** row / weights[i]
+            for j, power in enumerate(powers):
+                matrix[row, j] = grid[i] ** power
+            matrix[row, count - 1] = (-1) ** row / weights[i]
         solution = mpmath.lu_solve(matrix, mpmath.matrix([values[i] for i in chosen]))
-        coefficients = [solution[j] for j in range(degree + 1)]
-        fitted = [mpmath.polyval(coefficients[::-1], x) for x in grid]
+        coefficients = [solution[j] for j in range(count - 1)]
+        fitted = [sum(c * x**power for c, power in zip(coefficients, powers, strict=True)) for x in grid]
         errors = [(p - v) * w for p, v, w in zip(fitted, values, weights, strict=True)]
         largest = max(abs(e) for e in errors)
         # Keep one extremum for each run of equal sign. If there are too many runs, drop the end with the smaller error.
@@ -62,7 +62,7 @@ def remez(f: Function, low: mpf, high: mpf, degree: int, weight: Function) -> tu
                 peaks.append(i)
         while len(peaks) > count:
             peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
-        if len(peaks) < count or largest <= abs(solution[degree + 1]) * mpf("1.01"):
+        if len(peaks) < count or largest <= abs(solution[count - 1]) * mpf("1.01"):
             break
         chosen = peaks
     return coefficients, largest
@@ -140,12 +140,25 @@ ERF_STEP, ERF_DEGREE = mpf("0.125"), 6
 
 
 def erf_pieces() -> Iterator[tuple[list[mpf], mpf]]:
-    """Yield the coefficients, lowest first, of each piece of erf(x) / x, and its largest relative error."""
+    """Yield the coefficients, lowest first, of each piece of erf(x) / x, and its error before one is rounded."""
     half = ERF_STEP / 2
-    even, error = remez(_erf, mpf(0), half**2, ERF_DEGREE // 2, _relative(_erf))
-    yield [even[n // 2] if n % 2 == 0 else mpf(0) for n in range(ERF_DEGREE + 1)], error
+    even, error = remez(_erf, mpf(0), half**2, range(ERF_DEGREE // 2 + 1), _relative(_erf))
+    yield _with_short_square([even[n // 2] if n % 2 == 0 else mpf(0) for n in range(ERF_DEGREE + 1)]), error
     for n in range(1, 32):
-        yield remez(_shifted(n), -half, half, ERF_DEGREE, _relative(_shifted(n)))
+        found, error = remez(_shifted(n), -half, half, range(ERF_DEGREE + 1), _relative(_shifted(n)))
+        yield _with_short_square(found), error
+
+
+def _with_short_square(piece: list[mpf]) -> list[mpf]:
+    """The piece with a coefficient of x^2 of 24 bits: other even powers make up for what it is rounded by."""
+    with mp.workprec(24):
+        short = +piece[2]
+    powers = 0, 2, 3
+    instead, _ = remez(lambda z: z, mpf(0), (ERF_STEP / 2) ** 2, powers, lambda _: mpf(1))
+    found = [*piece[:2], short, *piece[3:]]
+    for power, factor in zip(powers, instead, strict=True):
+        found[2 * power] += (piece[2] - short) * factor
+    return found
 
 
 def _shifted(n: int) -> Function:
@@ -182,7 +195,7 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
             weight = fit.weight or _relative(fit.f)
             lines.append(f'    "{name}": (')
             for degree in (fit.narrow, fit.wide):
-                coefficients, error = remez(fit.f, fit.low, fit.high, degree, weight)
+                coefficients, error = remez(fit.f, fit.low, fit.high, range(degree + 1), weight)
                 report(f"{name} degree {degree}: 2^{float(mpmath.log(error, 2)):.1f}")
                 lines += ["        (", *(f"            {float(c)!r}," for c in coefficients), "        ),"]
             lines.append("    ),")

@@ -15,6 +15,7 @@ from torch_mlir import ir
 from numc.passes.buffers.loop_elements import (
     STEPS,
     Elements,
+    Near,
     Number,
     Place,
     body_declaration,
@@ -38,6 +39,9 @@ _FEW_STEPS = 64
 # Inputs, and neighbours as in a line of a small image: with more of the one and fewer of the other, to ask whether
 # memory overlaps, as LLVM does before a loop, takes longer than the loop.
 _FEW_INPUTS, _FEW_LANES = 2, 128
+# Vectors of a row whose elements are looked up before the first row, where all rows have the same indices: each takes
+# two registers.
+_ROW_VECTORS = 8
 # Vectors next to each other that a task has at least where reductions are around them: memory is read in lines.
 _STRIP = 8
 
@@ -184,6 +188,7 @@ class _Task(Elements):
         super().__init__(code, nest, words[:count], words[count : count + captured], symbols, isa)
         self.code: Function = code
         self.grain, self.lanes = words[-1], isa.width
+        self.row: list[dict[int, Near]] = []  # of every whole vector of a row, if all rows have the same indices
 
     def text(self) -> str:
         """The function."""
@@ -191,6 +196,7 @@ class _Task(Elements):
         low, last = (f.i64("muli", f[edge], self.grain) for edge in ("begin", "end"))
         high = f.i64("minui", last, trips(f, nest.outer, self.symbols))
         start = Place((0,) * len(nest.types), {})
+        self.row = self._looked_up(start)
         if nest.outer == nest.parallel:
             self._inner(nest.parallel[0], low, high, start)
             return f.function()
@@ -265,7 +271,12 @@ class _Task(Elements):
             return
         if way == "lanes":
             for lanes, start, end in self._parts(last, low, high):
-                if lanes == 0 and _leaves_out(nest, self.isa):
+                if lanes == self.lanes and self.row:
+                    for n, near in enumerate(self.row):
+                        self.near = near
+                        self._at(self.moved(place, last, f.number(n * lanes)), lanes)
+                    self.near = {}
+                elif lanes == 0 and _leaves_out(nest, self.isa):
                     self._rest(last, start, end, place)
                 elif nest.reductions:
                     self._rows(last, start, end, 1, place, lanes)
@@ -284,16 +295,35 @@ class _Task(Elements):
         self, reductions: Sequence[Loop], last: Loop, low: Number, high: Number, place: Place, lanes: int = 0
     ) -> None:
         """The reductions, and inside of them the last parallel loop."""
-        f, nest = self.code, self.nest
+        f = self.code
         if reductions:
             with f.loop(0, self.size(reductions[0].count)) as r:
                 self._around(reductions[1:], last, low, high, self.moved(place, reductions[0], r))
             return
         with f.loop(low, high, max(1, lanes)) as i:
-            here = self.moved(place, last, i)
-            values = [self.load(k, here, lanes) for k in range(len(nest.types))]
-            for k, result in enumerate(self.call(values, here, lanes), nest.inputs):
-                self.store(k, here, result)
+            self._at(self.moved(place, last, i), lanes)
+
+    def _at(self, here: Place, lanes: int) -> None:
+        """What is written at a place: an element, or a vector."""
+        nest = self.nest
+        values = [self.load(k, here, lanes) for k in range(len(nest.types))]
+        for k, result in enumerate(self.call(values, here, lanes), nest.inputs):
+            self.store(k, here, result)
+
+    def _looked_up(self, start: Place) -> list[dict[int, Near]]:
+        """Where the elements of every whole vector of a row are, if all rows have the same few indices."""
+        nest, last, count = self.nest, self.nest.parallel[-1], _known(self.nest)
+        outside = [loop for loop in nest.parallel if loop is not last]
+        rows = {k: [t for t in tables if last.strides[t[0]] != ZERO] for k, tables in nest.lookups.items()}
+        if not rows or not outside or self.isa.permute is None or _way(nest) != "lanes":
+            return []
+        if count is None or count // self.lanes > _ROW_VECTORS:
+            return []
+        for k, tables in rows.items():
+            if not self.is_row(k, tables) or any(loop.strides[tables[0][0]] != ZERO for loop in outside):
+                return []
+        places = [self.moved(start, last, self.code.number(n)) for n in range(0, count - self.lanes + 1, self.lanes)]
+        return [{k: self.looked_up(t, place, self.lanes) for k, (t,) in rows.items()} for place in places]
 
     def _rest(self, last: Loop, low: Number, high: Number, place: Place) -> None:
         """The last parallel loop from `low` to `high`, which are less than a vector: in one that leaves lanes out."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -89,6 +90,18 @@ class Place:
     indices: dict[int, Value]
 
 
+class Near(NamedTuple):
+    """Where elements of a row are that are looked up, a vector of them: all in the vector from the index `first` on?
+
+    is_near: i1. there: the lanes of that vector that are in the row. lane: where the elements are in it.
+    """
+
+    first: Value
+    is_near: Value
+    there: Value
+    lane: Value
+
+
 def in_rows(nest: Nest, loop: Loop, lanes: int) -> bool:
     """Whether every input is contiguous along `loop`, or the same, for as many steps as lanes if that is known."""
     near = all(loop.strides[k] in (ZERO, ONE) for k in range(nest.inputs))
@@ -123,6 +136,7 @@ class Elements:
         self.code, self.nest, self.operands, self.captured, self.symbols = code, nest, operands, captured, symbols
         self.isa = isa
         self.mask: Value | None = None  # the lanes of vectors that are read and written, unless that is all
+        self.near: Mapping[int, Near] = {}  # of the operands for which it is known beforehand
 
     def size(self, size: Size) -> Value:
         """The value of a size (i64)."""
@@ -155,11 +169,15 @@ class Elements:
                 offset = f.i64("addi", offset, self._index(table, place.offsets[table], step))
         if not varying:
             return self._load_at(k, offset, lanes)
-        one = len(varying) == 1 and varying[0][1] == ONE and last.strides[varying[0][0]] == ONE
-        near = one and last.strides[k] == ZERO and element(nest.types[k]) in _PERMUTED and lanes == self.isa.width
-        if near and self.isa.permute is not None:
+        if lanes == self.isa.width and self.isa.permute is not None and self.is_row(k, varying):
             return self._near(k, offset, varying[0], place, lanes, self.isa.permute)
         return self._far(k, offset, varying, place, lanes)
+
+    def is_row(self, k: int, tables: Sequence[tuple[int, Size, Size]]) -> bool:
+        """Whether the elements of operand `k` that the indices of `tables` name are of one row, and can be permuted."""
+        last, kind = self.nest.parallel[-1], element(self.nest.types[k])
+        one = len(tables) == 1 and tables[0][1] == ONE and last.strides[tables[0][0]] == ONE
+        return one and last.strides[k] == ZERO and kind in _PERMUTED
 
     def _load_at(self, k: int, offset: Value, lanes: int) -> Value:
         """Elements of operand `k` from an offset on, for so many steps of the last parallel loop."""
@@ -204,25 +222,31 @@ class Elements:
     ) -> Value:
         """Elements of a row whose indices are read: if all lie in the vector from the first on, lanes of that."""
         f, v = self.code, self.code.lanes(lanes)
+        kind = element(self.nest.types[k])
+        first, is_near, there, lane = self.near.get(k) or self.looked_up(lookup, place, lanes)
+        with f.choose(is_near, v.ty(kind)) as choice:
+            with choice.then():
+                row = v.load(self._address(k, f.i64("addi", offset, first)), there)
+                found = permute(v, row, lane)
+                choice.next = [found if kind == "f32" else v.reinterpret(found, v.ty(kind))]
+            with choice.otherwise():
+                choice.next = [self._far(k, offset, [lookup], place, lanes)]
+        return choice.results[0]
+
+    def looked_up(self, lookup: tuple[int, Size, Size], place: Place, lanes: int) -> Near:
+        """Where the elements of a row are whose indices are read at a place."""
+        f, v = self.code, self.code.lanes(lanes)
         table, _, extent = lookup
         first = self._index(table, place.offsets[table], ONE)
         indices = self._vector(table, f.number(place.offsets[table]), lanes)
         wide = indices.type.element
         distances = v.binary("subi", indices, v.broadcast(self._integer(first, wide)))
         inside = f.reinterpret(v.compare("ult", distances, v.int(lanes, wide)), f"i{lanes}")
-        kind = element(self.nest.types[k])
-        with f.choose(f.compare("eq", inside, f.int(-1, f"i{lanes}")), v.ty(kind)) as choice:
-            with choice.then():
-                # The dimension may end within the vector.
-                left = f.i64("minsi", f.i64("subi", self.size(extent), first), lanes)
-                there = v.compare("slt", v.counting(), v.broadcast(self._integer(left, "i32")))
-                row = v.load(self._address(k, f.i64("addi", offset, first)), there)
-                lane = distances if wide == "i32" else v.cast("trunci", distances, "i32")
-                found = permute(v, row, lane)
-                choice.next = [found if kind == "f32" else v.reinterpret(found, v.ty(kind))]
-            with choice.otherwise():
-                choice.next = [self._far(k, offset, [lookup], place, lanes)]
-        return choice.results[0]
+        # The dimension may end within the vector.
+        left = f.i64("minsi", f.i64("subi", self.size(extent), first), lanes)
+        there = v.compare("slt", v.counting(), v.broadcast(self._integer(left, "i32")))
+        lane = distances if wide == "i32" else v.cast("trunci", distances, "i32")
+        return Near(first, f.compare("eq", inside, f.int(-1, f"i{lanes}")), there, lane)
 
     def _integer(self, number: Value, element: str) -> Value:
         return number if element == "i64" else self.code.cast("trunci", number, element)

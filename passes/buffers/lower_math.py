@@ -88,7 +88,7 @@ def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) ->
         lanes, element = _lanes(inner)
         whole = element == "f32" and lanes in (isa.width, 2 * isa.width)
         if isa.elementary is not None and inner.name in CHECKED and whole:
-            replace(inner, partial(_checked_text, isa=isa.elementary), bodies)
+            replace(inner, partial(_checked_text, isa=isa.elementary, width=isa.width), bodies)
         else:
             replace(inner, lambda op: function_text(op, FUNCTIONS[op.name]), bodies)
 
@@ -105,19 +105,24 @@ def replace(op: ir.Operation, text: Callable[[ir.Operation], str], bodies: dict[
     linalg.replace(op, results)
 
 
-def _checked_text(op: ir.Operation, isa: Elementary) -> str:
-    """A function of a vector of f32: cheaper code, and where that could be wrong the code of FUNCTIONS."""
+def _checked_text(op: ir.Operation, isa: Elementary, width: int) -> str:
+    """A function of one or two vectors of f32: cheaper code, and for a vector where that could be wrong FUNCTIONS'."""
     (lanes, _), kind = _lanes(op), str(op.operands[0].type)
     function = Function("f", {"x0": kind}, kind, attributes="")
     code, x = function.lanes(lanes), function["x0"]
     value, doubt, again = CHECKED[op.name](code, isa, x)
-
-    def exactly() -> Value:
-        y = FUNCTIONS[op.name][0](Lanes(code, wide=False), code.cast("extf", x, "f64"))
-        return code.cast("truncf", y, "f32")
+    one = function.lanes(width)
 
     def better() -> Value:
-        return exactly() if again is None else _unless(code, *again(value, doubt), exactly)
+        values, doubts = (value, doubt) if again is None else again(value, doubt)
+        return code.joined([vector(values, doubts, range(n, n + width)) for n in range(0, lanes, width)])
+
+    def vector(values: Value, doubts: Value, there: range) -> Value:
+        return _unless(one, one.shuffle(values, there), one.shuffle(doubts, there), lambda: exactly(there))
+
+    def exactly(there: range) -> Value:
+        wide = one.cast("extf", one.shuffle(x, there), "f64")
+        return one.cast("truncf", FUNCTIONS[op.name][0](Lanes(one, wide=False), wide), "f32")
 
     return function.function(_unless(code, value, doubt, better))
 

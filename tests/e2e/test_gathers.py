@@ -29,8 +29,8 @@ def resized(*sizes: int, **options: object) -> Callable[[Tensor], Tensor]:
     return lambda x: functional.interpolate(x, sizes, **options)
 
 
-# Vectors of a row that lie in one vector, across the end of the row, and too far apart for one.
-NEAREST = [resized(29, 67), resized(7, 9), resized(20, 140), resized(13, 61, mode="nearest-exact")]
+# Vectors of a row that lie in one vector, across the end of the row, and too far apart for one; few of them and many.
+NEAREST = [resized(29, 67), resized(7, 9), resized(20, 140), resized(4, 280), resized(13, 61, mode="nearest-exact")]
 LINEAR = [resized(n, m, mode="bilinear", align_corners=a) for n, m, a in [(29, 67, False), (7, 39, True)]]
 ROWS, COLUMNS = torch.tensor([7, -1, 0, 3, -9]), torch.randperm(83, generator=torch.Generator().manual_seed(1)) - 40
 CHOSEN = [

@@ -2,6 +2,8 @@
 
 Zen 4 begins one FMA or product, and one addition, of sixteen lanes in every cycle. Both units give way to loads into
 registers, but not to operands that are broadcast from memory, which tiles of one vector have: each is used once.
+Of instructions that read three registers, as FMAs, VPERMI2PS and VPTERNLOGD do, one begins in a cycle: beside FMAs, a
+look-up in one register takes no time, and one in two registers a cycle and a quarter.
 VDPBF16PS is as fast as an FMA, which does half of its work; on Intel's processors two FMAs are faster.
 """
 
