@@ -161,11 +161,14 @@ void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &
   c.b_step = steps.length == s.k.count ? steps.stride : 0;
   const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.width, d.tile_lanes / d.width);
   c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
-  int64_t *const dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
+  int64_t *dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
   c.lane_dense = dense;
-  for (int64_t panel = 0, i = 0; i < s.lane.count; ++panel, i += d.tile_lanes) {
-    const bool adjacent = run.stride == 1 && i % run.length + d.tile_lanes <= run.length;
-    dense[panel] = adjacent ? c.b_lane[i] : kScattered;
+  // Where in its run lane i is; in shorter runs no panel is.
+  const bool fits = run.stride == 1 && run.length >= d.tile_lanes;
+  for (int64_t i = 0, place = 0; i < s.lane.count; i += d.tile_lanes) {
+    *dense++ = fits && place + d.tile_lanes <= run.length ? c.b_lane[i] : kScattered;
+    place += d.tile_lanes;
+    if (place >= run.length) place -= run.length;
   }
 }
 
@@ -244,7 +247,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   auto *const memory = numc_alloc(static_cast<size_t>(context_words(d, s)) * 8);
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   TaskContext &c = *new (memory) TaskContext{};
-  Arena arena{reinterpret_cast<int64_t *>(c.streams + d.streams - 2)};
+  Arena arena(reinterpret_cast<int64_t *>(c.streams + d.streams - 2));
   fill(d, c, arena, s, current_run != nullptr && current_run->observer != nullptr);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
   c.a_width = d.widths[0], c.b_width = d.widths[1], c.product_width = d.widths[2];
