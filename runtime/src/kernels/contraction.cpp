@@ -72,7 +72,7 @@ float *share_rows(const Descriptor &d, TaskContext &c, int64_t threads) {
 // More tasks can be shared out more evenly among threads that are slow or start late. But every task packs its own
 // operands, and reads those that are packed already from memory further away. The estimate counts vector operations for
 // each step of k: one for each vector of accumulators, kPacking for each vector that is packed, kReading for each that
-// was packed before, and a quarter of a task for the time that threads wait at the end.
+// was packed before, and an eighth of a task for the time that threads wait at the end.
 void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
   const bool expands = d.flags & kExpands;
   const bool rows_packed = d.flags & kRowsPacked && !expands, lanes_packed = d.flags & kLanesPacked && !expands;
@@ -92,7 +92,7 @@ void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
       const int64_t compute = rows * d.tile_rows * lanes * vectors;
       const int64_t read = (rows_read ? kReading : kPacking) * rows * d.tile_rows / d.width;
       const int64_t task = compute + read + (lanes_packed ? kReading : kPacking) * lanes * vectors;
-      const int64_t time = ceil_div(tasks, threads) * task + task / 4;
+      const int64_t time = ceil_div(tasks, threads) * task + task / 8;
       if (time < best) best = time, best_rows = rows, best_lanes = lanes;
       if (lanes == 1) break;
     }
