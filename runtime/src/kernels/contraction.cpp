@@ -163,7 +163,7 @@ void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &
   c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
   int64_t *dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
   c.lane_dense = dense;
-  // Where in its run lane i is; in shorter runs no panel is.
+  // A panel is dense if one run holds it; lane i is number `place` of its run.
   const bool fits = run.stride == 1 && run.length >= d.tile_lanes;
   for (int64_t i = 0, place = 0; i < s.lane.count; i += d.tile_lanes) {
     *dense++ = fits && place + d.tile_lanes <= run.length ? c.b_lane[i] : kScattered;

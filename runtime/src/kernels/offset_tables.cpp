@@ -29,7 +29,7 @@ struct Identity {
 };
 constexpr Identity identity;
 
-// The table of one element for all, as a bias is. Nobody writes to it.
+// The table of one element for all, such as a bias along pixels. Nobody writes to it.
 int64_t zeros[kShared];
 
 // The table of another operand with the same offsets, or null.
@@ -84,7 +84,7 @@ const int64_t *padded_table(Arena &arena, const Dimensions &dimensions, const in
 Segments segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &run, int64_t width, int64_t round) {
   const int64_t vectors = ceil_div(ceil_div(count, width), round) * round;
   int64_t *const firsts = arena.take(vectors + 1), *const starts = arena.take(count), *const masks = arena.take(count);
-  int64_t n = 0, left = run.length;  // of the run that element i is in; without divisions, which take most of the time
+  int64_t n = 0, left = run.length;  // elements of the run, from i on; divisions would take most of the time
   for (int64_t v = 0; v < vectors; ++v) {
     firsts[v] = n;
     const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
