@@ -326,7 +326,7 @@ class Program:
             return tuple(args[0][name] for name in self._names)
         if named or len(args) != len(self._inputs):
             return tuple(self._in_order(args, named))
-        # Asking for a Mapping takes a tenth of a small product's time.
+        # Asking an array whether it is a Mapping takes 0.2 microseconds.
         if args and type(args[0]) is not np.ndarray and isinstance(args[0], Mapping):
             return tuple(self._in_order(args, named))
         return args

@@ -76,7 +76,7 @@ def is_narrow(tile: Tile, found: Found) -> bool:
 
 
 def saves_transposed(plain: tuple[Tile, Found], other: tuple[Tile, Found]) -> bool:
-    """Whether a contraction takes clearly less time in transposed tiles, with its operands exchanged, than as it is.
+    """Whether a contraction takes less time in transposed tiles, with its operands exchanged, than as it is.
 
     Images of 7 x 7 pixels take 49 of the 64 lanes of four vectors, but all of the rows of seven tiles, as those of
     14 x 14 take all of the rows of 28 but not of 13 vectors; a single pixel takes one lane, or one row.
