@@ -23,7 +23,7 @@ _FEW = 64
 _FEW_ROWS, _DEEPEST, _WIDE = 128, 640, 16
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
-_RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.1
+_RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
 
 
 def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> tuple[Tile, str]:
@@ -51,8 +51,10 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     one = isa.adders is not None and is_one_fma(found.fma)
     if ready and one and rows and rows % tile.rows and rows <= 3 * tile.rows:
         return replace(tile, vectors=1, rows=rows), f"rows fit into one tile ({rows}): lanes are read once"
-    if rows and (line := _sliding(found.rows, found)) is not None and tile.rows < 2 * line <= 2 * tile.rows:
-        return replace(tile, rows=line, vectors=accumulators // line), f"rows that lie in lines of {line}"
+    line = _sliding(found.rows, found) if rows else None
+    parts = [n for n in range(tile.rows, tile.rows // 2, -1) if line and line % n == 0]
+    if parts:
+        return replace(tile, rows=parts[0], vectors=accumulators // parts[0]), f"rows that lie in lines of {line}"
     even = 0 if rows is None else -(-rows // -(-rows // tile.rows))
     if rows and even < tile.rows:
         return replace(tile, rows=even), f"rows in tiles of one size ({rows}), not in whole ones and a rest"
@@ -74,10 +76,10 @@ def is_narrow(tile: Tile, found: Found) -> bool:
 
 
 def saves_transposed(plain: tuple[Tile, Found], other: tuple[Tile, Found]) -> bool:
-    """Whether a contraction takes clearly less time in transposed tiles, with its operands exchanged, than as it is.
+    """Whether a contraction takes less time in transposed tiles, with its operands exchanged, than as it is.
 
-    Images of 7 x 7 pixels take 49 of the 64 lanes of four vectors, but all of the rows of seven tiles; a single pixel
-    takes one lane, or one row.
+    Images of 7 x 7 pixels take 49 of the 64 lanes of four vectors, but all of the rows of seven tiles, as those of
+    14 x 14 take all of the rows of 28 but not of 13 vectors; a single pixel takes one lane, or one row.
     """
     (tile, found), (before, after) = other, (_vectors(*each) for each in (plain, other))
     depth, rows, lanes = (size_of(found, dims) for dims in (found.shape.k, found.shape.rows, found.shape.lanes))

@@ -32,6 +32,7 @@ NETWORKS = {
     "groups": (nn.Conv2d(128, 128, 3, padding=1, groups=2), (1, 128, 7, 7)),
     "one pixel": (nn.Sequential(nn.Conv2d(300, 126, 1), nn.Hardsigmoid()), (1, 300, 1, 1)),
     "nine pixels": (nn.Conv2d(48, 64, 3, padding=1), (1, 48, 3, 3)),
+    "half lines": (nn.Conv2d(64, 144, 3, padding=1), (1, 64, 10, 10)),
 }
 
 
@@ -95,6 +96,12 @@ def test_pixels_with_a_stride_stay_in_the_lanes() -> None:
     """As rows they would be packed one by one, in every task."""
     module = nn.Conv2d(300, 126, 1, stride=2).eval()
     assert orders(numc.compile(module, (torch.randn(1, 300, 14, 14),))) == [True]
+
+
+def test_a_tile_takes_a_part_of_a_line() -> None:
+    """Five of ten pixels, which leave registers for three vectors: with eight, tiles would reach into the next line."""
+    program, _ = built("half lines", "fp32")
+    assert [each["layout"]["count"] for each in program.manifest["contractions"]] == [3]
 
 
 def test_free_sizes_and_many_pixels_stay_in_the_lanes() -> None:

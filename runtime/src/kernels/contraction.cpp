@@ -72,7 +72,7 @@ float *share_rows(const Descriptor &d, TaskContext &c, int64_t threads) {
 // More tasks can be shared out more evenly among threads that are slow or start late. But every task packs its own
 // operands, and reads those that are packed already from memory further away. The estimate counts vector operations for
 // each step of k: one for each vector of accumulators, kPacking for each vector that is packed, kReading for each that
-// was packed before, and a quarter of a task for the time that threads wait at the end.
+// was packed before, and an eighth of a task for the time that threads wait at the end.
 void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
   const bool expands = d.flags & kExpands;
   const bool rows_packed = d.flags & kRowsPacked && !expands, lanes_packed = d.flags & kLanesPacked && !expands;
@@ -92,7 +92,7 @@ void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
       const int64_t compute = rows * d.tile_rows * lanes * vectors;
       const int64_t read = (rows_read ? kReading : kPacking) * rows * d.tile_rows / d.width;
       const int64_t task = compute + read + (lanes_packed ? kReading : kPacking) * lanes * vectors;
-      const int64_t time = ceil_div(tasks, threads) * task + task / 4;
+      const int64_t time = ceil_div(tasks, threads) * task + task / 8;
       if (time < best) best = time, best_rows = rows, best_lanes = lanes;
       if (lanes == 1) break;
     }
@@ -161,11 +161,14 @@ void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &
   c.b_step = steps.length == s.k.count ? steps.stride : 0;
   const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.width, d.tile_lanes / d.width);
   c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
-  int64_t *const dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
+  int64_t *dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
   c.lane_dense = dense;
-  for (int64_t panel = 0, i = 0; i < s.lane.count; ++panel, i += d.tile_lanes) {
-    const bool adjacent = run.stride == 1 && i % run.length + d.tile_lanes <= run.length;
-    dense[panel] = adjacent ? c.b_lane[i] : kScattered;
+  // A panel is dense if one run holds it; lane i is number `place` of its run.
+  const bool fits = run.stride == 1 && run.length >= d.tile_lanes;
+  for (int64_t i = 0, place = 0; i < s.lane.count; i += d.tile_lanes) {
+    *dense++ = fits && place + d.tile_lanes <= run.length ? c.b_lane[i] : kScattered;
+    place += d.tile_lanes;
+    if (place >= run.length) place -= run.length;
   }
 }
 
@@ -244,7 +247,7 @@ extern "C" void numc_contract(void (*task)(void *, int64_t, int64_t), const int6
   auto *const memory = numc_alloc(static_cast<size_t>(context_words(d, s)) * 8);
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   TaskContext &c = *new (memory) TaskContext{};
-  Arena arena{reinterpret_cast<int64_t *>(c.streams + d.streams - 2)};
+  Arena arena(reinterpret_cast<int64_t *>(c.streams + d.streams - 2));
   fill(d, c, arena, s, current_run != nullptr && current_run->observer != nullptr);
   c.a_largest = d.largest[0], c.b_largest = d.largest[1];
   c.a_width = d.widths[0], c.b_width = d.widths[1], c.product_width = d.widths[2];

@@ -18,40 +18,57 @@ Runs runs(const Dimensions &dimensions, const int64_t *strides) {
 
 namespace {
 
-constexpr int64_t kIdentity = 16384;  // elements of the table below
+constexpr int64_t kShared = 16384;  // elements of the tables below
 
 // The table of adjacent elements, which most operands share.
 struct Identity {
-  int64_t offsets[kIdentity];
+  int64_t offsets[kShared];
   constexpr Identity() : offsets() {
-    for (int64_t i = 0; i < kIdentity; ++i) offsets[i] = i;
+    for (int64_t i = 0; i < kShared; ++i) offsets[i] = i;
   }
 };
 constexpr Identity identity;
+
+// The table of one element for all, such as a bias along pixels. Nobody writes to it.
+int64_t zeros[kShared];
+
+// The table of another operand with the same offsets, or null.
+const int64_t *find(const Arena &arena, const Dimensions &dimensions, const int64_t *strides) {
+  for (int n = 0; n < arena.tables; ++n) {
+    const auto &[other, of_other, offsets] = arena.made[n];
+    bool same = other.offset == dimensions.offset && other.rank == dimensions.rank;
+    for (int64_t d = dimensions.offset; same && d < dimensions.offset + dimensions.rank; ++d)
+      same = strides[d] == of_other[d] || dimensions.sizes[d - dimensions.offset] == 1;
+    if (same) return offsets;
+  }
+  return nullptr;
+}
+
+void shift(const int64_t *__restrict from, int64_t *__restrict to, int64_t count, int64_t by) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i] + by;
+}
 
 }  // namespace
 
 const int64_t *table(Arena &arena, const Dimensions &dimensions, const int64_t *strides) {
   const Runs run = runs(dimensions, strides);
-  if (run.stride == 1 && run.length == dimensions.count && dimensions.count <= kIdentity) return identity.offsets;
+  if (run.length == dimensions.count && dimensions.count <= kShared) {
+    if (run.stride == 1) return identity.offsets;
+    if (run.stride == 0) return zeros;
+  }
+  if (const int64_t *const found = find(arena, dimensions, strides)) return found;
   int64_t *const out = arena.take(dimensions.count);
   if (dimensions.count == 0) return out;
-  strides += dimensions.offset;
+  if (arena.tables < Arena::kMost) arena.made[arena.tables++] = {dimensions, strides, out};
   out[0] = 0;
-  int64_t filled = 1, d = dimensions.rank - 1;
-  if (d >= 0) {
-    const int64_t size = dimensions.sizes[d];
-    for (; filled < size; filled *= 2) {
-      const int64_t more = filled < size - filled ? filled : size - filled, step = filled * strides[d];
-      for (int64_t i = 0; i < more; ++i) out[filled + i] = out[i] + step;
+  int64_t inner = 1;
+  for (int64_t d = dimensions.rank - 1; d >= 0; --d) {
+    const int64_t size = dimensions.sizes[d], stride = strides[dimensions.offset + d];
+    for (int64_t filled = 1; filled < size; filled *= 2) {
+      const int64_t more = filled < size - filled ? filled : size - filled;
+      shift(out, out + filled * inner, more * inner, filled * stride);
     }
-    filled = size, --d;
-  }
-  for (; d >= 0; --d) {
-    int64_t *to = out + filled;
-    for (int64_t i = 1; i < dimensions.sizes[d]; ++i)
-      for (int64_t j = 0; j < filled; ++j) *to++ = out[j] + i * strides[d];
-    filled *= dimensions.sizes[d];
+    inner *= size;
   }
   return out;
 }
@@ -67,17 +84,15 @@ const int64_t *padded_table(Arena &arena, const Dimensions &dimensions, const in
 Segments segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &run, int64_t width, int64_t round) {
   const int64_t vectors = ceil_div(ceil_div(count, width), round) * round;
   int64_t *const firsts = arena.take(vectors + 1), *const starts = arena.take(count), *const masks = arena.take(count);
-  int64_t n = 0;
+  int64_t n = 0, left = run.length;  // elements of the run, from i on; divisions would take most of the time
   for (int64_t v = 0; v < vectors; ++v) {
     firsts[v] = n;
     const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
-    if (begin >= end) continue;
-    const int64_t pieces = (end - 1) / run.length - begin / run.length + 1;
-    const int64_t stride = run.stride == 2 && pieces <= kMostStridedSegments ? 2 : 1;
-    const int64_t length = run.stride == stride ? run.length : 1;
+    const bool few = begin + left + (kMostStridedSegments - 1) * run.length >= end;
+    const int64_t stride = run.stride == 2 && few ? 2 : 1;
     for (int64_t i = begin, j; i < end; i = j) {
-      j = i + length - i % length;
-      if (j > end) j = end;
+      j = run.stride != stride ? i + 1 : i + left < end ? i + left : end;
+      left = j - i < left ? left - (j - i) : run.length;
       starts[n] = offsets[i] - (i - begin) * stride;
       int64_t bits = ((int64_t{1} << (j - i)) - 1) << (i - begin);
       if (stride == 2) {

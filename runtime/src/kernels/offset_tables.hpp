@@ -7,12 +7,6 @@ namespace numc {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Hands out parts of one allocation, which its owner has made large enough.
-struct Arena {
-  int64_t *next;
-  int64_t *take(int64_t count) { return (next += count) - count; }
-};
-
 // Dimensions of a contraction that are counted together: all batches, all rows, all lanes or all steps of k. They are
 // numbered in row-major order.
 struct Dimensions {
@@ -20,6 +14,24 @@ struct Dimensions {
   int64_t rank;    // how many dimensions there are
   int64_t offset;  // the number of the first among all dimensions of the contraction
   int64_t count;   // the product of the sizes
+};
+
+// Hands out parts of one allocation, which its owner has made large enough.
+struct Arena {
+  explicit Arena(int64_t *memory) : next(memory) {}
+  int64_t *take(int64_t words) { return (next += words) - words; }
+
+  int64_t *next;
+
+  // The first tables in it. Operands with the same offsets share one: to write one for a thousand lanes takes half a
+  // microsecond, in which only one thread works.
+  struct Made {
+    Dimensions dimensions;
+    const int64_t *strides, *offsets;
+  };
+  static constexpr int kMost = 16;
+  Made made[kMost];
+  int tables = 0;
 };
 
 // The elements that these dimensions reach lie in runs of `length`, and in a run they are `stride` apart.
