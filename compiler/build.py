@@ -20,6 +20,7 @@ from numc.compiler.assemble import HeldWeight, Weights, assemble
 from numc.compiler.lower import signature_of
 from numc.compiler.options import Options
 from numc.compiler.stored_weights import held, narrow
+from numc.compiler.support.collector import seldom
 from numc.compiler.support.progress import tell
 from numc.frontends.imported import Imported
 from numc.frontends.parse import parse_module
@@ -35,7 +36,8 @@ from numc.runtime.program import Program
 
 def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str] | None = None) -> Contents:
     """Return what the program file of a model holds, without loading it. Raises NumcError for bad input."""
-    return assemble(imported, options, dump_dir, weights_of=lambda module: _weights(imported, module, options))
+    with seldom():
+        return assemble(imported, options, dump_dir, weights_of=lambda module: _weights(imported, module, options))
 
 
 def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weights:

@@ -26,7 +26,7 @@ from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
-from numc.frontends.training import regions, tracing  # noqa: F401  (settings of torch)
+from numc.frontends.training import regions, tracing
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.converted import expect
 from numc.frontends.training.decompositions import rnn, training_table
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from numc.compiler.policy_table import PolicyTable
 
 _LISTED = 10
+_SETTINGS = {"force_non_lazy_backward_lowering": True}
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
 
@@ -61,6 +62,7 @@ class Backend:
         self.refused: list[Refusal] = []
         self.saved: list[Saved] = []
         self._warned = False
+        tracing.collect_seldom()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the arithmetic alone: the copy of a compiled module is traced again."""
@@ -111,7 +113,7 @@ class Backend:
             partition_fn=cut,
         )
         # The forward pass keeps what the backward pass reads, so that both have to be known when it runs first.
-        with _traceable(), without_inductor(), functorch.patch(force_non_lazy_backward_lowering=True):
+        with _traceable(), without_inductor(), tracing.without_texts(), functorch.patch(**_SETTINGS):
             made: Callable[..., Any] = compiler(graph_module, inputs)
         for region in self.regions[before:]:
             region.begin()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch._dynamo
 from torch._dynamo import guards
+from torch._dynamo.callback import callback_handler
 from torch._dynamo.variables import optimizer
+from torch._functorch._aot_autograd import graph_compile
+from torch._logging._internal import trace_log
+
+from numc.compiler.support import collector
 
 # Otherwise torch leaves recurrent networks out of its graphs.
 torch._dynamo.config.allow_rnn = True
@@ -17,7 +26,44 @@ if torch._dynamo.config.side_effect_replay_policy == "info" and not _logs:
 # Otherwise torch allocates 32 MiB for every graph, to flush the caches before it measures its guards for a log.
 if hasattr(guards, "profile_guard_manager") and not _logs:
     guards.profile_guard_manager = lambda *_: 0.0
-
 # Otherwise torch imports Inductor for every optimizer, to ask whether a tensor is part of a graph of CUDA.
 if (theirs := getattr(optimizer, "_is_static_for_cudagraphs", None)) is not None:
     optimizer._is_static_for_cudagraphs = lambda x: theirs(x) if x.is_cuda else True
+
+_TEXTS: Mapping[str, Callable[..., Any]] = {
+    "_log_joint_graph": lambda *_: None,
+    "_log_fw_bw_graphs": lambda *_: (None, None),
+}
+
+
+@contextlib.contextmanager
+def without_texts() -> Iterator[None]:
+    """Let torch write no graph as text for logs that nobody reads, while a ``with`` block lasts."""
+    logs = graph_compile.aot_joint_log, graph_compile.aot_graphs_log
+    if trace_log.handlers or any(log.isEnabledFor(logging.INFO) for log in logs):
+        yield
+        return
+    theirs = {name: getattr(graph_compile, name) for name in _TEXTS}
+    vars(graph_compile).update(_TEXTS)
+    try:
+        yield
+    finally:
+        vars(graph_compile).update(theirs)
+
+
+def collect_seldom() -> None:
+    """Let Python collect garbage more seldom while torch traces, of whose time that is a seventh otherwise.
+
+    torch._dynamo.reset forgets this, so that every backend asks for it.
+    """
+    if _begin not in callback_handler.start_callbacks:
+        callback_handler.register_start_callback(_begin)
+        callback_handler.register_end_callback(_end)
+
+
+def _begin(_: object) -> None:
+    collector.begin()
+
+
+def _end(_: object) -> None:
+    collector.end()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch_mlir import ir
 
@@ -29,13 +30,21 @@ _MOST_OPERANDS = 60  # of a loop: the runtime is told in one word which are memo
 class Stretch:
     """Operations of a block that follow each other, where several chains are looked for.
 
-    at: the place of each of them. What an operation touches is found once, so that none of them may change.
+    at: the place of each of them. What an operation touches, and which loops it is, is found once, so that none of them
+    may change.
     """
 
     def __init__(self, ops: Iterable[ir.Operation]) -> None:
         self.ops = list(ops)
         self.at = {op: n for n, op in enumerate(self.ops)}
         self._touched: dict[ir.Operation, set[ir.Value]] = {}
+        self._loops: dict[ir.Operation, _Loops] = {}
+
+    def loops(self, op: ir.Operation) -> _Loops:
+        """The loops of one of the operations, which is one of LOOPS."""
+        if op not in self._loops:
+            self._loops[op] = _Loops.of(op)
+        return self._loops[op]
 
     def touched(self, op: ir.Operation) -> set[ir.Value]:
         """The buffers that one of the operations, or what it contains, takes."""
@@ -63,8 +72,8 @@ class Chain:
 
     def add_loops(self, op: ir.Operation, first: list[int] | None = None) -> bool:
         """Add loops of which an operand is row by row, or the first step, of which the dimensions `first` are rows."""
-        loops = _Loops.of(op)
-        if any(linalg.linear(e) is None for m in loops.maps for e in m.results):
+        loops = self._stretch.loops(op)
+        if not loops.are_linear:
             return False
         operands = [(v, places_of(m)) for v, m in zip(op.operands, loops.maps, strict=True)]
         found = [first] if first else [self.dims_of(v, places) for v, places in operands if base(v) in self.rows]
@@ -76,7 +85,7 @@ class Chain:
             return False
         if any(not self.rows.keys().isdisjoint(buffers(v)) for v in linalg.captured(op)[1]):  # it looks elements up
             return False
-        if len(op.operands) > _MOST_OPERANDS or not loops.can_be_made(count):
+        if len(op.operands) > _MOST_OPERANDS or not loops.can_be_made:
             return False
         into = {base(v) for v, _ in operands[loops.inputs :]}
         if loops.in_row(count) < self._least and into.isdisjoint(self.rows):  # it does not write a part of a row
@@ -204,11 +213,20 @@ class _Loops:
         inside = zip(self.sizes[rows:], self.kinds[rows:], strict=True)
         return math.prod(math.inf if size is None else size for size, kind in inside if kind == "parallel")
 
-    def can_be_made(self, rows: int) -> bool:
-        """Whether parallel-loops will make loops of it, of whose body `nest_of` takes what it looks up."""
+    @cached_property
+    def are_linear(self) -> bool:
+        """Whether the places of all operands are sums of multiples of the loops' numbers."""
+        return all(linalg.linear(e) is not None for m in self.maps for e in m.results)
+
+    @cached_property
+    def can_be_made(self) -> bool:
+        """Whether parallel-loops will make loops of it, of whose body `nest_of` takes what it looks up.
+
+        This does not depend on how many of its dimensions are rows.
+        """
         copy = self.op.clone(ir.InsertionPoint(self.op)).operation
         generic = _as_generic(copy)
-        found = nest_of(generic, rows) is not None
+        found = nest_of(generic) is not None
         generic.erase()
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import importlib
 import re
 import subprocess
@@ -16,8 +17,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
-from torch import nn  # noqa: E402
+from torch import fx, nn  # noqa: E402
 from torch._dynamo import guards  # noqa: E402
+from torch._functorch._aot_autograd import graph_compile  # noqa: E402
 from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
@@ -59,6 +61,27 @@ def test_torch_formats_no_stacks_and_measures_no_guards_for_a_log_that_nobody_re
         importlib.reload(tracing)
         assert torch._dynamo.config.side_effect_replay_policy == policy
     assert (guards.profile_guard_manager is theirs) == (policy == "info")
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_torch_writes_no_graph_as_text_for_a_log_that_nobody_reads(
+    logged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    theirs = fx.GraphModule.print_readable
+    monkeypatch.setattr(fx.GraphModule, "print_readable", lambda *a, **k: written.append("") or theirs(*a, **k))
+    monkeypatch.setattr(tracing.trace_log, "handlers", [])  # pytest reads every log
+    monkeypatch.setattr(graph_compile.aot_joint_log, "isEnabledFor", lambda _: logged)
+    torch.compile(nn.Linear(2, 2), backend=numc.backend())(torch.ones(1, 2)).sum().backward()
+    assert bool(written) == logged
+
+
+def test_garbage_is_collected_seldom_while_torch_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen, theirs = gc.get_threshold(), [], backend.Backend._compile
+    monkeypatch.setattr(backend.Backend, "_compile", lambda *a: seen.append(gc.get_threshold()) or theirs(*a))
+    torch.compile(nn.Linear(2, 2), backend=numc.backend())(torch.ones(1, 2))
+    assert [each[0] > before[0] for each in seen] == [True]
+    assert gc.get_threshold() == before
 
 
 OTHERS = ("mp", "bf16_1_1", "bf16_2_2{4}", "1/6/9", "highbfp")
