@@ -94,6 +94,10 @@ def source_of(node: fx.Node) -> str:
     return outside[-1] if outside else ""
 
 
+LAYER = "numc.layer"
+"""In the metadata of a contraction that is computed again: its name in the forward graph."""
+
+
 def names_of(graph: fx.Graph, roles: Mapping[fx.Node, str] | None = None) -> dict[fx.Node, str]:
     """Return a name for every operation: that of its module, and its role unless it is in the forward pass.
 
@@ -106,7 +110,9 @@ def names_of(graph: fx.Graph, roles: Mapping[fx.Node, str] | None = None) -> dic
             continue
         path, role = path_of(node), (roles or {}).get(node, "forward").removesuffix(SWAPPED)
         names[node] = "/".join(filter(None, (path, role))) if role != "forward" else path or _word(node)
-        if node.target in CONTRACTIONS:
+        if LAYER in node.meta:
+            names[node] = node.meta[LAYER]
+        elif node.target in CONTRACTIONS:
             contractions.setdefault((path, role), []).append(node)
         elif role in ("dgrad", "wgrad"):  # elementwise operations may have another arithmetic than contractions
             names[node] += "/elementwise"

@@ -96,9 +96,11 @@ class Backend:
             saved.user_results = num_fwd_outputs
             narrow_masks(joint.graph)
             parts = min_cut_rematerialization_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **given)
-            if not disabled(RECOMPUTE) and not chosen.policy().draws_results:
+            policies = chosen.policy(), regions.in_use(chosen).policy()
+            if not disabled(RECOMPUTE) and not any(policy.draws_results for policy in policies):
                 forward, backward = (part.graph for part in parts)
-                saved.again = recompute(forward, backward, num_fwd_outputs, alive)
+                products = all(policy.repeats_products for policy in policies)
+                saved.again = recompute(forward, backward, num_fwd_outputs, alive, products)
             if not disabled(SWITCH):
                 keep_copies(*(part.graph for part in parts))
             return parts

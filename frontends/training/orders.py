@@ -44,7 +44,8 @@ def inputs_by_strides(graph: fx.Graph, inputs: Sequence[fx.Node]) -> dict[int, l
         if order is None or (order[-1] != last and order[-2:] != [last, last - 1]):
             continue
         orders[number] = order
-        with graph.inserting_before(inputs[-1].next):
+        # Codes become float32 right before what reads them first, this permutation (passes/explicit/stored_codes.py).
+        with graph.inserting_before(min(node.users)):
             permuted = graph.call_function(aten.permute.default, (node, inverse(order)))
         permuted.meta = {"numc": readers[0].meta["numc"], "val": value}
         for user in list(node.users):

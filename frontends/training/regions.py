@@ -78,6 +78,11 @@ def arithmetic(chosen: Arithmetic) -> Iterator[None]:
         _override.pop()
 
 
+def in_use(arithmetic: Arithmetic) -> Arithmetic:
+    """Return the arithmetic of the innermost ``with`` block, or the given one outside of all."""
+    return _override[-1] if _override else arithmetic
+
+
 @contextlib.contextmanager
 def seeded(seeds: Iterator[int]) -> Iterator[None]:
     """Let the runs of programs in a ``with`` block draw with the next of these seeds, modulo 2^64."""
@@ -155,7 +160,7 @@ class Region:
         self.begun[chosen, stored, counts] = ahead.begin(lambda: self._contents(chosen, stored, counts))
 
     def _chosen(self) -> Arithmetic:
-        return _override[-1] if _override else self.arithmetic
+        return in_use(self.arithmetic)
 
     def _contents(self, chosen: Arithmetic, stored: Stored, counts: bool) -> tuple[Contents, bool]:
         options = Options(policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes)

@@ -1,7 +1,8 @@
 """call-rows: a chain that is computed by rows becomes calls that note its steps down, and one that computes them.
 
 by-rows (passes/plan/by_rows.py) has put the chain into a region, and the runtime (runtime/src/execution/rows.cpp) runs
-it: between ``numc_rows_begin`` and ``numc_rows_end`` no step is computed, and buffers are addresses without memory.
+it: between ``numc_rows_begin``, or ``numc_batches_begin``, and ``numc_rows_end`` no step is computed, and buffers are
+addresses without memory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from numc.passes import linalg
 ROWS = "numc.rows"
 """On the region of a chain: the numbers of its contractions. On a linalg.generic in it: how many of its first
 dimensions are rows."""
-BEGIN, END = "numc_rows_begin", "numc_rows_end"
+BATCHES = "numc.batches"
+"""On the region of a chain whose rows are the batches of its contractions."""
+BEGIN, BATCHES_BEGIN, END = "numc_rows_begin", "numc_batches_begin", "numc_rows_end"
 
 
 def is_chain(op: ir.Operation) -> bool:
@@ -28,11 +31,11 @@ def call_rows(module: ir.Operation) -> None:
         return
     with module.context, ir.Location.unknown():
         first = ir.InsertionPoint(module.regions[0].blocks[0])
-        for name in (BEGIN, END):
+        for name in (BEGIN, BATCHES_BEGIN, END):
             first.insert(ir.Module.parse(f"llvm.func @{name}()").body.operations[0].operation.clone())
         for chain in chains:
             with ir.InsertionPoint(chain), chain.location:
-                _call(BEGIN)
+                _call(BATCHES_BEGIN if BATCHES in chain.attributes else BEGIN)
                 end = _call(END)
             *steps, _ = [op.operation for op in chain.regions[0].blocks[0].operations]
             for op in steps:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from numc.passes import linalg
+from numc.passes.buffers.loop_nest import WIDTHS, element
 from numc.passes.buffers.views import VIEWS
 from numc.passes.linalg import Linear
 
@@ -30,6 +31,12 @@ class Rows:
 
 def _size(kind: ir.MemRefType, n: int) -> int:
     return -1 if kind.is_dynamic_dim(n) else kind.get_dim_size(n)
+
+
+def bytes_of(buffer: ir.Value) -> float:
+    """The size of a buffer, infinite if it is known at run time only."""
+    kind = ir.MemRefType(buffer.type)
+    return math.prod(kind.shape) * WIDTHS[element(kind)] if kind.has_static_shape else math.inf
 
 
 def base(value: ir.Value) -> ir.Value:

@@ -167,7 +167,7 @@ class Chain:
             op = op.parent.operation
         return op
 
-    def move(self, contractions: list[int]) -> None:
+    def move(self, contractions: list[int]) -> ir.Operation:
         """Move the steps, of which some are these contractions, into a region, with the buffers between them."""
         last = self.members[-1]
         inside = {op for b in self.between() for op in self._uses(b) or ()} | set(self.members)
@@ -187,6 +187,7 @@ class Chain:
                 facts.drop(op, "alignment")
         for op, count in self._dims.items():  # an operation that has changed is found in no dictionary any more
             facts.put(_as_generic(op), ROWS, count)
+        return region
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ through all of this before the next plane begins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from torch_mlir import ir
 
-from numc.passes.buffers.loop_nest import WIDTHS, element
+from numc.passes.plan.buffer_rows import bytes_of
 from numc.passes.plan.chain import FREE, LOOPS, Chain, Stretch
 from numc.passes.plan.fusion import written
 
@@ -74,14 +73,8 @@ def _of_rows(stretch: Stretch, start: int, dims: int) -> Chain | None:
         elif not chain.add_loops(op):
             break
     is_chain = len(chain.members) > 1 and chain.is_closed()
-    return chain if is_chain and sum(map(_bytes, chain.between())) >= _LEAST_BETWEEN else None
+    return chain if is_chain and sum(map(bytes_of, chain.between())) >= _LEAST_BETWEEN else None
 
 
 def _result(op: ir.Operation) -> ir.Value:
     return op.operands[len(op.operands) - 1]
-
-
-def _bytes(buffer: ir.Value) -> float:
-    """The size of a buffer, infinite if it is known at run time only."""
-    kind = ir.MemRefType(buffer.type)
-    return prod(kind.shape) * WIDTHS[element(kind)] if kind.has_static_shape else float("inf")

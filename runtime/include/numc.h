@@ -273,6 +273,9 @@ NUMC_API void numc_contract(void (*task)(void *context, int64_t begin, int64_t e
  * of all contractions. If these do not have the same number of rows, each step computes all rows before the next step,
  * and if the run has an observer, it does so at once. */
 NUMC_API void numc_rows_begin(void);
+/* Does the same, and row i is batch i of all contractions, whose rows may differ. Where there are fewer batches than
+ * threads, each step computes all of them before the next step. */
+NUMC_API void numc_batches_begin(void);
 NUMC_API void numc_rows_end(void);
 /* Runs a nest of loops: calls task(context, begin, end) as numc_parallel does. The last of the `words` words of the
  * context is how many iterations a task has; bit n of `pointers` is set if word n is the address of an operand. The

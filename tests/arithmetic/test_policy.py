@@ -316,6 +316,19 @@ def test_what_is_rounded_stochastically(text: str, draws: bool, results: bool) -
     assert (policy.draws, policy.draws_results) == (draws, results)
 
 
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("default mp", True),
+        ("default fma = fmac(e6m9:sr8)", False),
+        ("default mp\nrole dgrad fma = fmac(e6m9:sr8)", False),
+        ("default mp\nlayer 0 fma = bf16_1_1", False),
+    ],
+)
+def test_products_that_have_the_same_bits_again(text: str, repeats: bool) -> None:
+    assert parse_policy(text, "p").repeats_products is repeats
+
+
 def test_operators_of_onnx_and_pytorch_have_the_same_words() -> None:
     assert kinds_of("BatchNormalization")[0] == kinds_of("aten._native_batch_norm_legit_no_training.default")[0]
     assert kinds_of("LogSoftmax") == kinds_of("aten._log_softmax.default") == ("softmax", "log_softmax")

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper
+from torch import nn
 
 import numc
 from numc.compiler.support.errors import NumcError
@@ -112,3 +114,56 @@ def test_what_others_read_is_in_memory(model, compiled) -> None:
     x = feeds(2, 300, 290, 16, 8)
     got, expected = found(**x), plain(**x)
     assert all(np.array_equal(got[name], expected[name]) for name in ("a", "y"))
+
+
+class Both(nn.Module):
+    """Probabilities of which one product sums the rows, and another one the columns, as a backward pass does."""
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return [b, k, e] and [b, q, e]."""
+        p = (q @ k.transpose(1, 2)).softmax(-1)
+        return p.transpose(1, 2) @ q, p @ v
+
+
+def batches(batch: int, queries: int, keys: int, d: int, e: int) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(batch)
+    return torch.randn(batch, queries, d), torch.randn(batch, keys, d), torch.randn(batch, keys, e)
+
+
+@pytest.mark.parametrize(
+    "fma",
+    [
+        "bf16_1_1",
+        *(pytest.param(fma, marks=pytest.mark.all) for fma in ("fp32", "mxfp8", "fma(a=e4m3:sr8,acc=e6m9:sr8)")),
+    ],
+)
+def test_batches(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for sizes in ((3, 260, 270, 5, 7), (40, 61, 67, 9, 33)):  # a batch at a time; several
+        inputs = batches(*sizes)
+        found = numc.compile(Both(), inputs, fma=fma)
+        monkeypatch.setenv("NUMC_DISABLE", "by-rows")
+        plain = numc.compile(Both(), inputs, fma=fma)
+        monkeypatch.delenv("NUMC_DISABLE")
+        assert (chains(found), chains(plain)) == (1, 0)
+        x = [each.numpy() for each in inputs]
+        expected = plain(*x, threads=1, seed=1)
+        for threads in (1, 2, 5):
+            got = found(*x, threads=threads, seed=1)
+            assert all(np.array_equal(got[name], expected[name]) for name in expected), (sizes, threads)
+        assert numc.verify(found, dict(zip((i.name for i in found.inputs), x, strict=True)), samples=50).mismatches == 0
+
+
+def test_batches_whose_conversion_sees_all_of_them() -> None:
+    program = numc.compile(Both(), batches(3, 260, 270, 5, 7), fma="int8")
+    # The products of the probabilities are not in the chain, of which the scores are between the steps.
+    assert [part["kind"] for part in program.manifest["parts"]] == ["chain", "contraction", "contraction"]
+
+
+def test_one_batch_of_each_thread_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = batches(8, 512, 512, 8, 8)
+    program, x = numc.compile(Both(), inputs, fma="fp32"), [each.numpy() for each in inputs]
+    program(*x, threads=1)
+    monkeypatch.setenv("NUMC_MEMORY", str(5 / 1024))  # 5 MiB; the scores take 8
+    program(*x, threads=1)
+    with pytest.raises(NumcError, match="out of memory"):
+        program(*x, threads=9)  # more threads than batches

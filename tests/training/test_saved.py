@@ -16,6 +16,7 @@ from torch import nn  # noqa: E402
 import numc  # noqa: E402
 from numc.compiler.arithmetic.policy.presets import PRESETS  # noqa: E402
 from numc.compiler.support.errors import NumcError  # noqa: E402
+from numc.frontends.training.orders import inputs_by_strides  # noqa: E402
 from numc.frontends.training.regions import seeded  # noqa: E402
 
 SWITCH = "NUMC_DISABLE"
@@ -173,3 +174,21 @@ def test_the_report_says_how_each_tensor_is_kept() -> None:
     found = numc.explain(dense(), torch.randn(6, 8), fma="mp")
     assert [(row.name, row.format, row.bytes) for row in found.kept] == [("relu", "bf16", 192)]
     assert str(found).endswith("192 bytes are kept for the backward pass:\n  relu [6,16]: 192 bytes, kept in bf16")
+
+
+def test_codes_are_widened_right_before_their_first_reader() -> None:
+    """The permutation of an input is its first reader."""
+    aten, graph = torch.ops.aten, torch.fx.Graph()
+    inputs = [graph.placeholder(name) for name in "xy"]
+    for node in reversed(inputs):
+        node.meta["val"] = torch.empty(3, 2).t()
+        graph.call_function(aten.neg.default, (node,)).meta["numc"] = ("", "", "")
+    assert inputs_by_strides(graph, inputs) == {0: [1, 0], 1: [1, 0]}
+    assert [node.name for node in graph.nodes] == [
+        "x",
+        "y",
+        "permute_default_1",
+        "neg_default",
+        "permute_default",
+        "neg_default_1",
+    ]

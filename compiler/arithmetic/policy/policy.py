@@ -251,6 +251,14 @@ class Policy:
         return any(ops is not None and ops.noise is not None for ops in found)
 
     @property
+    def repeats_products(self) -> bool:
+        """Whether a contraction more in a program changes no bit of the others, and has the bits that it has elsewhere.
+
+        Random bits depend on how many contractions are before, and so do positions, for which rules may ask.
+        """
+        return not self.draws and not any(isinstance(each, Span) for rule in self.rules for each in rule.selectors)
+
+    @property
     def is_local(self) -> bool:
         """Whether every number depends on those that it is computed of alone.
 

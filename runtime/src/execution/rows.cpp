@@ -51,7 +51,7 @@ int64_t least_common_multiple(int64_t a, int64_t b) {
 // A chain that runs: its rows in blocks, which are whole batches of the contractions or parts of one.
 struct Plan {
   Rows *rows;
-  int64_t batches, of_batch;  // rows are numbered through all batches, of_batch in each of them
+  int64_t batches, of_batch;  // rows are numbered through all batches, of_batch in each of them: 1 if it is a row
   int64_t whole, part;        // the batches of a block, or if that is 0 its rows
   int64_t scratch;            // the bytes of all buffers of a block
 };
@@ -181,7 +181,7 @@ bool choose_blocks(Plan &p, int64_t threads) {
   }
   int64_t most = (loops_only ? kPlaneBytes : kBlockBytes) / of_row;
   if (most > ceil_div(all_rows(p), wanted)) most = ceil_div(all_rows(p), wanted);
-  if (const int64_t least = loops_only ? 1 : kLeastRows; most < least) most = least;
+  if (const int64_t least = loops_only || p.rows->batches ? 1 : kLeastRows; most < least) most = least;
   p.whole = most / p.of_batch;
   if (p.whole == 0) {  // parts of equal size
     const int64_t parts = ceil_div(p.of_batch, most);
@@ -198,8 +198,8 @@ void choose_tasks(const Plan &p) {
   for (const Rows::Step &step : p.rows->steps) {
     if (step.tile_rows == 0) continue;
     auto &c = *reinterpret_cast<TaskContext *>(step.context);
-    const int64_t tiles = ceil_div(p.whole > 0 ? p.of_batch : p.part, step.tile_rows);
-    const int64_t blocks = p.whole > 0 ? ceil_div(p.of_batch, kPackedRows) : 1;
+    const int64_t tiles = ceil_div(p.whole > 0 ? c.rows : p.part, step.tile_rows);
+    const int64_t blocks = p.whole > 0 ? ceil_div(c.rows, kPackedRows) : 1;
     c.row_block = ceil_div(tiles, blocks) * step.tile_rows;
     const int64_t fit = kTileWords / (c.row_block * step.tile_lanes), most = ceil_div(c.lanes, step.tile_lanes);
     const int64_t lanes = fit < most ? fit : most;
@@ -207,18 +207,35 @@ void choose_tasks(const Plan &p) {
   }
 }
 
-// Whether all contractions have the same batches and rows, and everything else has as many.
+// Whether all contractions have the same batches, and the same rows if these are those of the chain, and everything else
+// has as many.
 bool has_rows(const Plan &p) {
   const int64_t all = all_rows(p);
   if (all == 0) return false;
   for (const Rows::Step &step : p.rows->steps) {
-    if (step.tile_rows == 0 ? step.rows != all
-                            : contraction(step).batches != p.batches || contraction(step).rows != p.of_batch)
-      return false;
+    if (step.tile_rows == 0) {
+      if (step.rows != all) return false;
+      continue;
+    }
+    const TaskContext &c = contraction(step);
+    if (c.batches != p.batches || (p.rows->batches ? c.rows == 0 || c.lanes == 0 : c.rows != p.of_batch)) return false;
   }
   for (const Rows::Buffer &buffer : p.rows->buffers)
     if (buffer.bytes % all != 0) return false;
   return true;
+}
+
+// Opens a chain. An observer looks at whole operands and results: for it every step runs at once.
+void begin_rows(bool batches) {
+  Run *const run = current_run;
+  if (run == nullptr || parallel_depth > 0 || run->observer != nullptr) return;
+  Rows &rows = current_escape->rows;
+  rows.buffers.clear();
+  rows.steps.clear();
+  rows.kept.clear();
+  rows.next = kNowhere;
+  rows.open = true;
+  rows.batches = batches;
 }
 
 }  // namespace
@@ -271,17 +288,9 @@ using namespace numc;
 
 extern "C" {
 
-void numc_rows_begin(void) {
-  Run *const run = current_run;
-  // An observer looks at whole operands and results: for it every step runs at once.
-  if (run == nullptr || parallel_depth > 0 || run->observer != nullptr) return;
-  Rows &rows = current_escape->rows;
-  rows.buffers.clear();
-  rows.steps.clear();
-  rows.kept.clear();
-  rows.next = kNowhere;
-  rows.open = true;
-}
+void numc_rows_begin(void) { begin_rows(false); }
+
+void numc_batches_begin(void) { begin_rows(true); }
 
 void numc_rows_loops(void (*task)(void *, int64_t, int64_t), const int64_t *context, int64_t words, int64_t pointers,
                      int64_t iterations, int64_t rows_of_all) {
@@ -313,12 +322,13 @@ void numc_rows_end(void) {
   if (current_run->profile != nullptr) current_run->profile->multiplied(fmas);
   Plan p{rows, 0, 1, 0, 0, 0};
   if (first != nullptr)
-    p.batches = first->batches, p.of_batch = first->rows;
+    p.batches = first->batches, p.of_batch = rows->batches ? 1 : first->rows;
   else if (!rows->steps.empty())
     p.batches = rows->steps.front().rows;
   const int64_t threads = first != nullptr ? threads_for(fmas) : parallel_threads();
-  // Without a contraction, too few rows would leave threads idle.
-  const bool enough = first != nullptr || threads == 1 || all_rows(p) >= kLeastRowsOfThread * threads;
+  // Too few batches, or without a contraction too few rows, would leave threads idle.
+  const int64_t least = first == nullptr ? kLeastRowsOfThread : rows->batches ? 1 : 0;
+  const bool enough = threads == 1 || all_rows(p) >= least * threads;
   if (enough && has_rows(p) && choose_blocks(p, threads)) {
     choose_tasks(p);
     parallel(run_blocks, &p, blocks_of(p), -1, threads);

@@ -35,6 +35,7 @@ struct Rows {
   };
 
   bool open = false;
+  bool batches = false;  // whether a row of the chain is a batch of its contractions
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<void *> kept;  // what contexts point to, freed at the end

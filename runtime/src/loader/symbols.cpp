@@ -97,6 +97,7 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_contract", address(numc_contract)},
       {"numc_count", address(numc_count)},
       {"numc_rows_begin", address(numc_rows_begin)},
+      {"numc_batches_begin", address(numc_batches_begin)},
       {"numc_rows_loops", address(numc_rows_loops)},
       {"numc_rows_end", address(numc_rows_end)},
       {"numc_largest", address(numc_largest)},
