@@ -19,6 +19,7 @@ from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_t
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag
 from numc.frontends.pytorch.rewrites.gradients import gradients
 from numc.frontends.pytorch.rewrites.pools import poolings
+from numc.frontends.pytorch.rewrites.resizing import nearest
 
 aten = torch.ops.aten
 
@@ -101,6 +102,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.isin.Tensor_Scalar: orders.isin,
         aten.isin.Scalar_Tensor: orders.isin,
         aten.histc.default: orders.histc,
+        aten.upsample_nearest1d.vec: nearest(aten.upsample_nearest1d.vec),
+        aten.upsample_nearest2d.vec: nearest(aten.upsample_nearest2d.vec),
+        aten.upsample_nearest3d.vec: nearest(aten.upsample_nearest3d.vec, always=True),
         aten.cummax.default: cumulative.cummax,
         aten.cummin.default: cumulative.cummin,
         aten.cumsum.default: cumulative.cumsum,

@@ -137,3 +137,17 @@ def test_a_cache_that_torch_does_not_know_is_refused_in_one_line() -> None:
     want = "DynamicCache of transformers is an argument or a result: call .*use_cache=False"
     with pytest.raises(numc.NumcError, match=want):
         numc.compile(Returned(), torch.ones(2))
+
+
+def test_the_nearest_element_is_that_of_torch() -> None:
+    """Of 35 elements, 161 are taken by float32 products; quotients would take two others."""
+    row = torch.arange(35.0).reshape(1, 1, 1, 35)
+    check(
+        [
+            lambda x: F.interpolate(x, size=(2, 161), mode="nearest"),
+            lambda x: F.interpolate(x[:, 0], scale_factor=4.6, mode="nearest"),
+            lambda x: F.interpolate(x.reshape(1, 1, 1, 5, 7), size=(2, 82, 123), mode="nearest"),
+            lambda x: F.interpolate(x, scale_factor=2, mode="nearest"),
+        ],
+        row,
+    )
