@@ -39,16 +39,16 @@ _TEXTS: Mapping[str, Callable[..., Any]] = {
 @contextlib.contextmanager
 def without_texts() -> Iterator[None]:
     """Let torch write no graph as text for logs that nobody reads, while a ``with`` block lasts."""
-    logs = graph_compile.aot_joint_log, graph_compile.aot_graphs_log
+    inside = vars(graph_compile)
+    logs = [inside[name] for name in ("aot_joint_log", "aot_graphs_log") if name in inside]
+    theirs = {name: inside[name] for name in _TEXTS if name in inside}  # another torch may have none of them
     if trace_log.handlers or any(log.isEnabledFor(logging.INFO) for log in logs):
-        yield
-        return
-    theirs = {name: getattr(graph_compile, name) for name in _TEXTS}
-    vars(graph_compile).update(_TEXTS)
+        theirs = {}
+    inside.update({name: _TEXTS[name] for name in theirs})
     try:
         yield
     finally:
-        vars(graph_compile).update(theirs)
+        inside.update(theirs)
 
 
 def collect_seldom() -> None:
