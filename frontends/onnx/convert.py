@@ -14,8 +14,8 @@ from numc.frontends.onnx.prepare import DATA_SHAPES
 
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
-# torch's numbers of dtypes, by their elements in MLIR.
 _CENTRED = "torch.onnx.center_point_box"
+# torch's numbers of dtypes, by their elements in MLIR.
 _TORCH_DTYPES = {"si16": 2, "f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
 # These checks hold because no dynamic size is zero.
 _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
