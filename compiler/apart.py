@@ -5,13 +5,13 @@ A worker has to load what this process has loaded, too, so that with one thread 
 
 from __future__ import annotations
 
-import ctypes
 import pickle
 from collections.abc import Collection
 from typing import Any
 
 from numc.compiler.options import Options
 from numc.compiler.support.errors import CompilerBug, NumcError
+from numc.compiler.support.freed import give_back
 from numc.frontends import process
 from numc.frontends.imported import Imported
 from numc.frontends.worker import Parts
@@ -42,7 +42,7 @@ def build(imported: Imported, options: Options) -> Contents:
     from numc.compiler.build import build
 
     made = build(imported, options)
-    _give_back()
+    give_back()
     return made
 
 
@@ -56,12 +56,6 @@ def readings(imported: Imported, options: Options, numbers: Collection[int]) -> 
 
     read = readings(lowered(imported, options, "numc").operation, list(numbers))
     return {number: (reading.format, reading.why) for number, reading in read.items()}
-
-
-def _give_back() -> None:
-    """Return memory that a compilation has freed to the system, because the next step needs memory of its own."""
-    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc
-        trim(0)
 
 
 def _asked(task: str, *given: Any) -> Any:

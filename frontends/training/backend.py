@@ -24,11 +24,13 @@ from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, quoted
+from numc.compiler.support.freed import give_back
 from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.training import regions, tracing
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.converted import expect
+from numc.frontends.training.cuts import SWITCH as CUT
 from numc.frontends.training.decompositions import rnn, training_table
 from numc.frontends.training.draws import draw_in_vectors, keep_copies, narrow_masks
 from numc.frontends.training.free_sizes import FixedSizesError, fix_numbers, is_free, lift_sizes, read_numbers
@@ -91,16 +93,16 @@ class Backend:
         alive = {f"primals_{n}" for n, x in enumerate(inputs, 1) if _is_alive(x)}
         saved, before = Saved(), len(self.regions)
         self.saved.append(saved)
+        policies = chosen.policy(), regions.in_use(chosen).policy()
+        repeats = all(policy.repeats_products for policy in policies)
 
         def cut(joint: fx.GraphModule, *args: Any, num_fwd_outputs: int, **given: Any) -> Any:
             saved.user_results = num_fwd_outputs
             narrow_masks(joint.graph)
             parts = min_cut_rematerialization_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **given)
-            policies = chosen.policy(), regions.in_use(chosen).policy()
             if not disabled(RECOMPUTE) and not any(policy.draws_results for policy in policies):
                 forward, backward = (part.graph for part in parts)
-                products = all(policy.repeats_products for policy in policies)
-                saved.again = recompute(forward, backward, num_fwd_outputs, alive, products)
+                saved.again = recompute(forward, backward, num_fwd_outputs, alive, repeats)
             if not disabled(SWITCH):
                 keep_copies(*(part.graph for part in parts))
             return parts
@@ -108,7 +110,11 @@ class Backend:
         compiler = aot_autograd(
             fw_compiler=self._compiler(chosen, forward_roles, saved.forward),
             bw_compiler=self._compiler(
-                chosen, lambda graph: backward_roles(graph, parameters), saved.backward, updated=_donating_nothing
+                chosen,
+                lambda graph: backward_roles(graph, parameters),
+                saved.backward,
+                updated=_donating_nothing,
+                frees=repeats and not disabled(CUT),
             ),
             inference_compiler=self._compiler(chosen, forward_roles, updated=_updated),
             decompositions=training_table(),
@@ -117,6 +123,7 @@ class Backend:
         # The forward pass keeps what the backward pass reads, so that both have to be known when it runs first.
         with _traceable(), without_inductor(), tracing.without_texts(), functorch.patch(**_SETTINGS):
             made: Callable[..., Any] = compiler(graph_module, inputs)
+        give_back()  # what tracing has freed
         for region in self.regions[before:]:
             region.begin()
         return made
@@ -127,6 +134,7 @@ class Backend:
         roles_of: Callable[[fx.Graph], dict[fx.Node, str]],
         found: Callable[[fx.GraphModule, Sequence[tuple[str, Any]]], None] | None = None,
         updated: Callable[[], Sequence[int]] = tuple,
+        frees: bool = False,
     ) -> Compiler:
         def compile_graph(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
             lift_sizes(graph_module.graph)
@@ -136,7 +144,7 @@ class Backend:
                 (node.name, node.meta.get("val")) if isinstance(node, fx.Node) else ("", None)
                 for node in graph_module.graph.output_node().args[0]
             ]
-            split, refused, regions = compiled(graph_module, names, roles, chosen, updated())
+            split, refused, regions = compiled(graph_module, names, roles, chosen, updated(), frees)
             if found is not None:
                 found(split, results)
             self.refused += refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from numc.frontends.pytorch.narrow import widened
 from numc.frontends.training import ahead
 from numc.frontends.training.ahead import Ahead
 from numc.frontends.training.converted import diagnose, to_linalg
+from numc.frontends.training.cuts import cuts
 from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.orders import inputs_by_strides, inverse, results_by_strides
@@ -210,12 +211,13 @@ def compiled(
     roles: Mapping[fx.Node, str],
     arithmetic: Arithmetic,
     updated: Sequence[int],
+    frees: bool,
 ) -> tuple[fx.GraphModule, list[Refusal], list[Region]]:
     """Return the graph with regions in place of its parts, the operations that torch runs, and the regions.
 
     Operations that cannot be compiled stay in the graph, and are returned with reasons; the others are cut into as few
     regions as their order allows. updated: the positions of the inputs that torch overwrites with the first results
-    after a run, in the same order.
+    after a run, in the same order. frees: whether more regions serve to free what the earlier ones have read.
     """
     COUNTERS.graphs += 1
     nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
@@ -224,8 +226,9 @@ def compiled(
     inputs = list(graph_module.graph.find_nodes(op="placeholder"))
     updates = dict(zip(_results(graph_module.graph), [inputs[n] for n in updated], strict=False))
     eager = {node: why for node in nodes if (why := _against(node))}
+    begins = cuts(graph_module.graph) if frees else ()
     while True:
-        split, regions, culprits = _split(graph_module, eager, arithmetic, updates)
+        split, regions, culprits = _split(graph_module, eager, begins, arithmetic, updates)
         if not culprits:
             break
         eager |= culprits
@@ -266,11 +269,12 @@ def _refused(node: fx.Node, reason: str) -> Refusal:
 def _split(
     graph_module: fx.GraphModule,
     eager: Mapping[fx.Node, Refusal],
+    begins: Collection[fx.Node],
     arithmetic: Arithmetic,
     updates: Mapping[fx.Node, fx.Node],
 ) -> tuple[fx.GraphModule, list[Region], dict[fx.Node, Refusal]]:
     """Cut the graph; return it, its regions, and the operations that turned out not to be compilable."""
-    stages = _stages(graph_module.graph, eager)
+    stages = _stages(graph_module.graph, eager, begins)
     originals = {node.name: node for node in graph_module.graph.nodes}
     # An input that only one part reads may be overwritten in that part.
     places = {
@@ -305,20 +309,25 @@ def _split(
     return split, regions, culprits
 
 
-def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal]) -> dict[fx.Node, int]:
+def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal], begins: Collection[fx.Node]) -> dict[fx.Node, int]:
     """Return a number for each part, so that each depends on earlier ones only: numc's are odd, torch's are even.
 
+    begins: operations that no part has together with what is before them.
     Random numbers are drawn in the order of the graph, so that the generator's state does not depend on the cut.
     """
     stages: dict[fx.Node, int] = {}
     drawn = 0
+    least = 0
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr") or is_number(node):
             stages[node] = 0
             continue
         if node.op != "call_function":
             continue
+        if node in begins:
+            least = max(stages.values()) // 2 * 2 + 2
         stage = max((stages[n] for n in node.all_input_nodes), default=0)
+        stage = max(stage, least)
         if node.target is getitem:
             stages[node] = stages[node.args[0]]
             continue
