@@ -312,12 +312,12 @@ def _split(
 def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal], begins: Collection[fx.Node]) -> dict[fx.Node, int]:
     """Return a number for each part, so that each depends on earlier ones only: numc's are odd, torch's are even.
 
-    begins: operations that no part has together with what is before them.
+    begins: operations that no part has together with what is before them in the graph.
+
     Random numbers are drawn in the order of the graph, so that the generator's state does not depend on the cut.
     """
     stages: dict[fx.Node, int] = {}
-    drawn = 0
-    least = 0
+    drawn = least = 0
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr") or is_number(node):
             stages[node] = 0
@@ -326,8 +326,7 @@ def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal], begins: Collectio
             continue
         if node in begins:
             least = max(stages.values()) // 2 * 2 + 2
-        stage = max((stages[n] for n in node.all_input_nodes), default=0)
-        stage = max(stage, least)
+        stage = max([least, *(stages[n] for n in node.all_input_nodes)])
         if node.target is getitem:
             stages[node] = stages[node.args[0]]
             continue
