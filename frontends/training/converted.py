@@ -17,7 +17,7 @@ from numc.frontends import process
 from numc.frontends.imported import ConversionError
 from numc.frontends.pytorch.graph import Refusal, failed, values_of
 from numc.frontends.pytorch.message import to_message
-from numc.frontends.training.free_sizes import is_free
+from numc.frontends.training.free_sizes import has_free_sizes
 
 _WORKER = "numc.frontends.pytorch.worker"
 
@@ -49,7 +49,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
 
         return to_linalg(graph, names)
 
-    return make() if _is_free(graph) else cache.text_of(_described(graph, names), make)
+    return make() if has_free_sizes(graph) else cache.text_of(_described(graph, names), make)
 
 
 def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
@@ -64,13 +64,11 @@ def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
 
 
 def _message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes | None:
-    """Return what a worker is sent to convert a graph; None if this process has to do it."""
-    return to_message(graph, names) if apart.is_apart() and not _is_free(graph) else None
+    """Return what a worker is sent to convert a graph; None if this process has to do it.
 
-
-def _is_free(graph: fx.Graph) -> bool:
-    """Whether a graph has free sizes: what torch knows about them is not in the graph alone."""
-    return any(is_free(value) for node in graph.nodes for value in values_of(node))
+    So it is with free sizes: what torch knows about them is not in the graph alone.
+    """
+    return to_message(graph, names) if apart.is_apart() and not has_free_sizes(graph) else None
 
 
 def _converted(message: bytes) -> str:

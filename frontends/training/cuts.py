@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 from numc.frontends.pytorch.graph import values_of
-from numc.frontends.training.free_sizes import is_free
+from numc.frontends.training.free_sizes import has_free_sizes
 
 SWITCH = "cut-backward"
 #: More parts free little more.
@@ -26,10 +26,10 @@ def cuts(graph: fx.Graph) -> set[fx.Node]:
     for those cannot be kept in the format of one reader.
     """
     nodes = [node for node in graph.nodes if node.op == "call_function"]
-    if any(is_free(value) for node in graph.nodes for value in values_of(node)):
+    if has_free_sizes(graph):
         return set()
     order = {node: number for number, node in enumerate(nodes)}
-    freed, crossing = [0] * len(nodes), [0] * (len(nodes) + 1)
+    freed, crossing = [0] * len(nodes), [0] * len(nodes)
     for node in graph.nodes:
         readers = sorted(order[user] for user in node.users if user in order)
         is_kept = node.op == "placeholder" and not node.name.startswith(("primals", "tangents"))

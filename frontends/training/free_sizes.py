@@ -15,6 +15,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from numc.frontends.pytorch.graph import values_of
+
 aten = torch.ops.aten
 
 
@@ -29,6 +31,11 @@ def is_free(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return any(isinstance(size, torch.SymInt) for size in value.shape)
     return isinstance(value, (torch.SymInt, torch.SymFloat))
+
+
+def has_free_sizes(graph: fx.Graph) -> bool:
+    """Whether anything in a graph has free sizes or is a free number."""
+    return any(is_free(value) for node in graph.nodes for value in values_of(node))
 
 
 def read_numbers(graph: fx.Graph) -> dict[int, list[fx.Node]]:

@@ -27,7 +27,13 @@ from numc.frontends.training import ahead
 from numc.frontends.training.ahead import Ahead
 from numc.frontends.training.converted import diagnose, to_linalg
 from numc.frontends.training.cuts import cuts
-from numc.frontends.training.free_sizes import FixedSizesError, is_free, is_number, numbers_to_tensors, with_fixed_sizes
+from numc.frontends.training.free_sizes import (
+    FixedSizesError,
+    has_free_sizes,
+    is_number,
+    numbers_to_tensors,
+    with_fixed_sizes,
+)
 from numc.frontends.training.open_widths import widths_of
 from numc.frontends.training.orders import inputs_by_strides, inverse, results_by_strides
 from numc.frontends.training.roles import by_name
@@ -295,9 +301,10 @@ def _split(
             region = _region(part, arithmetic, places)
         except ConversionError as error:
             found = diagnose(part.graph)
-            is_fixed = not any(is_free(value) for node in part.graph.nodes for value in values_of(node))
             # What fails with fixed sizes too is left to torch; what does not, alone or with others, gets them.
-            if not is_fixed and not (found and all(diagnose(with_fixed_sizes(node).graph) for node, _ in found)):
+            if has_free_sizes(part.graph) and not (
+                found and all(diagnose(with_fixed_sizes(node).graph) for node, _ in found)
+            ):
                 raise FixedSizesError from None
             if not found:  # each operation can be lowered alone, but not all together: torch runs them
                 found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
