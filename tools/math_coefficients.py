@@ -135,34 +135,50 @@ def fits() -> dict[str, Fit]:
     }
 
 
-# The pieces of erf(x) / x, which is even: the polynomial of piece n is of x - n * ERF_STEP.
-ERF_STEP, ERF_DEGREE = mpf("0.125"), 6
+@dataclass(frozen=True)
+class Pieces:
+    """How erf(x) / x, which is even, is cut up: the polynomial of piece n is of x - n * `step`."""
+
+    step: mpf
+    degree: int
+    short_square: bool = False
 
 
-def erf_pieces() -> Iterator[tuple[list[mpf], mpf]]:
+# With many pieces, distances are so small that one f32 number is enough for the square.
+ERF_PIECES = {32: Pieces(mpf("0.125"), 6, short_square=True), 8: Pieces(mpf("0.5"), 9)}
+# Beyond this, erf is 1 in f32.
+ERF_ONE = mpf("3.93")
+
+
+def erf_pieces(count: int) -> Iterator[tuple[list[mpf], mpf]]:
     """Yield the coefficients, lowest first, of each piece of erf(x) / x, and its error before one is rounded."""
-    half = ERF_STEP / 2
-    even, error = remez(_erf, mpf(0), half**2, range(ERF_DEGREE // 2 + 1), _relative(_erf))
-    yield _with_short_square([even[n // 2] if n % 2 == 0 else mpf(0) for n in range(ERF_DEGREE + 1)]), error
-    for n in range(1, 32):
-        found, error = remez(_shifted(n), -half, half, range(ERF_DEGREE + 1), _relative(_shifted(n)))
-        yield _with_short_square(found), error
+    how = ERF_PIECES[count]
+    half, degree = how.step / 2, how.degree
+    even, error = remez(_erf, mpf(0), half**2, range(degree // 2 + 1), _relative(_erf))
+    found = [even[n // 2] if n % 2 == 0 else mpf(0) for n in range(degree + 1)]
+    for n in range(count):
+        if n:
+            # The last piece goes on where there is no other.
+            high = max(half, ERF_ONE - n * how.step) if n == count - 1 else half
+            f = _shifted(n * how.step)
+            found, error = remez(f, -half, high, range(degree + 1), _relative(f))
+        yield _with_short_square(found, half) if how.short_square else found, error
 
 
-def _with_short_square(piece: list[mpf]) -> list[mpf]:
+def _with_short_square(piece: list[mpf], half: mpf) -> list[mpf]:
     """The piece with a coefficient of x^2 of 24 bits: other even powers make up for what it is rounded by."""
     with mp.workprec(24):
         short = +piece[2]
     powers = 0, 2, 3
-    instead, _ = remez(lambda z: z, mpf(0), (ERF_STEP / 2) ** 2, powers, lambda _: mpf(1))
+    instead, _ = remez(lambda z: z, mpf(0), half**2, powers, lambda _: mpf(1))
     found = [*piece[:2], short, *piece[3:]]
     for power, factor in zip(powers, instead, strict=True):
         found[2 * power] += (piece[2] - short) * factor
     return found
 
 
-def _shifted(n: int) -> Function:
-    return lambda x: _erf((n * ERF_STEP + x) ** 2)
+def _shifted(by: mpf) -> Function:
+    return lambda x: _erf((by + x) ** 2)
 
 
 def exp_powers() -> Iterator[tuple[mpf, mpf]]:
@@ -200,19 +216,23 @@ def table_text(report: Callable[[str], None] = lambda _: None) -> str:
                 lines += ["        (", *(f"            {float(c)!r}," for c in coefficients), "        ),"]
             lines.append("    ),")
         powers = [(float(power), float(rest)) for power, rest in exp_powers()]
-        pieces = []
-        for n, (coefficients, error) in enumerate(erf_pieces()):
-            pieces.append([float(c) for c in coefficients])
-            report(f"ERF piece {n}: 2^{float(mpmath.log(error, 2)):.1f}")
+        pieces: dict[int, list[list[float]]] = {count: [] for count in ERF_PIECES}
+        for count, found in pieces.items():
+            for n, (coefficients, error) in enumerate(erf_pieces(count)):
+                found.append([float(c) for c in coefficients])
+                report(f"ERF piece {n} of {count}: 2^{float(mpmath.log(error, 2)):.1f}")
     lines += [
         "}",
         "",
-        "# erf(x) / x in pieces that are ERF_STEP apart: their coefficients of each power, the lowest first",
+        "# erf(x) / x in so many pieces: how far they are apart, and the coefficients of each power, the lowest first",
+        "ERF_PIECES: dict[int, tuple[float, tuple[tuple[float, ...], ...]]] = {",
     ]
-    lines += [f"ERF_STEP = {float(ERF_STEP)!r}", "ERF_PIECES: tuple[tuple[float, ...], ...] = ("]
-    for power in zip(*pieces, strict=True):
-        lines += ["    (", *(f"        {c!r}," for c in power), "    ),"]
-    lines += [")", "", "# 2^(n / 32) in f32, and by how much less than n ln(2) / 32 its logarithm is"]
+    for count, found in pieces.items():
+        lines += [f"    {count}: (", f"        {float(ERF_PIECES[count].step)!r},", "        ("]
+        for power in zip(*found, strict=True):
+            lines += ["            (", *(f"                {c!r}," for c in power), "            ),"]
+        lines += ["        ),", "    ),"]
+    lines += ["}", "", "# 2^(n / 32) in f32, and by how much less than n ln(2) / 32 its logarithm is"]
     for name, numbers in zip(("EXP_POWERS", "EXP_RESTS"), zip(*powers, strict=True), strict=True):
         lines += [f"{name}: tuple[float, ...] = (", *(f"    {number!r}," for number in numbers), ")"]
     lines.append("")

@@ -17,7 +17,7 @@ from torch_mlir import ir
 from numc.compiler.support.errors import CompilerBug
 from numc.passes import linalg
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.isa.instruction_set import Elementary, InstructionSet
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values import checked_functions as checked
@@ -59,12 +59,15 @@ FUNCTIONS: dict[str, tuple[Kernel, ...]] = {
 }
 
 
-# functions of f32 that have cheaper code with a check
-CHECKED: dict[str, Callable[[Code, Elementary, Value], checked.Checked]] = {
-    "math.erf": checked.erf,
-    "math.exp": checked.exp,
-    "math.tanh": checked.tanh,
-}
+def cheaper(isa: InstructionSet) -> dict[str, Callable[[Code, Value], checked.Checked]]:
+    """The functions of f32 that have cheaper code with a check on an instruction set."""
+    found: dict[str, Callable[[Code, Value], checked.Checked]] = {}
+    if (elementary := isa.elementary) is not None:
+        found["math.erf"] = partial(checked.erf, elementary)
+        if (exponential := elementary.exponential) is not None:
+            found["math.exp"] = partial(checked.exp, exponential)
+            found["math.tanh"] = partial(checked.tanh, exponential)
+    return found
 
 
 def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) -> None:
@@ -84,11 +87,12 @@ def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) ->
 
     op.operation.walk(visit)
     bodies: dict[tuple[str, ...], ir.Module] = {}
+    with_checks = cheaper(isa)
     for inner in found:
         lanes, element = _lanes(inner)
         whole = element == "f32" and lanes in (isa.width, 2 * isa.width)
-        if isa.elementary is not None and inner.name in CHECKED and whole:
-            replace(inner, partial(_checked_text, isa=isa.elementary, width=isa.width), bodies)
+        if whole and (function := with_checks.get(inner.name)):
+            replace(inner, partial(_checked_text, function=function, width=isa.width), bodies)
         else:
             replace(inner, lambda op: function_text(op, FUNCTIONS[op.name]), bodies)
 
@@ -105,13 +109,13 @@ def replace(op: ir.Operation, text: Callable[[ir.Operation], str], bodies: dict[
     linalg.replace(op, results)
 
 
-def _checked_text(op: ir.Operation, isa: Elementary, width: int) -> str:
+def _checked_text(op: ir.Operation, function: Callable[[Code, Value], checked.Checked], width: int) -> str:
     """A function of one or two vectors of f32: cheaper code, and for a vector where that could be wrong FUNCTIONS'."""
     (lanes, _), kind = _lanes(op), str(op.operands[0].type)
-    function = Function("f", {"x0": kind}, kind, attributes="")
-    code, x = function.lanes(lanes), function["x0"]
-    value, doubt, again = CHECKED[op.name](code, isa, x)
-    one = function.lanes(width)
+    f = Function("f", {"x0": kind}, kind, attributes="")
+    code, x = f.lanes(lanes), f["x0"]
+    value, doubt, again = function(code, x)
+    one = f.lanes(width)
 
     def better() -> Value:
         values, doubts = (value, doubt) if again is None else again(value, doubt)
@@ -124,7 +128,7 @@ def _checked_text(op: ir.Operation, isa: Elementary, width: int) -> str:
         wide = one.cast("extf", one.shuffle(x, there), "f64")
         return one.cast("truncf", FUNCTIONS[op.name][0](Lanes(one, wide=False), wide), "f32")
 
-    return function.function(_unless(code, value, doubt, better))
+    return f.function(_unless(code, value, doubt, better))
 
 
 def _unless(code: Code, value: Value, doubt: Value, better: Callable[[], Value]) -> Value:

@@ -34,7 +34,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     """
     # Rows that several products take are loaded into registers: then two vectors are to use them.
     adds = fast and not found.fma.groups and splits(found.fma) and len(found.fma.terms) == 1
-    tile = isa.adders if adds and isa.adders is not None else isa.tile
+    special = isa.adders if adds else isa.one_fma if is_one_fma(found.fma) else None
+    tile = special or isa.tile
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from math_exhaustive import LIBRARY, largest_error_of
-from math_harness import V3_ONLY, V4, Compiled, apply, loop_text, vector_text
-from numc.passes.buffers.lower_math import CHECKED
-from numc.passes.kernels.isa.avx512 import AVX512
+from math_harness import V3_ONLY, WITH_CHECKS, Compiled, apply, loop_text, with_checks
 
 
 @pytest.mark.slow
@@ -20,9 +18,9 @@ def test_every_float(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n.removeprefix("math.") for n in CHECKED])
-def test_every_float_has_the_same_bits_with_and_without_a_check(name: str) -> None:
-    checked = Compiled(vector_text(name, 16), V4, "x86-64-v4", AVX512)
+@pytest.mark.parametrize(("isa", "name"), WITH_CHECKS)
+def test_every_float_has_the_same_bits_with_and_without_a_check(isa: str, name: str) -> None:
+    checked = with_checks(isa, name)
     plain = Compiled(loop_text(name, 1), V3_ONLY, "x86-64-v3")
     for block in range(256):
         x = (np.arange(1 << 24, dtype=np.uint32) + np.uint32(block << 24)).view(np.float32)

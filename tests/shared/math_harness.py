@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
 from torch_mlir.runtime import get_ranked_memref_descriptor
 
-from numc.passes.buffers.lower_math import lower_math
+from numc.passes.buffers.lower_math import cheaper, lower_math
+from numc.passes.kernels.isa.avx2 import AVX2
+from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.isa.portable import PORTABLE
 
@@ -92,6 +96,30 @@ class Compiled:
         """Run @main on `arrays`; the last is the output."""
         descriptors = [ctypes.pointer(ctypes.pointer(get_ranked_memref_descriptor(a))) for a in arrays]
         self.engine.invoke("main", *descriptors)
+
+
+def has(instructions: str) -> bool:
+    """Whether the processor has them: avx2, avx512dq, ... (false where the question has no answer)."""
+    cpus = Path("/proc/cpuinfo")
+    return cpus.exists() and instructions in cpus.read_text()
+
+
+# For cheaper code with checks: what the processor has to have, features for LLVM, its processor, the instructions.
+_CHECKED = {
+    "avx2": ("avx2", V3_ONLY, "x86-64-v3", AVX2),
+    "avx512": ("avx512dq", V4, "x86-64-v4", AVX512),
+}
+WITH_CHECKS = [
+    (isa, n.removeprefix("math.")) for isa, (*_, instructions) in _CHECKED.items() for n in cheaper(instructions)
+]
+
+
+def with_checks(isa: str, name: str, vectors: int = 1) -> Compiled:
+    """math.`name` on so many vectors of registers, with its cheaper code for an instruction set."""
+    needed, features, cpu, instructions = _CHECKED[isa]
+    if not has(needed):
+        pytest.skip(f"needs a CPU with {isa.upper()}")
+    return Compiled(vector_text(name, vectors * instructions.width), features, cpu, instructions)
 
 
 def apply(compiled: Compiled, *inputs: NDArray[Any]) -> NDArray[Any]:

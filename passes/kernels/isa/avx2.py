@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import Tile
+from numc.passes.kernels.isa.instruction_set import Elementary, Tile, registers
 from numc.passes.kernels.isa.sse42 import SSE42
-from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.ssa import Type, Value
 
 
 def permute(code: Code, x: Value, index: Value) -> Value:
@@ -22,6 +22,28 @@ def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     return code.assembly("", constraints, *values)
 
 
+def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
+    """VPMADDWD, and an addition: the products of the low and of the high halves of the words `a` and `b`."""
+    pairs = Type("i16", 2 * acc.type.lanes)
+    x, y = (code.reinterpret(v, pairs) for v in (a, b))
+    return code.binary("addi", acc, code.intrinsic("llvm.x86.avx2.pmadd.wd", x, y, result=acc.type))
+
+
+def lookup(code: Code, table: Sequence[float], index: Value) -> Value:
+    """VPERMPS."""
+    numbers = code.table(table, "f32")
+    return code.joined([permute(code, numbers, each) for each in registers(code, index, 256)])
+
+
 AVX2 = replace(
-    SSE42, name="avx2", width=8, tile=Tile(width=8, vectors=2, rows=4), fma=True, barrier=barrier, permute=permute
+    SSE42,
+    name="avx2",
+    width=8,
+    tile=Tile(width=8, vectors=2, rows=4),
+    one_fma=Tile(width=8, vectors=2, rows=6),
+    fma=True,
+    barrier=barrier,
+    dot_pairs=dot_pairs,
+    permute=permute,
+    elementary=Elementary(8, lookup),
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
-from numc.passes.kernels.isa.instruction_set import Elementary, Tile
+from numc.passes.kernels.isa.instruction_set import Elementary, Exponential, Tile, registers
 from numc.passes.kernels.ssa import Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
@@ -16,6 +17,7 @@ _CURRENT = 4  # _MM_FROUND_CUR_DIRECTION
 _SMALLER_MAGNITUDE, _LARGER_MAGNITUDE = 2, 3  # what VRANGEPS chooses; the sign is that of the first operand
 _SPECIAL = 0x01 | 0x08 | 0x10 | 0x20 | 0x80  # of VFPCLASSPS: quiet NaN, infinities, subnormal numbers, signalling NaN
 _XOR, _MAJORITY = 0x96, 0xE8  # truth tables of VPTERNLOGD
+_registers = partial(registers, bits=512)
 
 
 def fma_rounded(code: Code, a: Value, b: Value, c: Value, direction: str) -> Value:
@@ -102,18 +104,14 @@ def reciprocal(code: Code, x: Value) -> Value:
     return code.joined([code.intrinsic(name, v, v, every, result=v.type) for v in _registers(code, x)])
 
 
-def _registers(code: Code, x: Value) -> list[Value]:
-    """The vectors of one register each that `x` is of."""
-    lanes = 512 // x.type.bits
-    return [code.shuffle(x, range(n, n + lanes)) for n in range(0, x.type.lanes, lanes)]
-
-
 AVX512 = replace(
     AVX2,
     name="avx512",
     width=16,
     registers=32,
     tile=Tile(width=16, vectors=2, rows=8),
+    one_fma=None,
+    dot_pairs=None,
     clamp=clamp,
     full_adder=full_adder,
     distance_bit=distance_bit,
@@ -122,5 +120,5 @@ AVX512 = replace(
     at_least=at_least,
     permute=permute,
     masks=True,
-    elementary=Elementary(lookup, scale, is_special, reciprocal),
+    elementary=Elementary(32, lookup, Exponential(lookup, scale, is_special, reciprocal)),
 )

@@ -72,8 +72,8 @@ def _no_prefetch(code: Code, address: Value) -> None:
 
 
 @dataclass(frozen=True)
-class Elementary:
-    """Instructions on f32 vectors of one register or two.
+class Exponential:
+    """Instructions on f32 vectors of one register or two, for e^x.
 
     lookup(code, table, index): those of 32 binary32 numbers that the lowest bits of i32 name.
     scale(code, x, power): x * 2^floor(power), rounded once.
@@ -88,12 +88,33 @@ class Elementary:
 
 
 @dataclass(frozen=True)
+class Elementary:
+    """Instructions on f32 vectors of one register or two.
+
+    entries: how many binary32 numbers a table has, 8 or 32.
+    lookup(code, table, index): those of a table that the lowest bits of i32 name.
+    exponential: instructions with which e^x is cheaper than in binary64.
+    """
+
+    entries: int
+    lookup: Callable[[Code, Sequence[float], Value], Value]
+    exponential: Exponential | None = None
+
+
+def registers(code: Code, x: Value, bits: int) -> list[Value]:
+    """The vectors of one register of `bits` bits each that `x` is of."""
+    lanes = bits // x.type.bits
+    return [code.shuffle(x, range(n, n + lanes)) for n in range(0, x.type.lanes, lanes)]
+
+
+@dataclass(frozen=True)
 class InstructionSet:
     """An instruction set as the emitters see it.
 
     width: f32 lanes of a vector register. registers: how many vector registers there are. tile: the micro-tile that is
     used unless a plan says otherwise. fma: whether a fused multiply-add is an instruction; if not, it is replaced by
     binary64 arithmetic with the same bits (without_fma.py), and cheap sequences made of FMAs are not worth their while.
+    one_fma: the micro-tile where a step is one FMA and takes no other registers, if that has room for more rows.
     adders: the micro-tile for roundings by additions, where these have units of their own beside those of FMAs.
 
     clamp(code, x, largest): x limited to the magnitude `largest`; NaN stays or becomes a limit.
@@ -119,6 +140,7 @@ class InstructionSet:
     registers: int
     tile: Tile
     fma: bool
+    one_fma: Tile | None = None
     adders: Tile | None = None
     clamp: Callable[[Code, Value, float], Value] = _clamp
     full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder

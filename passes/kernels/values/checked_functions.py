@@ -12,10 +12,10 @@ from functools import partial
 from typing import NamedTuple
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import Elementary
+from numc.passes.kernels.isa.instruction_set import Elementary, Exponential
 from numc.passes.kernels.ssa import Value, f32_bits, f32_value
 from numc.passes.kernels.values.math_functions import LN2, LN2_REST
-from numc.passes.kernels.values.math_tables import ERF_PIECES, ERF_STEP, EXP_POWERS, EXP_RESTS
+from numc.passes.kernels.values.math_tables import ERF_PIECES, EXP_POWERS, EXP_RESTS
 
 
 class Checked(NamedTuple):
@@ -38,13 +38,13 @@ _EXP_ZERO = -104.0
 _EXP_ERROR = 2.0**-35.5
 
 
-def exp(code: Code, isa: Elementary, x: Value) -> Checked:
+def exp(isa: Exponential, code: Code, x: Value) -> Checked:
     """e^x as the sum of two f32 numbers: 2^(n mod 1) looked up, times a polynomial of the rest of x; times 2^floor(n).
 
     P. T. P. Tang, Table-driven implementation of the exponential function in IEEE floating-point arithmetic, 1989.
     """
     add, sub = (partial(code.binary, name) for name in ("addf", "subf"))
-    power, n, rest, small = _reduced(code, isa, x, -_EXP_ERROR)  # less the error: y is a lower bound
+    power, n, rest, small = _reduced(isa, code, x, -_EXP_ERROR)  # less the error: y is a lower bound
     # power * (1 + rest + small), which is about 2 at most, as the sum of two numbers
     near = code.fma(power, rest, power)
     error = code.fma(power, rest, sub(power, near))
@@ -63,7 +63,7 @@ def exp(code: Code, isa: Elementary, x: Value) -> Checked:
     return Checked(result, code.binary("ori", code.compare("une", y, above), isa.is_special(code, result)), again)
 
 
-def _reduced(code: Code, isa: Elementary, x: Value, more: float = 0.0) -> tuple[Value, Value, Value, Value]:
+def _reduced(isa: Exponential, code: Code, x: Value, more: float = 0.0) -> tuple[Value, Value, Value, Value]:
     """Return power, n, rest, small with e^x = power * 2^floor(n) * (1 + rest + small - more).
 
     n is x / ln 2, rounded to 32nds; the power is 2^(n mod 1), and rest = x - n ln(2), both rounded.
@@ -90,11 +90,11 @@ _TANH_FAR, _TANH_ONE = 8.6, 9.02
 _TANH_ERRORS = 2.0**-29.5, 2.0**-36.2
 
 
-def tanh(code: Code, isa: Elementary, x: Value) -> Checked:
+def tanh(isa: Exponential, code: Code, x: Value) -> Checked:
     """e / (e + 2), e = e^2|x| - 1: numerator, denominator and quotient as sums of two f32 numbers."""
     add, sub, mul = (partial(code.binary, name) for name in ("addf", "subf", "mulf"))
     size = code.unary("math.absf", x)
-    power, n, rest, small = _reduced(code, isa, add(size, size))
+    power, n, rest, small = _reduced(isa, code, add(size, size))
     power = isa.scale(code, power, n)
     less_one = sub(power, code.f32(1.0))
     near = code.fma(power, rest, less_one)
@@ -127,41 +127,50 @@ def tanh(code: Code, isa: Elementary, x: Value) -> Checked:
 
 # --- erf --------------------------------------------------------------------------------------------------------------
 
-# Beyond this, erf is 1 in f32; the nearest multiple of the step is still one of the table's.
+# Beyond this, erf is 1 in f32.
 _ERF_ONE = 3.93
-# A bound of the error, relative to erf(x): 2^-37.2 were measured, and math_functions.py has 2^-40.
-_ERF_ERROR = 2.0**-36.7
+# With so many pieces: how many of the lowest powers are sums of two f32 numbers, and a bound of the error, relative to
+# erf(x). 2^-37.2 and 2^-33.4 were measured, and math_functions.py has 2^-40.
+_ERF_SUMS, _ERF_ERRORS = {32: 3, 8: 4}, {32: 2.0**-36.7, 8: 2.0**-33.1}
 # Where products lose bits below the normal range, their error is at most this.
 _ERF_LOST = 2.0**-148
 
 
-def erf(code: Code, isa: Elementary, x: Value) -> Checked:
+def erf(isa: Elementary, code: Code, x: Value) -> Checked:
     """|x| times a polynomial of the distance from |x| to the nearest multiple of a step, as the sum of two f32 numbers.
 
-    The coefficients are looked up, the lowest two as sums of two f32 numbers, too.
+    The coefficients are looked up, the lowest as sums of two f32 numbers unless one is enough.
     """
     add, sub, mul = (partial(code.binary, name) for name in ("addf", "subf", "mulf"))
-    size, one, magic = code.unary("math.absf", x), code.f32(_ERF_ONE), code.f32(1.5 * 2.0**23 * ERF_STEP)
-    size = code.select(code.compare("ogt", size, one), one, size)  # NaN stays
-    shifted = add(size, magic)
+    step, powers = ERF_PIECES[isa.entries]
+    most, sums, last = _ERF_ERRORS[isa.entries], _ERF_SUMS[isa.entries], (isa.entries - 0.5) * step
+
+    def at_most(x: Value, most: float) -> Value:
+        """NaN stays."""
+        return code.select(code.compare("ogt", x, code.f32(most)), code.f32(most), x)
+
+    size, magic = at_most(code.unary("math.absf", x), _ERF_ONE), code.f32(1.5 * 2.0**23 * step)
+    inside = size if last > _ERF_ONE else at_most(size, f32_value(f32_bits(last) - 1))
+    shifted = add(inside, magic)
     distance, bits = sub(size, sub(shifted, magic)), code.cast("bitcast", shifted, "i32")
-    high = [isa.lookup(code, power, bits) for power in ERF_PIECES]
-    y = high[-1]
-    for coefficient in reversed(high[3:-1]):
+    high = [isa.lookup(code, power, bits) for power in powers]
+    y, low = high[-1], None
+    for coefficient in reversed(high[sums:-1]):
         y = code.fma(distance, y, coefficient)
-    # The coefficient of the square has 24 bits, those below it have a rest.
-    near = code.fma(distance, y, high[2])
-    low, y = code.fma(distance, y, sub(high[2], near)), near
-    for power, coefficient in zip(ERF_PIECES[1::-1], high[1::-1], strict=True):
-        rest = isa.lookup(code, [c - f32_value(f32_bits(c)) for c in power], bits)
+    for power, coefficient in reversed([*zip(powers, high, strict=True)][:sums]):
         near = code.fma(distance, y, coefficient)
         exact = code.fma(distance, y, sub(coefficient, near))
-        low, y = add(exact, code.fma(distance, low, rest)), near
+        rests = [c - f32_value(f32_bits(c)) for c in power]
+        if any(rests):
+            rest = isa.lookup(code, rests, bits)
+            exact = add(exact, rest if low is None else code.fma(distance, low, rest))
+        y, low = near, exact
+    assert low is not None
     near = mul(size, y)
     low = code.fma(size, low, code.fma(size, y, code.unary("arith.negf", near)))
     lost = code.f32(_ERF_LOST)
     lost = code.select(code.compare("olt", size, lost), size, lost)  # none at zero
-    error = code.fma(near, code.f32(_ERF_ERROR), lost)
+    error = code.fma(near, code.f32(most), lost)
     y, above = add(near, sub(low, error)), add(near, add(low, error))
     signed = code.op(f"math.copysign {y}, {x} : {y.type}", y.type)
     return Checked(signed, code.compare("une", y, above))
