@@ -11,6 +11,7 @@ import numc
 from numc.compiler.studies.observe.layer_outputs import layer_outputs
 from numc.frontends.pytorch.load import load
 from numc.runtime.program import Program
+from targets_here import runnable
 from tiers import pairs
 
 
@@ -45,7 +46,7 @@ def built(name: str, fma: str = "fp32", target: str = "x86-64-v4") -> tuple[Prog
         nn.init.normal_(parameter, std=0.2)
     x = torch.randn(shape)
     x.view(-1)[::7] = -0.0
-    return numc.compile(module.eval(), (x,), fma=fma, target=target), x
+    return numc.compile(module.eval(), (x,), fma=fma, target=runnable(target)), x
 
 
 def is_in_place(module: nn.Module, shape: tuple[int, ...], fma: str, target: str = "x86-64-v4") -> bool:

@@ -15,6 +15,7 @@ import numc
 from numc.compiler.studies.observe.verify import verify
 from numc.compiler.support.errors import NumcError
 from numc.runtime import Program
+from targets_here import runnable
 from tiers import by_default, one_in, pairs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,7 +106,7 @@ def test_the_same_bits(fma: str, network: str, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("target", one_in(3, ["x86-64-v3", "x86-64-v2", "x86-64-v4"]))
 def test_on_every_target(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow, wide = both(exported("images"), monkeypatch, fma="bf16_1_1", target=target)
+    narrow, wide = both(exported("images"), monkeypatch, fma="bf16_1_1", target=runnable(target))
     x = np.random.default_rng(0).standard_normal((2, 3, 21, 19)).astype(np.float32)
     assert same(narrow(x), wide(x))
 

@@ -16,6 +16,7 @@ from numc.compiler.options import Options
 from numc.compiler.studies.observe.verify import verify
 from numc.frontends.imported import Argument, Imported
 from numc.runtime import Contents, Program, read_program, write_program
+from targets_here import runnable
 from tiers import by_default, one_in, pairs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +105,7 @@ def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: P
     t = rng.standard_normal((33, 70)).astype(np.float32)
     arguments = (Argument("x", "float32", (-1, 70)),), (Argument("y", "float32", (-1, 70)),)
     source = Imported(SPECIAL, *arguments, {1: ("w", w), 2: ("t", t)})
-    plain = build(source, Options(fma, target=target))
+    plain = build(source, Options(fma, target=runnable(target)))
     short = build(source, Options(fma, target=target, pack_weights=True))
     fmt = parse_fma(fma).singles[1].format.name
     rows = [(row["values"], row["held"]) for row in short.manifest["weights"]]

@@ -10,6 +10,7 @@ from torch import nn
 import numc
 from numc.compiler.studies.observe.layer_outputs import layer_outputs
 from numc.runtime.program import Program
+from targets_here import runnable
 from tiers import pairs
 
 
@@ -42,7 +43,7 @@ def built(name: str, fma: str, target: str = "x86-64-v4") -> tuple[Program, torc
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.2)
     x = torch.randn(shape)
-    return numc.compile(module.eval(), (x,), fma=fma, target=target), x
+    return numc.compile(module.eval(), (x,), fma=fma, target=runnable(target)), x
 
 
 def orders(program: Program) -> list[bool]:

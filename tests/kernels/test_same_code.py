@@ -32,7 +32,7 @@ def test_what_is_left_out_has_the_code_of_what_is_kept(fma: str) -> None:
         assert (target, True) not in kept
         assert code(target, True) == code(target, False)
     for fast in (True, False):
-        if ("x86-64-v4-vnni", fast) not in kept:
+        if "x86-64-v4-vnni" in HERE and ("x86-64-v4-vnni", fast) not in kept:
             assert code("x86-64-v4-vnni", fast) == code("x86-64-v4", fast)
         if "zen4" in HERE and ("zen4", fast) not in kept:
             assert code("zen4", fast) == code("x86-64-v4-vnni", fast)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.targets import TARGETS
 from numc.passes.kernels.datapaths.guarded import splits
@@ -10,6 +12,13 @@ from numc.runtime.library import cpu_features
 HERE = [name for name, target in TARGETS.items() if cpu_features().issuperset(target.features)]
 WITHOUT_CHEAP = ("portable", "x86-64-v2")  # no target of these has cheap sequences
 WITHOUT_GROUPS = [name for name in HERE if name not in ("x86-64-v4-vnni", "zen4")]  # whose code differs without groups
+
+
+def runnable(target: str) -> str:
+    """The target, or the test is skipped: "host" runs everywhere."""
+    if target not in ("host", *HERE):
+        pytest.skip(f"needs a CPU that runs {target}")
+    return target
 
 
 def variants(fma: str) -> list[tuple[str, bool]]:

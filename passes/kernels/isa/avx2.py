@@ -40,7 +40,7 @@ AVX2 = replace(
     name="avx2",
     width=8,
     tile=Tile(width=8, vectors=2, rows=4),
-    one_fma=Tile(width=8, vectors=2, rows=6),
+    one_fma=Tile(width=8, vectors=3, rows=4),
     fma=True,
     barrier=barrier,
     dot_pairs=dot_pairs,
