@@ -98,13 +98,23 @@ def _plane_text(task: Task, name: str, *, fast: bool) -> str:
         columns.block(f["begin"], f["lane"], 1, 1)
         return f.function()
     height, length = plane.lanes[-2][0] if len(plane.lanes) > 1 else 1, plane.lanes[-1][0]
-    vectors = 2 if is_one_fma(kernel.fma) and -(-length // kernel.tile.width) % 2 == 0 else 1
-    rows = -(-height // -(-height // _ROWS))
-    with f.loop(f["begin"], f["end"], height) as first, f.loop(0, length, vectors * kernel.tile.width) as x:
+    width, count = kernel.tile.width, -(-length // kernel.tile.width)
+    vectors = min(2, count) if is_one_fma(kernel.fma) else 1
+    # A quarter of the registers is for lanes and for elements of the row.
+    most = min(_ROWS, kernel.instructions.registers * 3 // (4 * vectors))
+    rows = -(-height // -(-height // most))
+
+    def column(first: Value, x: Value, vectors: int) -> None:
         with f.loop(0, height - rows + 1, rows) as y:
             columns.block(f.i64("addi", first, y), x, rows, vectors)
         if height % rows:
             columns.block(f.i64("addi", first, height - height % rows), x, height % rows, vectors)
+
+    with f.loop(f["begin"], f["end"], height) as first:
+        with f.loop(0, (count - count % vectors) * width, vectors * width) as x:
+            column(first, x, vectors)
+        if count % vectors:
+            column(first, f.number((count - 1) * width), 1)
     return f.function()
 
 
