@@ -52,6 +52,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "search": (search.search, 20),
         "models": (networks.models, 3),
         "batches": (networks.batches, 3),
+        "narrow": (networks.narrow, 3),
         "convs": (networks.convs, 0.15),
         "pieces": (pieces.pieces, 0.2),
         "emulators": (emulators.emulators, 0.5),
@@ -92,7 +93,9 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
     for name in sections or known:
         function, seconds = known[name]
         start, load = time.perf_counter(), os.getloadavg()[0]
-        rows = function(seconds / 4 if quick else seconds, quick)
+        if not (rows := function(seconds / 4 if quick else seconds, quick)):
+            console.print(f"{name}: nothing to measure on this processor")
+            continue
         took = time.perf_counter() - start
         record: dict[str, Any] = {"date": str(date.today()), "commit": provenance.commit(), "quick": quick}
         record |= {"machine": here, "load": load, "took": round(took), "rows": rows}

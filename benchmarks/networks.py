@@ -20,6 +20,7 @@ from benchmarks.architectures import NETWORKS, network
 from benchmarks.cases import CONVS, FEW, MODEL_OPERATORS, model_bar
 from benchmarks.measure import Call, in_turns, ratio
 from benchmarks.peers import exported, inductor_call, onnxruntime_call
+from numc.runtime.library import cpu_features
 
 Row = dict[str, Any]
 
@@ -38,6 +39,11 @@ def models(seconds: float, quick: bool, batch: int = 1) -> list[Row]:
 def batches(seconds: float, quick: bool) -> list[Row]:
     """Time the same at batch 8."""
     return models(seconds, quick, 8)
+
+
+def narrow(seconds: float, quick: bool) -> list[Row]:
+    """Time the same on a processor without AVX-512; nothing on others, where the peers cannot be kept from using it."""
+    return [] if "avx512f" in cpu_features() else models(seconds, quick)
 
 
 def _model(name: str, batch: int, seconds: float, threads: tuple[int, ...]) -> list[Row]:

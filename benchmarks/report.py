@@ -392,6 +392,7 @@ MEASURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "skinny": ("slowdown", ("operator", "shape")),
     "models": ("ratio", ("operator", "model", "threads")),
     "batches": ("ratio", ("operator", "model", "threads")),
+    "narrow": ("ratio", ("operator", "model", "threads")),
     "convs": ("ratio", ("operator", "conv")),
     "pieces": ("ratio", ("piece", "shape", "threads")),
     "compile": ("seconds", ("model", "cache")),
@@ -466,6 +467,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "search": ("search", search, "An evaluation of a search, two threads"),
     "models": ("models", models, "Whole models: time / the faster of onnxruntime and inductor in fp32"),
     "batches": ("batches", models, "Whole models, batch 8: time / the faster of onnxruntime and inductor in fp32"),
+    "narrow": ("narrow", models, "Whole models without AVX-512: time / the faster of onnxruntime and inductor in fp32"),
     "convs": ("convs", convs, "Convolution layers: time / onnxruntime fp32, one thread"),
     "pieces": (
         "pieces",

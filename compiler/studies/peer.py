@@ -31,6 +31,8 @@ class Peer:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # errors are in the note
         options.intra_op_num_threads = threads or 0
+        # Products of 8-bit integers are not summed in 16 bits, which saturate, where there is no VNNI.
+        options.add_session_config_entry("session.x64quantprecision", "1")
         try:
             self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime has exception classes of its own

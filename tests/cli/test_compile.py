@@ -52,7 +52,7 @@ def test_pack_weights_tells_the_size_before_and_after(numc_run):
     assert told["program_bytes"] == Path("m.numc").stat().st_size
     assert (
         f"{told['weight_bytes']} bytes of weights, stored in {told['stored_weight_bytes']} "
-        "(10.4 bits per packed value), " in numc_run(*command).out
+        f"({told['bits_per_packed_value']:.1f} bits per packed value), " in numc_run(*command).out
     )
     told = json.loads(numc_run("compile", DIGITS / "mlp.onnx", "--pack-weights", "-o", "m.numc", "--json").out)
     assert (told["packed_values"], told["bits_per_packed_value"]) == (0, None)

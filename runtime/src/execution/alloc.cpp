@@ -3,7 +3,7 @@
 // of a loop takes for itself, up to a larger size: many threads would wait for each other before and after every task.
 // Large blocks are shared by all threads, because a result is often freed on another thread than the one that allocated
 // it. How many bytes of them are kept is bounded: before more memory is taken from the system, what is kept is given
-// back, until it and the bytes in use together exceed the most that was ever in use by no more than an eighth.
+// back, until it and the bytes in use together exceed the most that was ever in use by no more than a 32nd.
 #include "execution/alloc.hpp"
 
 #include <pthread.h>
@@ -120,7 +120,7 @@ struct LargeCache {
   // How many bytes may be kept while `capacity` more are taken from the system.
   uint64_t room(uint64_t capacity) const {
     const uint64_t needed = used + capacity, peak = needed > most ? needed : most;
-    const uint64_t left = peak + peak / 8 - needed;
+    const uint64_t left = peak + peak / 32 - needed;
     return left > kKeepAlways ? left : kKeepAlways;
   }
 };
