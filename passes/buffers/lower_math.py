@@ -17,7 +17,7 @@ from torch_mlir import ir
 from numc.compiler.support.errors import CompilerBug
 from numc.passes import linalg
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.isa.instruction_set import Exponential, InstructionSet
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values import checked_functions as checked
@@ -64,9 +64,9 @@ def cheaper(isa: InstructionSet) -> dict[str, Callable[[Code, Value], checked.Ch
     found: dict[str, Callable[[Code, Value], checked.Checked]] = {}
     if (elementary := isa.elementary) is not None:
         found["math.erf"] = partial(checked.erf, elementary)
-        if (exponential := elementary.exponential) is not None:
-            found["math.exp"] = partial(checked.exp, exponential)
-            found["math.tanh"] = partial(checked.tanh, exponential)
+    if isinstance(elementary, Exponential):
+        found["math.exp"] = partial(checked.exp, elementary)
+        found["math.tanh"] = partial(checked.tanh, elementary)
     return found
 
 

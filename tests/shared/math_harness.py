@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.isa.portable import PORTABLE
+from numc.runtime.library import cpu_features
 
 LOWER = (
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,convert-cf-to-llvm,"
@@ -98,12 +98,6 @@ class Compiled:
         self.engine.invoke("main", *descriptors)
 
 
-def has(instructions: str) -> bool:
-    """Whether the processor has them: avx2, avx512dq, ... (false where the question has no answer)."""
-    cpus = Path("/proc/cpuinfo")
-    return cpus.exists() and instructions in cpus.read_text()
-
-
 # For cheaper code with checks: what the processor has to have, features for LLVM, its processor, the instructions.
 _CHECKED = {
     "avx2": ("avx2", V3_ONLY, "x86-64-v3", AVX2),
@@ -117,7 +111,7 @@ WITH_CHECKS = [
 def with_checks(isa: str, name: str, vectors: int = 1) -> Compiled:
     """math.`name` on so many vectors of registers, with its cheaper code for an instruction set."""
     needed, features, cpu, instructions = _CHECKED[isa]
-    if not has(needed):
+    if needed not in cpu_features():
         pytest.skip(f"needs a CPU with {isa.upper()}")
     return Compiled(vector_text(name, vectors * instructions.width), features, cpu, instructions)
 

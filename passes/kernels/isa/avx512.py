@@ -8,7 +8,7 @@ from functools import partial
 
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
-from numc.passes.kernels.isa.instruction_set import Elementary, Exponential, Tile, registers
+from numc.passes.kernels.isa.instruction_set import Exponential, Tile, registers
 from numc.passes.kernels.ssa import Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
@@ -120,5 +120,5 @@ AVX512 = replace(
     at_least=at_least,
     permute=permute,
     masks=True,
-    elementary=Elementary(32, lookup, Exponential(lookup, scale, is_special, reciprocal)),
+    elementary=Exponential(32, lookup, scale, is_special, reciprocal),
 )

@@ -72,33 +72,29 @@ def _no_prefetch(code: Code, address: Value) -> None:
 
 
 @dataclass(frozen=True)
-class Exponential:
-    """Instructions on f32 vectors of one register or two, for e^x.
-
-    lookup(code, table, index): those of 32 binary32 numbers that the lowest bits of i32 name.
-    scale(code, x, power): x * 2^floor(power), rounded once.
-    is_special(code, x): whether numbers are NaN, infinite or subnormal (i1).
-    reciprocal(code, x): 1 / x, of which at most 2^-14 is wrong.
-    """
-
-    lookup: Callable[[Code, Sequence[float], Value], Value]
-    scale: Callable[[Code, Value, Value], Value]
-    is_special: Callable[[Code, Value], Value]
-    reciprocal: Callable[[Code, Value], Value]
-
-
-@dataclass(frozen=True)
 class Elementary:
     """Instructions on f32 vectors of one register or two.
 
     entries: how many binary32 numbers a table has, 8 or 32.
     lookup(code, table, index): those of a table that the lowest bits of i32 name.
-    exponential: instructions with which e^x is cheaper than in binary64.
     """
 
     entries: int
     lookup: Callable[[Code, Sequence[float], Value], Value]
-    exponential: Exponential | None = None
+
+
+@dataclass(frozen=True)
+class Exponential(Elementary):
+    """These with tables of 32 numbers, and others with which e^x is cheaper than in binary64.
+
+    scale(code, x, power): x * 2^floor(power), rounded once.
+    is_special(code, x): whether numbers are NaN, infinite or subnormal (i1).
+    reciprocal(code, x): 1 / x, of which at most 2^-14 is wrong.
+    """
+
+    scale: Callable[[Code, Value, Value], Value]
+    is_special: Callable[[Code, Value], Value]
+    reciprocal: Callable[[Code, Value], Value]
 
 
 def registers(code: Code, x: Value, bits: int) -> list[Value]:
