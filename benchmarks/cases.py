@@ -30,7 +30,9 @@ OPERATORS: Mapping[str, Bar | None] = {
     "bf16_3_3{9}": Bar(10, 8.2),
     "fmac(e6m9)": Bar(5.5, 4.1),
     "fmac(e6m9n)": Bar(4, 3.3),
+    "fmac(fp16)": Bar(5.5, 4.1),
     "fmac(fp8_e5m2)": Bar(5.5, 4.1),
+    "mac(bf16)": Bar(5.5, 4.7),
     "fmac(bf16,chunk=8)": Bar(3.5, 2.7),
     "fmac(e6m9,chunk=8)": Bar(5.5, 4.1),
     "bfp(16,8,7)": Bar(0.7, 0.37),  # with VNNI, as the next two

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # numpy is imported only where there are arrays
 
     Array = npt.NDArray[Any]
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 NO_LIMIT = (1 << 63) - 1
 """The largest size there is, for a size without another limit."""
 WEIGHT_ALIGNMENT = 64

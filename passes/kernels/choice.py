@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.environment import subnormals_flushed, underflowed, watch_underflow
+from numc.passes.kernels.environment import raised, subnormals_flushed, watch_exceptions
 from numc.passes.kernels.guard import RANGES
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import PTR, Value
@@ -67,7 +67,7 @@ def _by_rows(f: Function, kernel: Kernel, vectors: int, sizes: Sequence[int], *,
 
 
 def _watched(f: Function, kernel: Kernel, vectors: int, sizes: Sequence[int], holds: Value) -> Value:
-    """The cheap sequence where the guard holds, undone if a sum was lost below binary32's subnormals.
+    """The cheap sequence where the guard holds, undone if a sum was lost beyond binary32's numbers or below them.
 
     Returns whether the tile has been updated.
     """
@@ -75,9 +75,9 @@ def _watched(f: Function, kernel: Kernel, vectors: int, sizes: Sequence[int], ho
     with f.choose(holds, "i1") as choice:
         with choice.then():
             _copy(f, kernel, f["tile"], old)
-            flags = watch_underflow(f)
+            flags = watch_exceptions(f)
             _by_rows(f, kernel, vectors, sizes, fast=True)
-            kept = f.compare("eq", underflowed(f, flags), f.int(0))
+            kept = f.compare("eq", raised(f, flags), f.int(0))
             with f.choose(kept) as undo:
                 with undo.then():
                     pass

@@ -11,8 +11,8 @@ from numc.passes.kernels.ssa import Value
 DECLARATIONS = """
 func.func private @numc_ftz_begin() -> i32
 func.func private @numc_ftz_end(i32)
-func.func private @numc_underflow_begin() -> i32
-func.func private @numc_underflow_end(i32) -> i32
+func.func private @numc_exceptions_begin() -> i32
+func.func private @numc_exceptions_end(i32) -> i32
 """
 
 
@@ -24,13 +24,13 @@ def subnormals_flushed(f: Function) -> Iterator[None]:
     f.call("numc_ftz_end", mode)
 
 
-def watch_underflow(f: Function) -> Value:
-    """Begin to watch for results that are tiny and inexact; `underflowed` takes what this returns."""
-    (flags,) = f.call("numc_underflow_begin", results="i32")
+def watch_exceptions(f: Function) -> Value:
+    """Begin to watch for results that overflow, or are tiny and inexact; `raised` takes what this returns."""
+    (flags,) = f.call("numc_exceptions_begin", results="i32")
     return flags
 
 
-def underflowed(f: Function, flags: Value) -> Value:
-    """Whether a result was tiny and inexact since (i32, 0 if none was)."""
-    (lost,) = f.call("numc_underflow_end", flags, results="i32")
+def raised(f: Function, flags: Value) -> Value:
+    """Whether there was such a result since (i32, 0 if there was none)."""
+    (lost,) = f.call("numc_exceptions_end", flags, results="i32")
     return lost

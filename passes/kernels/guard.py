@@ -3,7 +3,8 @@
 Bounds are on biased exponents. A product is below 2^(ea + eb + 2); with K of them and the accumulator at entry every
 partial sum is below 2^(max(ea + eb + 2 + log2 K, ec + 1) + 2), the last 2 covering the growth by rounding (monotone
 rounding of multiples for one part, a factor below e for compound formats and K <= 2^15). With segments, K is at most
-their size, and the accumulators at entry are the sums of a segment that goes on from the block before.
+their size, and the accumulators at entry are the sums of a segment that goes on from the block before. Where overflow
+is watched, only these are bounded.
 """
 
 from __future__ import annotations
@@ -34,21 +35,19 @@ def guard_text(kernel: Kernel, limits: Guard) -> str:
 
     # Zero operands only: the stored minimum is all ones; its exponent then reads as huge, which is what is wanted.
     least, most = ([exponent(f[name]) for name in names] for names in (("rlow", "llow"), ("rhigh", "lhigh")))
-    least_product = product(*least)
-    of_product = f.binary("addi", product(*most), f.int(kernel.growth))
-    of_sum = f.binary("addi", f.binary("subi", exponent(high), f.int(_BIAS)), f.int(1))
-    small, large, no_minus_zero, *finite = (
-        f.compare("sle", f.binary("maxsi", of_product, of_sum), f.int(limits.largest - 2)),
-        f.compare("sge", least_product, f.int(limits.product)),
-        f.compare("eq", zeros, f.int(0)),
-        *(f.compare("ult", f[name], f.int(_INFINITY)) for name in ("rhigh", "lhigh")),
-    )
-    in_range = both(small, large)
+    bound = f.binary("addi", f.binary("subi", exponent(high), f.int(_BIAS)), f.int(1))
+    if not limits.entry:
+        bound = f.binary("maxsi", f.binary("addi", product(*most), f.int(kernel.growth)), bound)
+    holds = f.compare("sle", bound, f.int(limits.largest - 2))
+    holds = both(holds, f.compare("sge", product(*least), f.int(limits.product)))
+    for name in ("rhigh", "lhigh"):
+        holds = both(holds, f.compare("ult", f[name], f.int(_INFINITY)))
+    if not limits.minus_zero:
+        holds = both(holds, f.compare("eq", zeros, f.int(0)))
     if limits.least > -149:
-        in_range = both(in_range, f.compare("sge", least[1], f.int(limits.least + _BIAS)))
+        holds = both(holds, f.compare("sge", least[1], f.int(limits.least + _BIAS)))
     if limits.normal:
-        in_range = both(in_range, both(*(f.compare("ne", x, f.int(0)) for x in least)))
-    holds = both(both(in_range, both(no_minus_zero, finite[0])), finite[1])
+        holds = both(holds, both(*(f.compare("ne", x, f.int(0)) for x in least)))
     return f.function(holds)
 
 

@@ -317,9 +317,9 @@ NUMC_API int64_t numc_converted(const float *weight, int64_t words, int64_t pane
 NUMC_API void numc_mark(int64_t part, int64_t bytes);
 /* Whether the current run has an observer. */
 NUMC_API int32_t numc_watched(void);
-/* numc_underflow_end returns whether a result since numc_underflow_begin was tiny and inexact. */
-NUMC_API uint32_t numc_underflow_begin(void);
-NUMC_API int32_t numc_underflow_end(uint32_t saved);
+/* numc_exceptions_end returns whether a result since numc_exceptions_begin overflowed, or was tiny and inexact. */
+NUMC_API uint32_t numc_exceptions_begin(void);
+NUMC_API int32_t numc_exceptions_end(uint32_t saved);
 
 #ifdef __cplusplus
 }

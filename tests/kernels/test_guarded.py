@@ -13,7 +13,7 @@ from math_harness import V3_ONLY, V4, Compiled, apply
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import NOTHING, Guard
+from numc.passes.kernels.datapaths.datapath import NOTHING, Cheap, Guard
 from numc.passes.kernels.datapaths.guarded import cheap_step, guard, splits
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
@@ -54,6 +54,17 @@ FP32 = [
         "fmac(e6m16)",
     ),
     *("fmac(e6m16n)", "fma(a=fp32,acc=e4m3fn:nan)", "fma(a=bf16,acc=e6m9n)", "fma(a=fp32,acc=e3m4fn)"),
+    *("mac(bf16)", "mac(tf32)", "mac(e6m9)", "mac(e4m3fn)", "mac(e6m9n)", "fma(a=bf16,product=bf16,acc=fp32)"),
+    *(
+        "fma(a=bf16,product=e6m9,acc=bf16x2)",
+        "fma(a=fp32,product=e4m3fn,acc=fp32)",
+        "fma(a=fp32,product=fp32,acc=bf16)",
+    ),
+    *(
+        "fma(a=tf32,product=e8m12,acc=e8m1)",
+        "fma(a=bf16,product=fp32,acc=e7m10)",
+        "fma(a=bf16,product=e8m1,acc=bf16x3)",
+    ),
 ]
 EXACT = [
     *(
@@ -66,18 +77,26 @@ EXACT = [
     ),
     *("fma(a=e5m2,acc=e5m2,datapath=exact)", "fma(a=e8m12,b=e8m10,acc=bf16,datapath=exact)"),
 ]
+# Whose sums are bounded by the overflow flag.
+OVERFLOWING = [
+    *("fmac(fp16)", "fmac(e5m2)", "fmac(e4m3)", "fmac(e2m1)", "fmac(e5m10n)", "fmac(e3m15n)", "fmac(e2m21)"),
+    *("fma(a=fp32,acc=e5m12)", "fma(a=fp32,acc=e4m3fn:nan)", "fma(a=fp32,acc=e2m1fn:nan)", "fma(a=bf16,acc=fp16)"),
+    *("fma(a=tf32,acc=fp16,datapath=exact)", "fma(a=e4m3fn,acc=e5m2,datapath=exact)"),
+    *("mac(fp16)", "mac(e4m3)", "fma(a=fp32,product=fp16,acc=fp32)", "fma(a=bf16,product=e6m9,acc=e5m2)"),
+    *("fma(a=fp32,product=e5m2,acc=bf16)", "fma(a=bf16,product=fp32,acc=fp16)"),
+]
 
 
 def limits_of(fma: Fma, isa: InstructionSet) -> Guard | None:
     return Kernel(fma, isa.tile, isa=isa).limits
 
 
-def compiled(fma: Fma, isa: InstructionSet) -> Compiled:
+def compiled(fma: Fma, isa: InstructionSet, cheap: Cheap = cheap_step) -> Compiled:
     width = isa.width
     code = Code(width, Text("s"))
     x, y, z = (Value(name, code.ty("f32")) for name in ("%x", "%y", "%z"))
     a, b = (emit_parts(code, v, to.format.parts) for v, to in ((x, fma.a), (y, fma.b)))
-    result = cheap_step(code, fma, isa, a, b, z, NOTHING)
+    result = cheap(code, fma, isa, a, b, z, NOTHING, None)
     kind, lanes = "memref<?xf32>", f"vector<{width}xf32>"
     loads = "\n".join(f"    %{v} = vector.load %{m}[%i] : {kind}, {lanes}" for m, v in zip("abc", "xyz", strict=True))
     return Compiled(
@@ -171,6 +190,30 @@ def test_more_triples_inside_of_the_guard(text: str, isa: InstructionSet) -> Non
     check(text, isa, range(1, 4))
 
 
+@pytest.mark.parametrize("isa", [*SETS, *ADDERS])
+@pytest.mark.parametrize("text", OVERFLOWING)
+def test_exact_or_beyond_the_numbers_of_binary32(text: str, isa: InstructionSet) -> None:
+    """Scaled sums near the largest number: an overflow, which raises the flag, leaves no finite result."""
+    fma = parse_fma(text)
+    kernel = Kernel(fma, isa.tile, isa=isa)
+    limits, cheap, scale = kernel.limits, kernel.datapath.cheap, np.float32(kernel.scale)
+    assert limits is not None
+    assert limits.entry
+    assert cheap is not None
+    a, b, c = (x[: len(x) // 16 * 16].copy() for x in admitted(fma, limits, 1 << 18, 0))
+    with np.errstate(over="ignore"):
+        got = apply(compiled(fma, isa, cheap), a, b * scale, c * scale) / scale
+    want = reference.fma(a, b, c, fma)
+    raised, overflown = ~np.isfinite(got), ~np.isfinite(want)
+    assert overflown.any()
+    assert not (overflown & ~raised).any()
+    inside = ~raised
+    found = reference.first_mismatch(got[inside], want[inside], a[inside], b[inside], c[inside])
+    assert found is None, found
+    if fma.product is None:
+        assert not (raised & (np.abs(want) < 2.0**fma.acc.format.emax)).any(), "the flag is raised without need"
+
+
 @pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")
 @pytest.mark.parametrize("precision", [8, pytest.param(11, marks=pytest.mark.slow)])
 def test_a_split_by_additions_rounds_every_significand(precision: int) -> None:
@@ -188,8 +231,15 @@ def test_a_split_by_additions_rounds_every_significand(precision: int) -> None:
     "text",
     [
         *("fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "fma(a=bf16x2,b=bf16,acc=bf16,datapath=exact)"),
-        *("fma(a=fp32,acc=bf16,datapath=exact)", "mac(bf16,datapath=exact)", "fma(a=bf16,acc=e6m9:rtz,datapath=exact)"),
-        *("mac(bf16:sr8)", "fma(a=bf16,acc=bf16x2:sr8)", "fmac(e6m9n:sr8)", "fma(a=bf16,acc=bf16:sr17,datapath=exact)"),
+        *("fma(a=fp32,acc=bf16,datapath=exact)", "mac(fp32)", "fma(a=bf16,acc=e6m9:rtz,datapath=exact)"),
+        *(
+            "mac(bf16:sr8)",
+            "fma(a=bf16,acc=bf16x2:sr8)",
+            "fmac(e6m9n:sr8)",
+            "mac(bf16,datapath=exact)",
+            "fma(a=bf16,product=bf16,acc=e6m9)",
+            "fma(a=bf16,acc=bf16:sr17,datapath=exact)",
+        ),
         *("fma(a=bf16,acc=e8m7n,datapath=exact)", "fma(a=bf16,acc=e8m22,datapath=exact)", "mp", "amx_bf16"),
     ],
 )

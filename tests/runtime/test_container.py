@@ -211,7 +211,7 @@ def test_foreign_files(tmp_path, whole):
         "text": "not a numc program file",
         "crlf": "damaged program file (header; was it transferred as text, or cut off?)",
         "older": "program file of version 1, this numc reads version 7: compile it again",
-        "abi": "damaged program file (abi section of version 1, this numc reads version 4)",
+        "abi": "damaged program file (abi section of version 1, this numc reads version 5)",
         "part": "damaged program file (no section ir)",
     }.items():
         with pytest.raises(NumcError) as caught:
@@ -222,7 +222,7 @@ def test_foreign_files(tmp_path, whole):
     assert error.take() == f"'{tmp_path}/pipe': not a file"
     older = "program file of version 1, this runtime reads version 7: compile it again"
     assert load_bytes((tmp_path / "older").read_bytes()) == older
-    older = "abi section of version 1, this runtime reads version 4: compile it again"
+    older = "abi section of version 1, this runtime reads version 5: compile it again"
     assert load_bytes((tmp_path / "abi").read_bytes()) == older
 
 

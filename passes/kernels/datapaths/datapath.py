@@ -59,15 +59,18 @@ class Guard:
 
     largest: every partial sum must stay below ``2 ** largest``.
     product: the smallest non-zero products ``2 ** (emin_a + emin_b)`` must reach ``2 ** product``.
+    minus_zero: an accumulator may be -0 at entry; without it that is outside of the guard.
     normal: the smallest magnitudes of both operands must be normal numbers.
     least: those of the lanes must reach ``2 ** least``.
-    An accumulator of -0 at entry is outside of every guard.
+    entry: `largest` is for the accumulators at entry only; of the sums after them the overflow flag tells.
     """
 
     largest: int
     product: int
+    minus_zero: bool = False
     normal: bool = False
     least: int = -149
+    entry: bool = False
 
 
 @dataclass(frozen=True)
@@ -418,8 +421,8 @@ class Datapath:
     """The functions of a datapath. Those that a `Setting` is passed to answer a question, the others append code.
 
     step: one multiply-add, exact for every input. cheap: one that is exact under `limits`, on values times `scale`.
-    limits: when `cheap` may run; None if never. With a `scale`, no result may be tiny and inexact either: the
-    underflow flag is watched. flushes: `cheap` runs with subnormal operands and results replaced by zeros instead.
+    limits: when `cheap` may run; None if never. With a `scale`, no result may overflow, or be tiny and inexact, either:
+    the flags are watched. flushes: `cheap` runs with subnormal operands and results replaced by zeros instead.
     together: how many accumulators take a step operation by operation, before the next ones do.
     state: how many f32 words a tile takes for each accumulator, behind the accumulators.
     arguments: further arguments of the micro-kernels, and their types; of `finish` those that are not ``k0`` too.

@@ -36,7 +36,7 @@ A power of two (P <= 22).
 
 from __future__ import annotations
 
-from numc.compiler.arithmetic.formats import Format
+from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.chain import (
@@ -61,35 +61,78 @@ def limits(s: Setting) -> Guard | None:
 def guard(fma: Fma) -> Guard | None:
     """Return the condition of the cheap sequence of `fma`, an operator without random bits, or None if it has none."""
     to, fmt = fma.acc, fma.acc.format
-    if fma.product is not None or to.rounding != "rne" or fma.datapath not in ("fp32", "exact"):
+    if fma.datapath not in ("fp32", "exact") or (fma.product is None and not _is_cheap(to)):
         return None
     exact = fma.datapath == "exact"
     # Several products have no error that one binary32 number holds: their sum is exact in binary64 only.
     if exact and (len(fma.terms) > 1 or sum(c.format.precision for c in fma.singles) > 24):
         return None
-    if fmt.parts == 1 and not 2 <= fmt.precision <= 22:
-        return None
-    if fmt.exponent_bits == 8 and not fmt.subnormals:
-        return None
     # An operand with p significant bits is a multiple of 2^(e-p+1); a compound value is one of at most 24 bits.
     grid = sum(23 if c.format.parts > 1 else c.format.significand_bits for c in fma.singles)
+    least, largest = _UNBOUNDED, 126
+    if fma.product is not None:
+        if exact or not _has_cheap_product(fma):
+            return None
+        largest = _largest(fma.product)
+        if fma.product.format.exponent_bits == 8:
+            grid = min(grid, fma.product.format.significand_bits)
+            least = fma.product.format.emin
     if fmt.exponent_bits == 8:
         # Sums of multiples of the least subnormal: below 2^emin they are values of the format, nothing is rounded. The
-        # accumulator is one of those multiples as a value of the format. BF16x3 is the identity on them.
-        product = fmt.emin - fmt.significand_bits + grid
+        # accumulator is one of those multiples as a value of the format. BF16x3 is the identity on them. Products in
+        # formats of fewer exponent bits are such multiples anyway.
+        if fma.product is None or fma.product.format.exponent_bits == 8:
+            least = max(least, fmt.emin - fmt.significand_bits + grid)
+    elif exact:
+        least = -149 + grid
+    # With subnormals or zeros to look after, a step keeps the sign of a zero as well.
+    return Guard(min(largest, _largest(to)), least, minus_zero=fmt.exponent_bits < 8)
+
+
+def _keeps_all(to: Conversion) -> bool:
+    """Whether binary32 numbers stay as they are."""
+    return to.format.exponent_bits == 8 and to.format.significand_bits == 23 and to.format.subnormals
+
+
+def _is_cheap(to: Conversion) -> bool:
+    """Whether a rounding to the format has a cheap sequence."""
+    fmt = to.format
+    if to.rounding != "rne" or to.open is not None or (fmt.exponent_bits == 8 and not fmt.subnormals):
+        return False
+    return fmt.parts > 1 or 2 <= fmt.precision <= 22
+
+
+def _has_cheap_product(fma: Fma) -> bool:
+    """Whether steps that round the product have one, which keeps the sign of a zero if accumulators can become -0."""
+    product, acc = fma.product, fma.acc
+    assert product is not None
+    if len(fma.terms) > 1 or product.format.parts > 1 or not (_is_cheap(acc) or _keeps_all(acc)):
+        return False
+    if _keeps_all(product):
+        return _is_cheap(acc)
+    return _is_cheap(product) and (product.format.exponent_bits < 8 or acc.format.exponent_bits == 8)
+
+
+def _largest(to: Conversion) -> int:
+    """What the cheap rounding to a format needs as `Guard.largest`."""
+    fmt = to.format
+    if _keeps_all(to):
+        return 126
+    if fmt.exponent_bits == 8:
         # C * x stays finite; rounding one part of two also scales by 2^10, but is of the small part.
-        largest = {1: 103 + fmt.precision, 2: 110, 3: 126}[fmt.parts]
-    else:
-        product = -149 + grid if exact else _UNBOUNDED
-        saturates = fmt.finite and not to.overflow
-        largest = 103 + fmt.precision if saturates else fmt.emax
-    return Guard(largest, product)
+        return {1: 103 + fmt.precision, 2: 110, 3: 126}[fmt.parts]
+    return 103 + fmt.precision if saturates(to) else fmt.emax
+
+
+def saturates(to: Conversion) -> bool:
+    """Whether what is beyond the largest number of the format becomes that number."""
+    return to.format.finite and not to.overflow
 
 
 def splits(fma: Fma) -> bool:
     """Whether a cheap step of `fma` is a sum and `split`, once or for each part, without more to do."""
     fmt = fma.acc.format
-    if fma.datapath != "fp32" or guard(fma) is None or fmt.parts > 2:
+    if fma.datapath != "fp32" or fma.product is not None or guard(fma) is None or fmt.parts > 2:
         return False
     return fmt.parts == 2 or (fmt.precision <= 11 and (fmt.exponent_bits == 8 or not fmt.subnormals))
 
@@ -112,6 +155,13 @@ def cheap_step(
     code: Code, fma: Fma, isa: InstructionSet, a: Parts, b: Parts, c: Value, drawn: Drawn, product: Value | None = None
 ) -> Value:
     """Append one step of `fma` that is exact under its guard. product: of `a` and `b`, if it is there and exact."""
+    return scaled_step(code, fma, isa, a, b, c, product)
+
+
+def scaled_step(
+    code: Code, fma: Fma, isa: InstructionSet, a: Parts, b: Parts, c: Value, product: Value | None, scale: float = 1
+) -> Value:
+    """Append the same on products and accumulators times `scale`, a power of two."""
     fmt = fma.acc.format
     if fmt.parts == 3:
         return emit_sum(code, a, b, c, fma)  # 24 bits: also what the exact sum rounds to
@@ -120,9 +170,11 @@ def cheap_step(
             return _exact_pair(code, isa, a[0], b[0], c)
         if fmt.exponent_bits == 8 and fmt.precision <= 11:
             return _exact_two_fmas(code, isa, a[0], b[0], c, fmt.precision)
-        return _round(code, isa, _sum_to_odd(code, isa, a[0], b[0], c), fmt)
+        return _round(code, isa, _sum_to_odd(code, isa, a[0], b[0], c), fma.acc, scale)
+    if fma.product is not None:
+        product = _round(code, isa, code.binary("mulf", a[0], b[0]), fma.product, scale)
     x = code.binary("addf", product, c) if product is not None else emit_sum(code, a, b, c, fma)
-    return _round_pair(code, isa, x) if fmt.parts == 2 else _round(code, isa, x, fmt)
+    return _round_pair(code, isa, x) if fmt.parts == 2 else _round(code, isa, x, fma.acc, scale)
 
 
 def _round_pair(code: Code, isa: InstructionSet, x: Value) -> Value:
@@ -140,28 +192,32 @@ def _round_pair(code: Code, isa: InstructionSet, x: Value) -> Value:
     return code.binary("addf", x, second)
 
 
-def _round(code: Code, isa: InstructionSet, x: Value, fmt: Format) -> Value:
-    """Round `x`, a sum in f32 (rounded to odd for the exact datapath), to a format of one part."""
+def _round(code: Code, isa: InstructionSet, x: Value, to: Conversion, scale: float) -> Value:
+    """Round `x`, an f32 number (rounded to odd for the exact datapath), to a format of one part; all are scaled."""
+    fmt, precision = to.format, to.format.precision
+    if _keeps_all(to):
+        return x
     if fmt.exponent_bits == 8:
-        return split(code, isa, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, _power(code, x), fmt)
+        return split(code, isa, x, precision) if precision <= 11 else _by_power(code, x, _power(code, x), precision)
+    least_normal = scale * 2.0**fmt.emin
     bits = code.cast("bitcast", x, "i32")
     sign = code.binary("andi", bits, code.int(0x80000000))
     if not fmt.subnormals:
         power = _power(code, x)
-        flushed = code.compare("olt", power, code.f32(2.0**fmt.emin))
-        rounded = split(code, isa, x, fmt.precision) if fmt.precision <= 11 else _by_power(code, x, power, fmt)
+        flushed = code.compare("olt", power, code.f32(least_normal))
+        rounded = split(code, isa, x, precision) if precision <= 11 else _by_power(code, x, power, precision)
         return code.select(flushed, code.cast("bitcast", sign, "f32"), rounded)
-    if isa.at_least is not None and fmt.precision <= 11:
+    if isa.at_least is not None and precision <= 11:
         # The split of max(|x|, 1.5 * 2^emin): below 2^emin the quantum stops shrinking.
-        scale = isa.at_least(code, x, 1.5 * 2.0**fmt.emin)
-        factor = 2.0 ** (24 - fmt.precision)
-        rounded = code.fma(scale, code.f32(factor), code.fma(scale, code.f32(-factor), x))
+        size = isa.at_least(code, x, 1.5 * least_normal)
+        factor = 2.0 ** (24 - precision)
+        rounded = code.fma(size, code.f32(factor), code.fma(size, code.f32(-factor), x))
     else:
-        least = code.f32(2.0**fmt.emin)
+        least = code.f32(least_normal)
         power = _power(code, x)
-        rounded = _by_power(code, x, code.select(code.compare("ogt", power, least), power, least), fmt)
-    if fmt.finite:
-        rounded = isa.clamp(code, rounded, float(fmt.max_finite))
+        rounded = _by_power(code, x, code.select(code.compare("ogt", power, least), power, least), precision)
+    if saturates(to):
+        rounded = isa.clamp(code, rounded, scale * float(fmt.max_finite))
     # A result of zero keeps the sign of x.
     signed = code.binary("ori", code.cast("bitcast", rounded, "i32"), sign)
     return code.cast("bitcast", signed, "f32")
@@ -183,8 +239,8 @@ def _power(code: Code, x: Value) -> Value:
     return code.cast("bitcast", field, "f32")
 
 
-def _by_power(code: Code, x: Value, power: Value, fmt: Format) -> Value:
-    factor = 1.5 * 2.0 ** (24 - fmt.precision)
+def _by_power(code: Code, x: Value, power: Value, precision: int) -> Value:
+    factor = 1.5 * 2.0 ** (24 - precision)
     y = code.fma(power, code.f32(factor), x)
     return code.fma(power, code.f32(-factor), y)
 

@@ -30,6 +30,7 @@ from numc.passes.kernels.datapaths.datapath import (
     panels,
     scaled,
 )
+from numc.passes.kernels.datapaths.guarded import saturates
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.random_bits import emit_draw, emit_element, emit_group, emit_mix, run_of
@@ -76,8 +77,7 @@ def limits(s: Setting) -> Guard | None:
     reaches = cuts and len(fma.terms) == 1 and fmt.precision + to.noise.bits <= 24
     if fma.datapath == "exact" and not reaches:
         return None
-    saturates = fmt.finite and not to.overflow
-    return Guard(126 if fmt.exponent_bits == 8 or saturates else fmt.emax, _ANY)
+    return Guard(126 if fmt.exponent_bits == 8 or saturates(to) else fmt.emax, _ANY, minus_zero=True)
 
 
 def scale(s: Setting) -> float:
@@ -120,7 +120,7 @@ def _noisy_step(
     total = code.binary("addi", code.cast("bitcast", total, "i32"), noise)
     total = code.binary("andi", total, code.int(0xFFFFFFFF ^ ((1 << shift) - 1)))
     result = code.cast("bitcast", total, "f32")
-    return isa.clamp(code, result, float(fmt.max_finite) * _scale(fma)) if fmt.finite else result
+    return isa.clamp(code, result, float(fmt.max_finite) * _scale(fma)) if saturates(to) else result
 
 
 def prepare(m: Micro) -> Words:

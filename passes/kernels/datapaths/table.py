@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths import flushing, guarded
+from numc.passes.kernels.datapaths import flushing, guarded, overflowing
 from numc.passes.kernels.datapaths.chunked import chunked
 from numc.passes.kernels.datapaths.counting import counting
 from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn, Parts
@@ -36,8 +36,11 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
         found = GROUPS
     else:
         found = DATAPATHS[fma.datapath]
-        if rows > 1 and not statistics and flushing.applies(fma):
-            found = flushing.FLUSHING
+        if rows > 1 and not statistics:
+            if flushing.applies(fma):
+                found = flushing.FLUSHING
+            elif overflowing.applies(fma):
+                found = overflowing.overflowing(found)
         if fma.chunk is not None:
             found = chunked(found)
         if fma.draws:

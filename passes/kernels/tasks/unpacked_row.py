@@ -293,6 +293,7 @@ def _within(code: Code, limits: Guard, bounds: tuple[Value, Value], before: Valu
         code.compare("uge", low, least),
         code.compare("ult", high, most),
         code.compare("ult", magnitude, code.int(below)),
-        code.compare("ne", bits, code.int(0x80000000)),  # -0 would become +0 in the cheap sequence
     ]
+    if not limits.minus_zero:  # it would become +0 in the cheap sequence
+        conditions.append(code.compare("ne", bits, code.int(0x80000000)))
     return functools.reduce(lambda a, b: code.binary("andi", a, b), conditions)

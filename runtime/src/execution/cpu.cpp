@@ -87,17 +87,17 @@ uint32_t numc_ftz_begin(void) {
 // Restores the control bits. Exception flags that were raised since numc_ftz_begin stay raised.
 void numc_ftz_end(uint32_t saved) { _mm_setcsr((saved & ~0x3fu) | (_mm_getcsr() & 0x3f)); }
 
-// Between the two calls the underflow flag tells whether a result was tiny and inexact. Flags that were raised before
+// Between the two calls the flags tell whether a result overflowed, or was tiny and inexact. Flags that were raised before
 // stay raised.
-uint32_t numc_underflow_begin(void) {
+uint32_t numc_exceptions_begin(void) {
   const uint32_t saved = _mm_getcsr();
   _mm_setcsr(saved & ~0x3fu);
   return saved;
 }
 
-int32_t numc_underflow_end(uint32_t saved) {
+int32_t numc_exceptions_end(uint32_t saved) {
   const uint32_t now = _mm_getcsr();
   _mm_setcsr(now | (saved & 0x3f));
-  return (now & 0x10) != 0;
+  return (now & 0x18) != 0;
 }
 }

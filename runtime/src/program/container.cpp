@@ -10,7 +10,7 @@ namespace numc {
 namespace {
 
 constexpr char kMagic[8] = {'N', 'U', 'M', 'C', '\r', '\n', '\x1a', '\n'};
-constexpr uint32_t kVersion = 7, kAbiVersion = 4, kMaxSections = 64;
+constexpr uint32_t kVersion = 7, kAbiVersion = 5, kMaxSections = 64;
 constexpr size_t kPage = 4096, kHeader = 64, kEntry = 48, kName = 24, kChecksumAt = 24;
 static_assert(kHeader + kMaxSections * kEntry <= kMaxHead);
 
