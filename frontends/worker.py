@@ -41,11 +41,17 @@ FILES = 256
 FILE_BYTES = 1 << 20
 _PR_SET_PDEATHSIG = 1
 _in_worker = False
+_memory = float("inf")
 
 
 def in_worker() -> bool:
     """Whether this process is a worker."""
     return _in_worker
+
+
+def memory() -> float:
+    """How many bytes the task of this process may take, beyond what the worker had when it was forked."""
+    return _memory
 
 
 @dataclass
@@ -147,8 +153,10 @@ def _limit(bounds: dict[str, Any] | None) -> None:
     Its ``seconds`` are of wall time, then SIGALRM ends it; ``memory``: bytes of address space beyond what is in use;
     ``stack``: bytes of the stack; ``processes``: RLIMIT_NPROC, which Linux does not apply to root.
     """
+    global _memory
     limits = {resource.RLIMIT_CORE: 0}
     if bounds is not None:
+        _memory = bounds["memory"]
         signal.setitimer(signal.ITIMER_REAL, bounds["seconds"])
         with open("/proc/self/statm", encoding="ascii") as file:
             used = int(file.read().split()[0]) * resource.getpagesize()

@@ -6,26 +6,20 @@ importer has some of them twice.
 
 from __future__ import annotations
 
-import resource
 from dataclasses import dataclass, field
 
 from numc.compiler.support.errors import NumcError
+from numc.frontends import worker
 
 _GIB = 2**30
 _ADVICE = "if the sizes of the model are right, set NUMC_IMPORT_MEMORY to more GiB"
-
-
-def _limit() -> float:
-    """What the import may take, in bytes: the limit that its process has."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return float("inf") if soft == resource.RLIM_INFINITY else soft
 
 
 @dataclass
 class Budget:
     """The bytes that a model may ask for. made: those of the constants that folding has made so far."""
 
-    limit: float = field(default_factory=_limit)
+    limit: float = field(default_factory=worker.memory)
     made: int = 0
 
     def check_tensor(self, name: str, shape: list[int], size: int) -> None:

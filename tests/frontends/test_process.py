@@ -154,6 +154,12 @@ def test_workers_of_workers_have_the_limits_of_the_request(monkeypatch: pytest.M
         assert ask("look")[0]["memory"] == gib
 
 
+def test_what_a_model_may_ask_for_does_not_depend_on_the_server(server: Any) -> None:
+    """One that has imported much has more address space in use."""
+    found, _ = process.ask("worker_tasks:look", {}, (), size=2**20)
+    assert found["budget"] == 4 * 2**30 + 8 * 2**20
+
+
 def test_threads_and_forks(server: Any) -> None:
     with ThreadPoolExecutor(4) as pool:
         parts = [os.urandom(300_000) for _ in range(8)]

@@ -9,6 +9,8 @@ import signal
 import time
 from typing import Any
 
+from numc.frontends.onnx.budget import Budget
+
 
 def crash(request: dict[str, Any], parts: Any, stage: Any) -> Any:
     stage("middle")
@@ -61,4 +63,5 @@ def look(request: dict[str, Any], parts: Any, stage: Any) -> Any:
     limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in ("CORE", "NOFILE", "NPROC")}
     found = {"files": files, "limits": limits, "request": request, "process": os.getpid(), "folder": os.getcwd()}
     found["memory"] = os.environ.get("NUMC_IMPORT_MEMORY", "")
+    found["budget"] = Budget().limit
     return found, [bytes(reversed(part)) for part in parts]
