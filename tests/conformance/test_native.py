@@ -34,6 +34,7 @@ OPERATORS = (
     ),
     *("fmac(e4m3:rup)", "fmac(e4m3:rdn)", "fmac(e6m9:rna)", "fmac(e4m3fn:nan)"),
     *("fma(a=e6m9,acc=e6m9,datapath=exact)", "fma(a=e6m9n,acc=e6m9n,datapath=exact)"),
+    *("mac(bf16)", "mac(fp16)", "mac(e6m9n)", "fma(a=fp8_e4m3,product=bf16,acc=fp32)"),
 )
 
 

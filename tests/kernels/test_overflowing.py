@@ -12,7 +12,7 @@ from numc.passes.kernels.datapaths.table import datapath_of
 from targets_here import runnable
 
 OPERATORS = [
-    *("fmac(fp16)", "fma(a=bf16,acc=e4m3)", "fma(a=fp8_e4m3,acc=fp8_e4m3:nan)", "fmac(e5m10n)"),
+    *("fmac(fp16)", "fma(a=bf16,acc=e4m3)", "fma(a=fp8_e4m3,acc=fp8_e4m3:nan)", "fmac(e5m12n)"),
     *("mac(fp16)", "fma(a=fp16,product=fp16,acc=fp32)", "fma(a=bf16,product=e4m3fn,acc=fp16)"),
     *("fmac(fp16,chunk=24)", "fma(a=bf16,acc=fp16,datapath=exact)"),
 ]

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths import guarded, overflowing
+from numc.passes.kernels.datapaths import guarded
 from numc.passes.kernels.datapaths.datapath import Drawn, Guard, Parts, Setting
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
@@ -24,9 +24,11 @@ _LEAST_NORMAL = -126
 def applies(fma: Fma) -> bool:
     """Whether steps of the operator, which draws no random bits, can be taken in that mode."""
     fmt = fma.acc.format
-    if fma.datapath != "fp32" or fma.chunk is not None or len(fma.terms) > 1 or guarded.guard(fma) is None:
+    if fma.datapath != "fp32" or fma.chunk is not None or fma.product is not None or len(fma.terms) > 1:
         return False
-    return not fmt.subnormals and not fmt.finite and fmt.precision <= 11 and not overflowing.applies(fma)
+    if guarded.guard(fma) is None:
+        return False
+    return not fmt.subnormals and not fmt.finite and fmt.precision <= 11
 
 
 def limits(s: Setting) -> Guard | None:
