@@ -14,7 +14,16 @@ from torch._decomp import get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.frontends.pytorch.operators import grouped_mm
-from numc.frontends.pytorch.rewrites import cumulative, elementwise, extremes, orders, scalars, scatters, views
+from numc.frontends.pytorch.rewrites import (
+    cumulative,
+    elementwise,
+    extremes,
+    orders,
+    scalars,
+    scatters,
+    spectra,
+    views,
+)
 from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_tbc, convolution
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag
 from numc.frontends.pytorch.rewrites.gradients import gradients
@@ -25,7 +34,7 @@ aten = torch.ops.aten
 
 
 # Torch's own decompositions that neither its core nor torch-mlir asks for.
-_OF_TORCH = (aten.dist, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift)
+_OF_TORCH = (aten.dist, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift, *spectra.TRANSFORMS)
 
 
 def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
@@ -68,6 +77,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         **views.copies(),
         **scalars.comparisons(),
         **scalars.of_tensors(),
+        aten._neg_view.default: torch.neg,
+        aten.stft.default: spectra.stft,
+        aten.istft.default: spectra.istft,
         aten.convolution.default: convolution,
         aten.constant_pad_nd.default: constant_pad_nd,
         aten.index_put.default: scatters.index_put,

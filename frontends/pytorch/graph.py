@@ -20,6 +20,8 @@ from numc.frontends.pytorch.narrow import NARROW_DTYPES
 from numc.frontends.pytorch.operators import grouped_mm
 
 aten = torch.ops.aten
+#: Marks nodes on complex numbers that others compute by real ones.
+IN_PARTS = "numc_in_parts"
 DTYPES: Mapping[torch.dtype, str] = {
     torch.float32: "float32",
     torch.float64: "float64",
@@ -154,7 +156,7 @@ def failed(node: fx.Node, reason: str) -> Refusal:
 
 def refusals(graph: fx.Graph) -> list[Refusal]:
     """Return the refusals of a graph: of the operations that cause problems, not of all that depend on them."""
-    found = {node: against for node in graph.nodes if (against := refusal(node))}
+    found = {node: against for node in graph.nodes if IN_PARTS not in node.meta and (against := refusal(node))}
     return [
         against
         for node, against in found.items()
@@ -196,8 +198,8 @@ def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
         return f"is {str(tensor.layout).removeprefix('torch.')}", "only dense tensors are available: use .to_dense()"
     if tensor.dtype not in DTYPES:
         kind = str(tensor.dtype).removeprefix("torch.")
-        what = "use .float()" if tensor.dtype.is_floating_point else (
-            "complex numbers are not available" if tensor.dtype.is_complex else "use .to(torch.int64)"
-        )  # fmt: skip
+        what = "use .float()" if tensor.dtype.is_floating_point else "use .to(torch.int64)"
+        if tensor.dtype.is_complex:
+            what = "take its real and imaginary parts, as torch.view_as_real does"
         return f"is {kind}, not {', '.join(DTYPES.values())}", what
     return None

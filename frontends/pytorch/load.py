@@ -32,6 +32,7 @@ from numc.frontends.imported import Argument, ConversionError, Imported, to_mess
 from numc.frontends.lowering import one_line, prepare
 from numc.frontends.pytorch import guards
 from numc.frontends.pytorch.archive import cleaned
+from numc.frontends.pytorch.complex_numbers import is_complex, without_complex
 from numc.frontends.pytorch.convert import diagnose, to_linalg
 from numc.frontends.pytorch.decompositions import decomposition_table
 from numc.frontends.pytorch.empties import without_empties
@@ -171,7 +172,7 @@ def _check_tensors(name: str, module: torch.nn.Module, example_inputs: Any) -> N
         if isinstance(value, torch.Tensor):
             named.append((f"example input {pytree.keystr(path) or '0'}", value))
     for what, tensor in named:
-        if problem := tensor_problem(tensor):
+        if (problem := tensor_problem(tensor)) and not (is_complex(tensor) and not what.startswith("example")):
             raise NumcError(f"{name}: {what} {problem[0]}; {problem[1]}")
 
 
@@ -215,6 +216,10 @@ def _imported(
     try:
         with _quiet(), torch.no_grad():
             program = _decomposed(program)
+            if without_complex(program):
+                program = _decomposed(program)
+    except NumcError as error:
+        raise NumcError(f"{name}: {error}") from None
     except Exception as error:
         raise NumcError(f"{name}: cannot be decomposed: {_explained(error)}") from None
     _check_weights(program, name)

@@ -271,7 +271,6 @@ def test_modules_in_training() -> None:
     ("dtype", "kind", "advice"),
     [
         (torch.float8_e4m3fnuz, "float8_e4m3fnuz", "use .float()"),
-        (torch.complex64, "complex64", "complex numbers are not available"),
         (torch.uint16, "uint16", "use .to(torch.int64)"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from numc.frontends.fourier import of_half, transform
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 
@@ -60,22 +61,10 @@ def _matrix(size: int, parts: int, length: int, *, inverse: bool, onesided: bool
     if inverse and onesided:
         if parts != 2 or size != length // 2 + 1:
             raise RefusedError(f"{size} bins of {parts} parts are not the half of a spectrum of {length}")
-        k, n = np.arange(size), np.arange(length)
-        angle = 2 * np.pi * np.outer(k, n) / length
-        twice = np.where((k == 0) | (2 * k == length), 1.0, 2.0)[:, None] / length
-        real = np.stack([np.cos(angle) * twice, -np.sin(angle) * twice], axis=1)
-        return real.reshape(size * 2, length, 1)
+        return of_half(size, length).reshape(size * 2, length, 1) / length
     bins = length // 2 + 1 if onesided else length
-    angle = 2 * np.pi * np.outer(np.arange(size), np.arange(bins)) / length
-    sign = 1.0 if inverse else -1.0
-    cosine, sine = np.cos(angle), sign * np.sin(angle)
-    if inverse:
-        cosine, sine = cosine / length, sine / length
-    cosine[length:], sine[length:] = 0, 0  # what a shorter transform leaves out
-    of_real = np.stack([cosine, sine], axis=-1)
-    of_imaginary = np.stack([-sine, cosine], axis=-1)
-    rows = np.stack([of_real, of_imaginary][:parts], axis=1)
-    return rows.reshape(size * parts, bins, 2)
+    matrix = transform(size, bins, parts, length, inverse=inverse).reshape(size * parts, bins, 2)
+    return matrix / length if inverse else matrix
 
 
 def stft(node: Node) -> None:
