@@ -91,7 +91,12 @@ def path_of(node: fx.Node) -> str:
 
 def source_of(node: fx.Node) -> str:
     """Return the user's line that made a node as ``file:line``: the innermost line outside of torch."""
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return innermost(node.meta.get("stack_trace") or "")
+
+
+def innermost(stack: str) -> str:
+    """Return the innermost line outside of torch of a call stack in words, as ``file:line``; "" without one."""
+    frames = _FRAME.findall(stack)
     outside = [f"{file}:{line}" for file, line in frames if not file.startswith((_TORCH, "torch/"))]
     return outside[-1] if outside else ""
 

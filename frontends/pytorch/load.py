@@ -38,6 +38,7 @@ from numc.frontends.pytorch.decompositions import decomposition_table
 from numc.frontends.pytorch.empties import without_empties
 from numc.frontends.pytorch.graph import (
     DTYPES,
+    innermost,
     listed,
     names_of,
     refusals,
@@ -178,7 +179,7 @@ def _check_tensors(name: str, module: torch.nn.Module, example_inputs: Any) -> N
 
 def _explained(error: Exception) -> str:
     """Return the reason that torch.export gives, in one line, and the user's line where it failed."""
-    text = str(error).strip()
+    text, _, stack = str(error).strip().partition("Original traceback:")
     if "data-dependent" in text or "DataDependent" in type(error).__name__:
         text = "a size or branch depends on data; make it constant, with torch.where instead of a mask or an if"
     elif cache := _CACHE.search(text):
@@ -189,6 +190,8 @@ def _explained(error: Exception) -> str:
     else:
         paragraph = text.split("\n\n")[0] or type(error).__name__
         text = one_line(paragraph, 200)
+    if place := innermost(stack):  # of an operation of a graph, which no frame of Python belongs to
+        return f"{text} ({place})"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_TORCH, "<"))]
     mine = [f for f in frames if os.path.realpath(f.filename) != os.path.realpath(__file__)]
     return f"{text} ({mine[-1].filename}:{mine[-1].lineno})" if mine else text

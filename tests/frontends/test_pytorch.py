@@ -305,6 +305,15 @@ def test_data_dependent_sizes_and_branches() -> None:
         "Calls: cannot be exported: a size or branch depends on data; make it constant, with torch.where instead of"
     )
 
+    def some_doubled(x: Any) -> Any:
+        found, mask = torch.zeros_like(x), x > 0
+        found[mask] = x[mask].sort()[0]
+        return found
+
+    text = refused(Calls(some_doubled), X)  # the user's line, though it is a decomposition of numc that stumbles
+    assert text.startswith("Calls: cannot be decomposed: a size or branch depends on data; ")
+    assert "test_pytorch.py:" in text or "torch_modules.py:" in text
+
 
 def test_what_forward_takes_and_returns() -> None:
     assert refused(Calls(lambda x: (x, 3)), X) == "Calls: output_1 is of type int; only tensors may be returned"
