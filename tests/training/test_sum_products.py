@@ -63,7 +63,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize(
-    "fma", one_in(3, list(OPERATORS), "fp32", "bf16_1_2", "mac(e6m9n)", "fmac(bf16,chunk=2)", "int8")
+    "fma", one_in(3, list(OPERATORS), "fp32", "fmac(bf16,chunk=2)")
 )
 def test_recurrent_weights_with_every_kind_of_operator(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(5, 3, 12, generator=torch.Generator().manual_seed(1))
@@ -71,7 +71,7 @@ def test_recurrent_weights_with_every_kind_of_operator(fma: str, monkeypatch: py
 
 
 CELLS = [
-    lambda: nn.LSTM(12, 16, 2, bidirectional=True),
+    lambda: nn.LSTM(12, 16, bidirectional=True),
     lambda: nn.GRU(12, 16, 2),
     lambda: nn.GRU(12, 16, bidirectional=True),
     lambda: nn.RNN(12, 16, 2),
@@ -79,7 +79,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize("number", one_in(3, range(len(CELLS)), 1, 4))
+@pytest.mark.parametrize("number", one_in(3, range(len(CELLS)), 1))
 def test_kinds_of_cells(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(6, 2, 12, generator=torch.Generator().manual_seed(1))
     assert "fma(a=bf16,acc=bf16,chunk=2,total=fp32)" in same_bits(CELLS[number], x, "bf16_1_1", monkeypatch)
