@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +28,13 @@ from numc.runtime.library import cpu_features
 F32 = npt.NDArray[np.float32]
 FEATURES = {8: (V3_ONLY, "x86-64-v3"), 16: (V4, "x86-64-v4")}
 SETS = [
-    pytest.param(AVX2, marks=pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")),
-    pytest.param(AVX512, marks=pytest.mark.skipif("avx512dq" not in cpu_features(), reason="needs AVX-512")),
+    pytest.param(AVX2, id="avx2", marks=pytest.mark.skipif("fma" not in cpu_features(), reason="needs FMA")),
+    pytest.param(
+        AVX512, id="avx512", marks=pytest.mark.skipif("avx512dq" not in cpu_features(), reason="needs AVX-512")
+    ),
 ]
 # Roundings by additions, which need no instruction that others lack.
-ADDERS = [pytest.param(replace(AVX2, name="adders", adders=AVX2.tile), marks=SETS[0].marks)]
+ADDERS = [pytest.param(replace(AVX2, name="adders", adders=AVX2.tile), id="adders", marks=SETS[0].marks)]
 FP32 = [
     *("bf16_1_1", "bf16_1_2", "bf16_1_3", "bf16_2_2{3}", "bf16_2_2{4}", "bf16_3_3{6}", "bf16_3_3{9}"),
     *(
@@ -172,11 +175,15 @@ def check(text: str, isa: InstructionSet, seeds: range) -> None:
         assert (found := reference.first_mismatch(got, want, a, b, c)) is None, found
 
 
+def of_set(text: str, instructions: Any) -> Any:
+    return pytest.param(text, *instructions.values, id=f"{text}-{instructions.id}", marks=instructions.marks)
+
+
 @pytest.mark.parametrize(
     ("text", "isa"),
     [
-        *(pytest.param(text, *s.values, marks=s.marks) for s in SETS for text in [*FP32, *EXACT]),
-        *(pytest.param(text, *s.values, marks=s.marks) for s in ADDERS for text in FP32 if splits(parse_fma(text))),
+        *(of_set(text, s) for s in SETS for text in [*FP32, *EXACT]),
+        *(of_set(text, s) for s in ADDERS for text in FP32 if splits(parse_fma(text))),
     ],
 )
 def test_exact_inside_of_the_guard(text: str, isa: InstructionSet) -> None:

@@ -62,9 +62,7 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize(
-    "fma", one_in(3, list(OPERATORS), "fp32", "fmac(bf16,chunk=2)")
-)
+@pytest.mark.parametrize("fma", one_in(3, list(OPERATORS), "fp32", "fmac(bf16,chunk=2)"))
 def test_recurrent_weights_with_every_kind_of_operator(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(5, 3, 12, generator=torch.Generator().manual_seed(1))
     assert set(same_bits(lambda: nn.LSTM(12, 16), x, fma, monkeypatch)) == {OPERATORS[fma]} - {""}

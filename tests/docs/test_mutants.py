@@ -1,0 +1,25 @@
+"""The mutants of tests/mutants.toml still have their places in the sources, and the tests that find them exist."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tools import mutants
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_mutant_has_its_place() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/mutants.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_tests_of_every_mutant_are_collected() -> None:
+    named = sorted({test for mutant in mutants.load() for test in mutant.tests})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *named]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
