@@ -25,7 +25,10 @@ ROOT = Path(__file__).resolve().parents[2]
 _DOCS = (page for page in sorted((ROOT / "docs").glob("*.md")) if "```python file=" not in page.read_text())
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *_DOCS]
 #: Pages of 20 to 50 seconds, whose commands other tests run, too: the tier `slow`.
-LONG = ("compare.md", "diff.md", "generate.md", "statistics.md", "trainbf.md", "training-report.md")
+LONG = (
+    *("compare.md", "cost.md", "diff.md", "figures.md", "generate.md", "search.md", "statistics.md", "trainbf.md"),
+    "training-report.md",
+)
 # Not executed: what is printed or stored, and `sh`, which is for commands that build or clone.
 SHOWN = {"text", "mlir", "c", "json", "toml", "diff", "makefile", "sh"}
 STATUS = re.compile(r"\[exit status (\d+)\]")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -37,3 +40,15 @@ def test_sums_around_the_largest_number(text: str, target: str) -> None:
             got = numc.matmul(a, b, start, fma=text, target=target)
             want = reference.matmul(a, b, start, text)
             assert (found := reference.first_mismatch(got, want)) is None, f"2^{exponent}, k = {k}: {found}"
+
+
+def test_a_process_that_traps_overflow() -> None:
+    """As feenableexcept of glibc asks for: the flag is raised on purpose."""
+    script = """
+import ctypes, numpy, numc
+ones = numpy.full((8, 64), 32, numpy.float32)
+ctypes.CDLL("libm.so.6").feenableexcept(0x08)
+print(numc.matmul(ones, ones.T, fma="fmac(fp16)")[0, 0])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "inf\n"), done.stderr

@@ -87,17 +87,19 @@ uint32_t numc_ftz_begin(void) {
 // Restores the control bits. Exception flags that were raised since numc_ftz_begin stay raised.
 void numc_ftz_end(uint32_t saved) { _mm_setcsr((saved & ~0x3fu) | (_mm_getcsr() & 0x3f)); }
 
-// Between the two calls the flags tell whether a result overflowed, or was tiny and inexact. Flags that were raised before
-// stay raised.
+// Between the two calls the flags tell whether a result overflowed, or was tiny and inexact. No exception traps
+// meanwhile, whatever the process has asked for. Flags that were raised before stay raised.
 uint32_t numc_exceptions_begin(void) {
+  constexpr uint32_t kFlags = 0x3f, kMasks = 0x1f80;
   const uint32_t saved = _mm_getcsr();
-  _mm_setcsr(saved & ~0x3fu);
+  _mm_setcsr((saved & ~kFlags) | kMasks);
   return saved;
 }
 
 int32_t numc_exceptions_end(uint32_t saved) {
-  const uint32_t now = _mm_getcsr();
-  _mm_setcsr(now | (saved & 0x3f));
-  return (now & 0x18) != 0;
+  constexpr uint32_t kFlags = 0x3f, kOverflow = 0x08, kUnderflow = 0x10;
+  const uint32_t raised = _mm_getcsr() & kFlags;
+  _mm_setcsr(saved | raised);
+  return (raised & (kOverflow | kUnderflow)) != 0;
 }
 }
