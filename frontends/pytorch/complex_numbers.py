@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
 from torch.fx.node import map_aggregate
@@ -76,6 +77,9 @@ class _Split:
         self._replaced: set[fx.Node] = set()
         self._matrices: dict[tuple[Any, ...], fx.Node] = {}
         self._at: fx.Node
+        fake = detect_fake_mode([node.meta.get("val") for node in program.graph.nodes])
+        assert fake is not None
+        self._fake = fake
 
     def is_replaced(self, node: fx.Node) -> bool:
         """Whether other nodes compute what a node does."""
@@ -133,7 +137,8 @@ class _Split:
         """Append an operation, which takes the place and the name of the node that is replaced."""
         made = self._graph.call_function(target, args, kwargs)
         given, named = map_aggregate((args, kwargs), lambda n: n.meta["val"] if isinstance(n, fx.Node) else n)
-        made.meta = {**self._at.meta, "val": target(*given, **named)}
+        with self._fake:
+            made.meta = {**self._at.meta, "val": target(*given, **named)}
         return made
 
     def is_split(self, node: fx.Node) -> bool:
@@ -175,7 +180,7 @@ class _Split:
         if (key, dtype) not in self._matrices:
             name = f"numc.fourier_{len(self._matrices)}"
             value = torch.from_numpy(make()).to(dtype)
-            fake = self._at.meta["val"].fake_mode.from_tensor(value)
+            fake = self._fake.from_tensor(value)
             with self._graph.inserting_before(next(iter(self._graph.nodes))):
                 node = self._graph.placeholder(name.replace(".", "_"))
             node.meta = {"val": fake}
@@ -408,7 +413,7 @@ _PARTWISE = (
     *(aten.permute, aten.transpose, aten.t, aten.clone, aten.cat, aten.stack, aten.index, aten.index_select, aten.flip),
     *(aten.gather, aten.roll, aten.repeat, aten.constant_pad_nd, aten.sum, aten.mean, aten.cumsum, aten.neg),
     *(aten.slice_scatter, aten.select_scatter, aten.diagonal, aten.unfold, aten.as_strided, aten.alias, aten.detach),
-    *(aten.where, aten.index_put, aten.contiguous, aten.lift_fresh_copy),
+    *(aten.where, aten.index_put, aten.contiguous, aten.lift_fresh_copy, aten.copy),
 )
 
 _Rule = Callable[[_Split, fx.Node], Parts | fx.Node | None]

@@ -72,6 +72,27 @@ def test_rotary_embeddings(free: bool) -> None:
     compare(Rotary(), X, dynamic_shapes=({0: torch.export.Dim("batch")},) if free else None)
 
 
+class Spectral(nn.Module):
+    """A layer of a Fourier neural operator: weights for the lowest frequencies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(torch.complex(Y, Y - 1).T.reshape(2, 3, 2, 2)) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        found = torch.fft.rfft2(x)
+        out = torch.zeros(x.shape[0], 3, x.shape[-2], x.shape[-1] // 2 + 1, dtype=torch.cfloat)
+        for rows, weight in zip((slice(None, 2), slice(-2, None)), self.weights, strict=True):
+            out[:, :, rows, :2] = torch.einsum("bixy,ioxy->boxy", found[:, :, rows, :2], weight)
+        return torch.fft.irfft2(out, s=x.shape[-2:])
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_a_layer_of_a_fourier_neural_operator(free: bool) -> None:
+    images = torch.stack([X, X.flip(1)], 1)
+    compare(Spectral(), images, dynamic_shapes=({0: torch.export.Dim("batch")},) if free else None)
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations(name: str) -> None:
     compare(Calls(lambda x: torch.view_as_real(OPERATIONS[name](pairs(x)))), X)
