@@ -9,6 +9,7 @@ as complex numbers are elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import getitem
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -54,6 +55,9 @@ def without_complex(program: ExportedProgram) -> bool:
     if not any(is_complex(node.meta.get("val")) for node in nodes):
         return False
     found = _Split(program)
+    for node in program.graph.find_nodes(op="call_function", target=aten._assert_tensor_metadata.default):
+        nodes.remove(node)
+        program.graph.erase_node(node)  # it would ask for the dtype of a complex weight
     for node in nodes:
         found.replace(node)
     for node in reversed(nodes):
@@ -93,7 +97,7 @@ class _Split:
                 self._split_weight(node)
             return
         given = node.all_input_nodes
-        rule = _RULES.get(getattr(node.target, "overloadpacket", None))
+        rule = _RULES.get(getattr(node.target, "overloadpacket", node.target))
         if rule is None or any(is_complex(n.meta.get("val")) and n not in self._parts for n in given):
             return
         if not (is_complex(node.meta.get("val")) or any(n in self._parts for n in given)):
@@ -111,7 +115,9 @@ class _Split:
     def _of_one_shape(self, parts: Parts) -> Parts:
         """Parts of which neither has fewer elements than the other: in a sum with a real tensor one may."""
         real, imaginary = parts
-        if isinstance(real, fx.Node) and isinstance(imaginary, fx.Node):
+        if all(isinstance(n, fx.Node) and isinstance(n.meta["val"], torch.Tensor) for n in parts):
+            assert isinstance(real, fx.Node)
+            assert isinstance(imaginary, fx.Node)
             a, b = real.meta["val"].shape, imaginary.meta["val"].shape
             if a != b and torch.broadcast_shapes(a, b) == a:
                 return Parts(real, self.call(aten.expand_as.default, imaginary, real))
@@ -125,7 +131,7 @@ class _Split:
         value = torch.view_as_real(stored[target].detach().resolve_conj())
         stored[target] = torch.nn.Parameter(value, False) if isinstance(stored[target], torch.nn.Parameter) else value
         complex_value = node.meta["val"]
-        node.meta["val"] = torch.view_as_real(complex_value)
+        node.meta = {"val": torch.view_as_real(complex_value)}
         with self._graph.inserting_after(self._last_placeholder()):
             parts = [self.call(aten.select.int, node, node.meta["val"].dim() - 1, n) for n in (1, 0)]
         self._parts[node] = Parts(parts[1], parts[0])
@@ -138,7 +144,8 @@ class _Split:
         made = self._graph.call_function(target, args, kwargs)
         given, named = map_aggregate((args, kwargs), lambda n: n.meta["val"] if isinstance(n, fx.Node) else n)
         with self._fake:
-            made.meta = {**self._at.meta, "val": target(*given, **named)}
+            value = target(*given, **named)
+        made.meta = {key: what for key, what in self._at.meta.items() if key != "tensor_meta"} | {"val": value}
         return made
 
     def is_split(self, node: fx.Node) -> bool:
@@ -228,7 +235,7 @@ def _magnitude(s: _Split, x: Parts) -> fx.Node:
 
 def _partwise(s: _Split, node: fx.Node) -> Parts:
     """The operation on either part. A real tensor or number among complex ones has the imaginary part 0."""
-    target = node.target.overloadpacket
+    target = getattr(node.target, "overloadpacket", node.target)
     pads = target is aten.constant_pad_nd
 
     def given(n: Any, imaginary: bool) -> Any:
@@ -248,7 +255,8 @@ def _partwise(s: _Split, node: fx.Node) -> Parts:
         args, kwargs = map_aggregate((node.args, node.kwargs), lambda n: given(n, imaginary))
         if pads and imaginary and len(args) > 2 and not isinstance(node.args[2], complex):
             args = (*args[:2], 0)
-        return s.call(node.target, *args, **kwargs)
+        # Torch cannot trace that view of prims once more.
+        return s.call(aten.squeeze.dims if target is prims.squeeze else node.target, *args, **kwargs)
 
     return Parts(done(imaginary=False), done(imaginary=True))
 
@@ -414,6 +422,7 @@ _PARTWISE = (
     *(aten.gather, aten.roll, aten.repeat, aten.constant_pad_nd, aten.sum, aten.mean, aten.cumsum, aten.neg),
     *(aten.slice_scatter, aten.select_scatter, aten.diagonal, aten.unfold, aten.as_strided, aten.alias, aten.detach),
     *(aten.where, aten.index_put, aten.contiguous, aten.lift_fresh_copy, aten.copy),
+    *(aten.split, aten.split_with_sizes, aten.unbind, getitem, prims.squeeze),
 )
 
 _Rule = Callable[[_Split, fx.Node], Parts | fx.Node | None]

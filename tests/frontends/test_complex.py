@@ -34,7 +34,8 @@ class Rotary(nn.Module):
         self.bias = nn.Parameter(torch.complex(Y, Y * Y).to(torch.complex64))
 
     def forward(self, x: Any) -> Any:
-        return torch.view_as_real(pairs(x) * self.turned * self.scale + self.bias).flatten(-2)
+        turned = torch.cat(self.turned.to(x.device).split([1, 3], -1), -1)
+        return torch.view_as_real(pairs(x) * turned * self.scale + self.bias).flatten(-2)
 
 
 OPERATIONS: dict[str, Callable[[Any], Any]] = {
@@ -49,6 +50,9 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda z: torch.addmm(z[0], z[0] @ z[0].T, z[1]),
     "views": lambda z: (
         torch.cat([z.permute(1, 0, 2)[..., ::2], z.real.transpose(0, 1)[..., 1:3]], -1).flatten(1).unsqueeze(0)
+    ),
+    "several results": lambda z: torch.cat(
+        [*z.split([1, 2, 1], -1)[::-1], *z.chunk(2, -1), torch.stack(z.unbind(-1), -1)], -1
     ),
     "padding": lambda z: nn.functional.pad(z, (1, 2), value=3.0),
     "choices": lambda z: torch.where(z.real > 0, z, z.imag) + torch.stack([z, z.flip(1)]).mean(0),
