@@ -55,13 +55,10 @@ def without_complex(program: ExportedProgram) -> bool:
     if not any(is_complex(node.meta.get("val")) for node in nodes):
         return False
     found = _Split(program)
-    for node in program.graph.find_nodes(op="call_function", target=aten._assert_tensor_metadata.default):
-        nodes.remove(node)
-        program.graph.erase_node(node)  # it would ask for the dtype of a complex weight
     for node in nodes:
         found.replace(node)
     for node in reversed(nodes):
-        if node.op == "call_function" and not node.users and found.is_replaced(node):
+        if node.op == "call_function" and not node.users and IN_PARTS in node.meta:
             program.graph.erase_node(node)
     program.graph_module.recompile()
     return not any(is_complex(node.meta.get("val")) for node in program.graph.nodes)
@@ -78,16 +75,11 @@ class _Split:
         outputs = program.graph_signature.output_specs
         self._changed = {str(spec.target) for spec in outputs if spec.kind in changed}
         self._parts: dict[fx.Node, Parts] = {}
-        self._replaced: set[fx.Node] = set()
         self._matrices: dict[tuple[Any, ...], fx.Node] = {}
         self._at: fx.Node
         fake = detect_fake_mode([node.meta.get("val") for node in program.graph.nodes])
         assert fake is not None
         self._fake = fake
-
-    def is_replaced(self, node: fx.Node) -> bool:
-        """Whether other nodes compute what a node does."""
-        return node in self._replaced
 
     def replace(self, node: fx.Node) -> None:
         """Compute what a node does by real numbers, if it yields or reads complex ones and there is a rule for it."""
@@ -109,7 +101,6 @@ class _Split:
             elif made is not None:
                 node.replace_all_uses_with(made)
         if made is not None:
-            self._replaced.add(node)
             node.meta = {**node.meta, IN_PARTS: True}
 
     def _of_one_shape(self, parts: Parts) -> Parts:
@@ -132,12 +123,8 @@ class _Split:
         stored[target] = torch.nn.Parameter(value, False) if isinstance(stored[target], torch.nn.Parameter) else value
         complex_value = node.meta["val"]
         node.meta = {"val": torch.view_as_real(complex_value)}
-        with self._graph.inserting_after(self._last_placeholder()):
-            parts = [self.call(aten.select.int, node, node.meta["val"].dim() - 1, n) for n in (1, 0)]
-        self._parts[node] = Parts(parts[1], parts[0])
-
-    def _last_placeholder(self) -> fx.Node:
-        return [n for n in self._graph.nodes if n.op == "placeholder"][-1]
+        with self._graph.inserting_before(next(n for n in self._graph.nodes if n.op != "placeholder")):
+            self._parts[node] = self.halves(node)
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         """Append an operation, which takes the place and the name of the node that is replaced."""
@@ -147,6 +134,11 @@ class _Split:
             value = target(*given, **named)
         made.meta = {key: what for key, what in self._at.meta.items() if key != "tensor_meta"} | {"val": value}
         return made
+
+    def halves(self, node: fx.Node) -> Parts:
+        """The parts that lie in the last dimension of a real tensor, which is 2."""
+        last = node.meta["val"].dim() - 1
+        return Parts(*(self.call(aten.select.int, node, last, n) for n in (0, 1)))
 
     def is_split(self, node: fx.Node) -> bool:
         """Whether a node is complex."""
@@ -334,11 +326,6 @@ def _pair(s: _Split, node: fx.Node) -> fx.Node:
     return s.call(aten.stack.default, [x.real, s.imaginary(x)], x.real.meta["val"].dim())
 
 
-def _of_pair(s: _Split, node: fx.Node) -> Parts:
-    x = node.args[0]
-    return Parts(*(s.call(aten.select.int, x, x.meta["val"].dim() - 1, n) for n in (0, 1)))
-
-
 def _angle(s: _Split, node: fx.Node) -> fx.Node:
     x = s.parts(node.args[0])
     return s.call(aten.atan2.default, s.imaginary(x), x.real)
@@ -395,9 +382,7 @@ def _transformed(s: _Split, x: Parts, dim: int, *, forward: bool, half: bool = F
     def make() -> npt.NDArray[np.float64]:
         return transform(size, bins, parts, size, inverse=not forward).reshape(size * parts, bins * 2)
 
-    found = _along(s, x, dim, s.matrix((size, bins, parts, forward), make, value.dtype), bins)
-    last = found.meta["val"].dim() - 1
-    return Parts(*(s.call(aten.select.int, found, last, n) for n in (0, 1)))
+    return s.halves(_along(s, x, dim, s.matrix((size, bins, parts, forward), make, value.dtype), bins))
 
 
 def _along(s: _Split, x: Parts, dim: int, matrix: fx.Node, bins: int | None) -> fx.Node:
@@ -442,7 +427,7 @@ _RULES: Mapping[Any, _Rule] = MappingProxyType({
     aten.exp: _exponential,
     aten.polar: lambda s, node: _polar(s, node.args[0], node.args[1]),
     aten.complex: lambda s, node: Parts(*node.args[:2]),
-    aten.view_as_complex: _of_pair,
+    aten.view_as_complex: lambda s, node: s.halves(node.args[0]),
     aten.view_as_real: _pair,
     aten.abs: lambda s, node: _magnitude(s, s.parts(node.args[0])),
     aten.angle: _angle,

@@ -169,11 +169,12 @@ def _arguments(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _check_tensors(name: str, module: torch.nn.Module, example_inputs: Any) -> None:
     named = [(f"parameter '{n}'", p) for n, p in module.named_parameters()]
     named += [(f"buffer '{n}'", b) for n, b in module.named_buffers()]
+    named = [(what, tensor) for what, tensor in named if not is_complex(tensor)]
     for path, value in pytree.tree_flatten_with_path(example_inputs)[0]:
         if isinstance(value, torch.Tensor):
             named.append((f"example input {pytree.keystr(path) or '0'}", value))
     for what, tensor in named:
-        if (problem := tensor_problem(tensor)) and not (is_complex(tensor) and not what.startswith("example")):
+        if problem := tensor_problem(tensor):
             raise NumcError(f"{name}: {what} {problem[0]}; {problem[1]}")
 
 
@@ -229,8 +230,6 @@ def _imported(
     if module is not None:
         _check_mode(program, module)
     graph = program.graph
-    for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
-        graph.erase_node(node)  # torch has checked it when it traced the graph
     without_empties(graph)
     if refused := refusals(graph):
         # What cannot be lowered is found here, too, so that the message names all at once.
@@ -285,6 +284,8 @@ def _decomposed(given: ExportedProgram) -> ExportedProgram:
             if output.kind == OutputKind.USER_INPUT_MUTATION and output.target == spec.arg.name:
                 output.target = name
         placeholders[spec.arg.name].name = spec.arg.name = name
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
+        program.graph.erase_node(node)  # torch has checked it when it traced the graph
     return program
 
 

@@ -1,10 +1,10 @@
 """Formats of few exponent bits: what is beyond their largest number raises the processor's overflow flag.
 
-A bound on sums that is known before they are computed is of no use here: in fp16 sums of numbers around 4 may exceed
-65504, but hardly ever do. So accumulators and lanes are scaled by a power of two that makes the numbers which a
-rounding multiplies by about ``C = 2^(24-P)`` (guarded.py) overflow in binary32, if they are of the format's last
-binade or beyond. The flag is looked at once per tile and block of k, and a tile that raised it is computed again by
-the exact sequence. What is next to the largest number may raise it without need.
+A bound on sums that is known before they are computed is of no use here: in fp16 sums of 256 products of numbers up to
+16 may exceed 65504, but hardly ever do. So accumulators and lanes are scaled by a power of two that makes the numbers
+which a rounding multiplies by about ``C = 2^(24-P)`` (guarded.py) overflow in binary32, if they are of the format's
+last binade or beyond. The flag is looked at once per tile and block of k, and a tile that raised it is computed again
+by the exact sequence. What is next to the largest number may raise it without need.
 
 Proof, with T = 2^(104+P), which is C times smaller than 2^128, and the scale T / 2^emax (the larger one, if products
 and accumulators have such formats): a number that the format cannot hold rounds to more than its largest one, and is
