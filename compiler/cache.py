@@ -25,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from numc.compiler.file_hashes import hash_of, noted_hash, on_all_cpus, stamp
 from numc.compiler.options import Options
+from numc.compiler.support.arguments import Fixed
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import TEMPORARY, copy_whole, write_whole
 from numc.compiler.support.switches import switched_off
@@ -160,9 +161,7 @@ class Entry:
         write_whole(self.about, lambda file: file.write(text))
 
 
-def entry(
-    source: str | os.PathLike[str] | Imported, options: Options, shapes: Mapping[str, tuple[int, ...]] | None
-) -> Entry | None:
+def entry(source: str | os.PathLike[str] | Imported, options: Options, shapes: Fixed | None) -> Entry | None:
     """Return the entry for a model, a file or imported text, under these options; None if nothing is to be cached.
 
     Raises NumcError for unknown options, a bad NUMC_CACHE_SIZE, a bad NUMC_DISABLE, or a folder that is not safe.
@@ -188,7 +187,10 @@ def entry(
             what.append(noted_hash(source, place))
         except (OSError, ValueError):
             return None  # reading the model reports the error
-    fixed = {name: list(shape) for name, shape in sorted((shapes or {}).items())}
+    fixed = {
+        name: list(value) if isinstance(value, tuple) else [str(value.dtype), value.tolist()]
+        for name, value in sorted((shapes or {}).items())
+    }
     made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("onnx")]
     # Lines too: the table of layers in a program names the line of each rule.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]

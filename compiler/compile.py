@@ -13,7 +13,7 @@ from numc.compiler import cache as programs
 from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
-from numc.compiler.support.arguments import checked, checked_shapes
+from numc.compiler.support.arguments import Fixed, checked, checked_fixed
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import check_torch_mlir
@@ -38,6 +38,7 @@ def compile(
     policy: str | os.PathLike[str] | Policy | None = None,
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     dynamic_shapes: Any = None,
     fast: bool = True,
     pack_weights: bool = False,
@@ -54,8 +55,9 @@ def compile(
     or torch.export.ExportedProgram. example_inputs, dynamic_shapes: for modules, what torch.export takes.
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
     policy: the arithmetic of every operation, instead of fma and ops: a file, a text or a preset (docs/policies.md).
-    target: host or a name of `numc list targets`. shapes: fixes input shapes by name. cache: False compiles anew and
-    keeps nothing. dump_dir: an existing folder that receives the IR after every pass, without the cache.
+    target: host or a name of `numc list targets`. shapes: fixes input shapes by name. values: fixes inputs of an ONNX
+    model by name, which the program then does not have. cache: False compiles anew and keeps nothing. dump_dir: an
+    existing folder that receives the IR after every pass, without the cache.
     fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
     weights in the bits of their format, with the same results; those with groups it expands when it is loaded. It holds
     activations in them, too, where that takes no longer and `statistics` is False (docs/memory.md).
@@ -69,8 +71,9 @@ def compile(
     from numc.frontends.load import check_alone, load_module
     from numc.runtime.program import Program
 
+    fixed = checked_fixed(shapes, values)
     if not isinstance(source, (str, os.PathLike, Imported)):
-        source = load_module(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="compile")
+        source = load_module(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=fixed, purpose="compile")
     else:
         check_alone(source, example_inputs, dynamic_shapes)
     if calibrate is not None:
@@ -80,14 +83,14 @@ def compile(
         fma, ops, target, fast, chosen, pack_weights, statistics, respect_dtypes=respect_dtypes, streams=streams
     )
     if calibrate is not None:
-        options = calibrated(source, options, shapes, calibrate, cache=cache)
-    return Program(contents(source, options, shapes, cache=cache, dump_dir=dump_dir)[0])
+        options = calibrated(source, options, fixed, calibrate, cache=cache)
+    return Program(contents(source, options, fixed, cache=cache, dump_dir=dump_dir)[0])
 
 
 def calibrated(
     source: str | os.PathLike[str] | Imported,
     options: Options,
-    shapes: Mapping[str, tuple[int, ...]] | None,
+    shapes: Fixed | None,
     data: Data,
     *,
     cache: bool = True,
@@ -110,7 +113,7 @@ def calibrated(
 def contents(
     source: str | os.PathLike[str] | Imported,
     options: Options,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Fixed | None = None,
     *,
     cache: bool = True,
     dump_dir: str | os.PathLike[str] | None = None,
@@ -122,7 +125,7 @@ def contents(
     imported: the source, if it is a file that has been read already. apart: whether a worker compiles, so that this
     process does not load MLIR; for an Imported, without dump_dir. Raises NumcError for bad input.
     """
-    shapes = checked_shapes(shapes)
+    shapes = checked_fixed(shapes)
     entry = _entry(source, options, shapes, cache, dump_dir)
     return programs.through(entry, lambda: _made(imported or source, options, shapes, dump_dir, apart))
 
@@ -131,7 +134,7 @@ def to_file(
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     options: Options,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Fixed | None = None,
     *,
     sign: Signer | None = None,
     cache: bool = True,
@@ -141,7 +144,7 @@ def to_file(
 
     sign: signs the program file. Raises NumcError for bad input, and if the program file cannot be written.
     """
-    shapes = checked_shapes(shapes)
+    shapes = checked_fixed(shapes)
     entry = _entry(source, options, shapes, cache, dump_dir)
     if entry is not None and sign is None and (copied := entry.copy(Path(path))) is not None:
         return copied, True
@@ -160,7 +163,7 @@ def to_file(
 def _entry(
     source: str | os.PathLike[str] | Imported,
     options: Options,
-    shapes: Mapping[str, tuple[int, ...]] | None,
+    shapes: Fixed | None,
     cache: bool,
     dump_dir: str | os.PathLike[str] | None,
 ) -> programs.Entry | None:
@@ -173,7 +176,7 @@ def _entry(
 def _made(
     source: str | os.PathLike[str] | Imported,
     options: Options,
-    shapes: Mapping[str, tuple[int, ...]] | None,
+    shapes: Fixed | None,
     dump_dir: str | os.PathLike[str] | None,
     apart: bool = False,
 ) -> Contents:

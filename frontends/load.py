@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from numc.compiler.support.arguments import checked_shapes
+from numc.compiler.support.arguments import Fixed, checked_fixed
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import check_torch_mlir
@@ -18,11 +17,9 @@ from numc.frontends.imported import Imported
 from numc.frontends.onnx import load as onnx
 from numc.frontends.pytorch import file as exported
 
-Shapes = Mapping[str, tuple[int, ...]] | None
-
 
 def load(
-    model: Any, example_inputs: Any = None, *, dynamic_shapes: Any = None, shapes: Shapes = None, purpose: str
+    model: Any, example_inputs: Any = None, *, dynamic_shapes: Any = None, shapes: Fixed | None = None, purpose: str
 ) -> Imported:
     """Import a model: a file (see `load_file`), or a module or exported program of PyTorch (see `load_module`).
 
@@ -42,27 +39,31 @@ def check_alone(model: object, example_inputs: Any, dynamic_shapes: Any) -> None
         raise NumcError(f"{model}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
 
 
-def load_file(path: str | os.PathLike[str], shapes: Shapes = None) -> Imported:
+def load_file(path: str | os.PathLike[str], shapes: Fixed | None = None) -> Imported:
     """Import a file: an exported program of PyTorch (``.pt2``), linalg text (``.mlir``), or otherwise an ONNX model.
 
-    shapes: shapes of inputs by name, to be fixed; for ONNX only. Raises NumcError if the file cannot be read or
+    shapes: what is fixed of the inputs; for ONNX only. Raises NumcError if the file cannot be read or
     imported.
     """
-    suffix, shapes = checked_path(path).suffix, checked_shapes(shapes)
+    suffix, shapes = checked_path(path).suffix, checked_fixed(shapes)
     if suffix == ".mlir":
         if shapes:
-            raise NumcError(f"{path}: shapes are part of MLIR text: change the types there, leave --shape out")
+            raise NumcError(
+                f"{path}: shapes are part of MLIR text: change the types there, leave --shape and --value out"
+            )
         return mlir.load(path)
     if suffix == ".pt2":
         if shapes:
-            raise NumcError(f"{path}: shapes are part of an exported program: export it again, leave --shape out")
+            raise NumcError(
+                f"{path}: shapes are part of an exported program: export it again, leave --shape and --value out"
+            )
         need_pytorch(str(path))
         return exported.load(path)
-    return onnx.load(path, shapes=shapes)
+    return onnx.load(path, fixed=shapes)
 
 
 def load_module(
-    module: Any, example_inputs: Any, *, dynamic_shapes: Any = None, shapes: Shapes = None, purpose: str
+    module: Any, example_inputs: Any, *, dynamic_shapes: Any = None, shapes: Fixed | None = None, purpose: str
 ) -> Imported:
     """Import a torch.nn.Module, traced with `example_inputs`, or an exported program of PyTorch.
 
@@ -74,7 +75,9 @@ def load_module(
     if not frontend.is_model(module):
         raise NumcError(f"cannot {purpose} a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
     if shapes:
-        raise NumcError(f"{kind}: shapes are for files: example_inputs and dynamic_shapes say what sizes are")
+        raise NumcError(
+            f"{kind}: shapes and values are for files: example_inputs and dynamic_shapes say what sizes are"
+        )
     loaded: Imported = frontend.load(module, example_inputs, dynamic_shapes=dynamic_shapes)
     return loaded
 

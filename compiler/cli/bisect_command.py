@@ -12,7 +12,7 @@ import click
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import data_option, read_data, read_labels
-from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import check_writable
 
@@ -38,7 +38,7 @@ Examples:
 @click.command("bisect", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
-@shape_option
+@fixed_options
 @data_option
 @click.option("--tolerance", type=float, required=True, metavar="T", help="The largest error that is allowed.")
 @click.option("--metric", default="relative", show_default=True, metavar="M", help="relative, mse or top1.")
@@ -68,7 +68,6 @@ def bisect_command(
     Each try compiles the model and runs it on the data; the programs are kept in the cache (`numc cache`).
     """
     check_model(model)
-    fixed = parse_shapes(arithmetic.shapes)
     if out is not None:
         check_writable(Path(out))
     if arithmetic.fma is None and arithmetic.ops is None and arithmetic.policy is None:
@@ -81,7 +80,8 @@ def bisect_command(
             found = bisect(
                 model, read_data(data), fma=options.fma, ops=options.ops, policy=options.policy,
                 tolerance=tolerance, metric=metric, labels=None if labels is None else read_labels(labels),
-                batch=batch, shapes=fixed, target=options.target, threads=threads, seed=seed, progress=progress,
+                batch=batch, shapes=arithmetic.fixed, target=options.target, threads=threads, seed=seed,
+                progress=progress,
             )  # fmt: skip
     except Interrupted as stopped:
         if stopped.best is not None:

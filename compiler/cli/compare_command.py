@@ -14,8 +14,8 @@ import click
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import read_data, read_labels
-from numc.compiler.cli.source import check_model, parse_shapes, shape_option
-from numc.compiler.support.arguments import checked_text
+from numc.compiler.cli.source import check_model, fixed_options
+from numc.compiler.support.arguments import Fixed, checked_text
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import check_writable
 
@@ -61,7 +61,7 @@ _NOT_KEPT = "not kept: --report or --results FILE keeps them"
 @click.option("--report", metavar="FILE.html", help="Write a page.")
 @click.option("--plots", metavar="FOLDER", help="Write every plot as .png and .svg.")
 @click.option("--results", metavar="FILE", help="Keep finished results there, not beside the report.")
-@shape_option
+@fixed_options
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def compare_command(
@@ -83,7 +83,7 @@ def compare_command(
     report: str | None,
     plots: str | None,
     results: str | None,
-    shapes: tuple[str, ...],
+    fixed: Fixed,
     want_json: bool,
 ) -> None:
     """Run a model in several arithmetics on the same data, and show how far each is from fp32 and what it costs."""
@@ -91,7 +91,6 @@ def compare_command(
         check_model(model)
     if sample is not None and not stats:
         raise NumcError("--sample is about statistics: leave it or --no-stats out")
-    fixed = parse_shapes(shapes)
     _check_places(report, plots, results)
     place = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
     if place is not None:

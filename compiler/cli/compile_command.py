@@ -13,7 +13,7 @@ import click
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import read_named
-from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import check_writable
 
@@ -36,7 +36,7 @@ Examples:
 @click.command("compile", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
-@shape_option
+@fixed_options
 @click.option("--calibrate", metavar="DATA.npz", help="Inputs by name, which fix the scales of intN.")
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
@@ -68,7 +68,6 @@ def compile_command(
     Compiling executes nothing that a model file holds: .onnx and .pt2 are data, .mlir is source code.
     """
     check_model(model)
-    fixed = parse_shapes(arithmetic.shapes)
     if emit is not None:
         given = {"--calibrate": calibrate, "--json": want_json, "--pack-weights": pack_weights, "--sign": key}
         _check_emit(emit, (option for option, value in given.items() if value))
@@ -88,7 +87,7 @@ def compile_command(
         from numc.frontends.load import load_file
 
         with output.compiling(model):
-            text = pipeline.text(lowered(load_file(model, fixed), options, emit, dump))
+            text = pipeline.text(lowered(load_file(model, arithmetic.fixed), options, emit, dump))
         output.write_text(out, text)
         return
     from numc.compiler import compile as compiling
@@ -97,9 +96,11 @@ def compile_command(
     sign = None if key is None else signer(key)
     with output.compiling(model):
         if calibrate is not None:
-            options = compiling.calibrated(model, options, fixed, read_named(calibrate), cache=not no_cache)
+            options = compiling.calibrated(model, options, arithmetic.fixed, read_named(calibrate), cache=not no_cache)
         # The program is not loaded, because the target may be another processor than this one.
-        made, cached = compiling.to_file(model, out, options, fixed, sign=sign, cache=not no_cache, dump_dir=dump)
+        made, cached = compiling.to_file(
+            model, out, options, arithmetic.fixed, sign=sign, cache=not no_cache, dump_dir=dump
+        )
     _summary(made, out, time.perf_counter() - start, cached, want_json)
 
 

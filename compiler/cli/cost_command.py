@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from numc.compiler.cli import output
-from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, parse_shapes, shape_option
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
 
 _EPILOG = """\b
 Area units are significand bits of A times those of B for every multiplier; an fp32 FMA has 576.
@@ -26,7 +26,7 @@ Examples:
 @click.command("cost", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
-@shape_option
+@fixed_options
 @click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions.", show_default=True)
 @click.option("--machine", metavar="FILE|fast|thesis|vpgpu", help="Estimate times for it: `numc list machines`.")
 @click.option("--training", is_flag=True, help="A training step: the gradients of every contraction, too.")
@@ -45,7 +45,6 @@ def cost_command(
 ) -> None:
     """Count multiply-adds, area, bytes and passes of every contraction, and estimate times for a machine."""
     check_model(model)
-    fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
     from numc.compiler.studies.cost import checked_share, decisions_of, report
     from numc.compiler.studies.hardware.machine import load_machine
@@ -55,7 +54,7 @@ def cost_command(
     known = load_machine(machine) if machine is not None else None
     share, align = checked_share(fma_share, known), checked_align(align)
     with output.busy(f"reading {model}"):
-        decisions = decisions_of(load_file(model, fixed), None, options, training=training)
+        decisions = decisions_of(load_file(model, arithmetic.fixed), None, options, training=training)
         found = report(decisions, known, free=batch, fma_share=share, align=align)
     if want_json:
         output.as_json(found.as_json())

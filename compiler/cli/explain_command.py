@@ -12,9 +12,8 @@ from numc.compiler.cli.source import (
     Arithmetic,
     arithmetic_options,
     check_model,
-    parse_shapes,
+    fixed_options,
     program_from,
-    shape_option,
 )
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import check_writable
@@ -31,7 +30,7 @@ Examples:
 @click.command("explain", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
-@shape_option
+@fixed_options
 @click.option("--all", "want_all", is_flag=True, help="Also operations other than contractions.")
 @click.option(
     "--schedule",
@@ -68,14 +67,13 @@ def explain_command(
         if given is not None:
             raise NumcError(f"{option} is about a schedule: ask for one with --schedule")
     check_model(model)
-    fixed = parse_shapes(arithmetic.shapes)
     options = arithmetic.options()
     from numc.compiler.arithmetic.policy.table import decided
     from numc.compiler.policy_table import policy_table
     from numc.frontends.load import load_file
 
     with output.busy(f"reading {model}"):
-        found = policy_table(load_file(model, fixed), options)
+        found = policy_table(load_file(model, arithmetic.fixed), options)
     if want_json:
         output.as_json({"policy": str(found.policy), "layers": found.layers})
         return

@@ -14,7 +14,7 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
 from numc.compiler.cli.profile_options import Profiling, print_profile, profile_options
-from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, fixed_options, program_from
 from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
 from numc.compiler.support.errors import NumcError, quoted
@@ -53,7 +53,7 @@ Examples:
 @click.option("--verify-with", "key", metavar="KEY.pem", help="Refuse a program that this public key does not verify.")
 @profile_options
 @arithmetic_options
-@shape_option
+@fixed_options
 @click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
 def run_command(
     path: str,

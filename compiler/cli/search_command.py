@@ -13,7 +13,8 @@ import click
 from numc.compiler.cli import output
 from numc.compiler.cli.compare_command import command_line, split_list
 from numc.compiler.cli.inputs import read_data, read_labels
-from numc.compiler.cli.source import check_model, parse_shapes, shape_option
+from numc.compiler.cli.source import check_model, fixed_options
+from numc.compiler.support.arguments import Fixed
 from numc.compiler.support.errors import NumcError, quoted
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ Examples:
 @click.option("--scheduler", metavar="ADDRESS", help="Evaluate on the workers of this scheduler of Dask.")
 @click.option("-o", "--output", "folder", metavar="FOLDER", help="Write the policy, the evaluations and a page there.")
 @click.option("--resume", metavar="FOLDER", help="Go on with the search in this folder.")
-@shape_option
+@fixed_options
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def search_command(
@@ -86,7 +87,7 @@ def search_command(
     workers: int | None,
     folder: str | None,
     resume: str | None,
-    shapes: tuple[str, ...],
+    fixed: Fixed,
     want_json: bool,
     **options: Any,
 ) -> None:
@@ -105,7 +106,7 @@ def search_command(
         "workers": workers or 0,
         "folder": resume or folder,
         "resume": resume is not None,
-        "shapes": parse_shapes(shapes),
+        "shapes": fixed,
         "output": output_name,
     }
     if options["evaluate"] is not None and os.getcwd() not in sys.path:

@@ -6,22 +6,27 @@ import functools
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from numc.compiler.support.arguments import Fixed, checked_fixed
 from numc.compiler.support.errors import NumcError, quoted, shortened
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import check_torch_mlir
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from numc.compiler.options import Options
     from numc.runtime.program import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODELS = (".onnx", ".mlir", ".pt2")
+_FLOAT = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]{1,3})?|-?inf|nan", re.ASCII)
 _SIZE = re.compile(r"0*[1-9][0-9]{0,17}")  # what 64-bit integers hold
 
 
@@ -33,12 +38,12 @@ class Arithmetic:
     ops: str | None = None
     policy: str | None = None
     target: str | None = None
-    shapes: tuple[str, ...] = ()
+    fixed: Fixed = field(default_factory=dict)
     respect_dtypes: bool = True
 
     @property
     def is_given(self) -> bool:
-        return any((self.fma, self.ops, self.policy, self.target, self.shapes, not self.respect_dtypes))
+        return any((self.fma, self.ops, self.policy, self.target, self.fixed, not self.respect_dtypes))
 
     def options(self) -> Options:
         """Return the options of the compiler.
@@ -66,7 +71,7 @@ class Arithmetic:
 def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --fma, --ops, --policy, --target and --no-respect-dtypes to a command.
 
-    The command gets them as `arithmetic`, together with --shape if it has that option.
+    The command gets them as `arithmetic`.
     """
 
     @functools.wraps(function)
@@ -77,10 +82,10 @@ def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
         policy: str | None,
         target: str | None,
         respect_dtypes: bool,
-        shapes: tuple[str, ...] = (),
         **others: Any,
     ) -> Any:
-        return function(*args, arithmetic=Arithmetic(fma, ops, policy, target, shapes, respect_dtypes), **others)
+        given = Arithmetic(fma, ops, policy, target, respect_dtypes=respect_dtypes)
+        return function(*args, arithmetic=given, **others)
 
     for option in (
         click.option(
@@ -97,15 +102,26 @@ def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def shape_option(function: F) -> F:
-    """Add --shape to a command."""
-    return click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        metavar="NAME=SIZES",
-        help="Fix an input's shape: x=1x3x224x224.",
-    )(function)
+def fixed_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --shape and --value to a command, which gets them as `fixed`; if it has `arithmetic_options`, in those."""
+
+    @functools.wraps(function)
+    def command(*args: Any, shapes: tuple[str, ...], values: tuple[str, ...], **others: Any) -> Any:
+        fixed = checked_fixed(parse_shapes(shapes), parse_values(values))
+        if (arithmetic := others.get("arithmetic")) is not None:
+            return function(*args, **{**others, "arithmetic": replace(arithmetic, fixed=fixed)})
+        return function(*args, fixed=fixed, **others)
+
+    for option in (
+        click.option(
+            "--value", "values", multiple=True, metavar="NAME=NUMBERS", help="Fix an input's value: sr=16000."
+        ),
+        click.option(
+            "--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Fix an input's shape: x=1x3x224x224."
+        ),
+    ):
+        option(command)
+    return command
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -122,6 +138,32 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise NumcError(f"--shape {quoted(text)}: the shape of {quoted(name)} is given twice")
         shapes[name] = tuple(map(int, numbers))
     return shapes
+
+
+def parse_values(texts: Sequence[str]) -> dict[str, npt.NDArray[np.generic]]:
+    """Return the values of --value by name of the input. Raises NumcError for a text that is not NAME=NUMBERS."""
+    values: dict[str, npt.NDArray[np.generic]] = {}
+    for text in texts:
+        name, _, given = text.rpartition("=")
+        numbers = [_number(number) for number in given.split(",")]
+        if not name or None in numbers:
+            raise NumcError(
+                f"--value {quoted(text)}: want NAME=NUMBER, or numbers with commas between them, such as sr=16000"
+            )
+        if name in values:
+            raise NumcError(f"--value {quoted(text)}: the value of {quoted(name)} is given twice")
+        import numpy as np
+
+        values[name] = np.asarray(numbers if "," in given else numbers[0])
+    return values
+
+
+def _number(text: str) -> int | float | None:
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else None
 
 
 def check_model(model: str) -> None:
@@ -148,13 +190,13 @@ def program_from(
         if verify_with is not None:
             raise NumcError(f"{path}: is a model, --verify-with is about program files: compile it with --sign first")
         check_model(path)
-        shapes, options = parse_shapes(arithmetic.shapes), replace(arithmetic.options(), statistics=statistics)
+        options = replace(arithmetic.options(), statistics=statistics)
         from numc.compiler.cli.output import compiling
         from numc.compiler.compile import contents
 
         with compiling(path):
-            return Program(contents(path, options, shapes)[0])
+            return Program(contents(path, options, arithmetic.fixed)[0])
     if arithmetic.is_given:
         raise NumcError(f"{path}: a program is compiled already: leave --fma, --ops, --policy, --target, "
-                        "--no-respect-dtypes, --shape out")  # fmt: skip
+                        "--no-respect-dtypes, --shape, --value out")  # fmt: skip
     return load(path, verify_with=verify_with)

@@ -6,7 +6,7 @@ import click
 
 from numc.compiler.cli import output
 from numc.compiler.cli.inputs import gather, input_options
-from numc.compiler.cli.source import Arithmetic, arithmetic_options, program_from, shape_option
+from numc.compiler.cli.source import Arithmetic, arithmetic_options, fixed_options, program_from
 
 _EPILOG = """\b
 Exit status: 0 for no mismatch, 1 for a mismatch, 2 for bad input.
@@ -24,7 +24,7 @@ Examples:
 @click.option("--samples", type=click.IntRange(1), default=2000, show_default=True, help="Outputs to recompute.")
 @input_options
 @arithmetic_options
-@shape_option
+@fixed_options
 @click.option("--json", "want_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_context
 def verify_command(

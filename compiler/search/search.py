@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numc.compiler.arithmetic.policy.layer import Layer
 from numc.compiler.lower import signature
@@ -36,8 +36,18 @@ from numc.compiler.studies.cost import decisions_of, report
 from numc.compiler.studies.data import BATCH, Data, check_batch
 from numc.compiler.studies.hardware.machine import load_machine
 from numc.compiler.studies.metrics import check_metrics, check_names
-from numc.compiler.support.arguments import check_function, checked, checked_integer, checked_texts
+from numc.compiler.support.arguments import (
+    Fixed,
+    check_function,
+    checked,
+    checked_fixed,
+    checked_integer,
+    checked_texts,
+)
 from numc.compiler.support.errors import NumcError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Function = Callable[[str, str], float]
 #: Called with the number of evaluated candidates, the best one or None, and the cost of fp32, None if it has none.
@@ -93,14 +103,15 @@ def search(
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     example_inputs: Any = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Fixed | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     dynamic_shapes: Any = None,
     commands: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Search:
     """Find the cheapest arithmetic of a model whose metric is worse than that of fp32 by at most `tolerance`.
 
-    model, data, labels, output, batch, threads, example_inputs, shapes, dynamic_shapes: as for numc.compare.
+    model, data, labels, output, batch, threads, example_inputs, shapes, values, dynamic_shapes: as for numc.compare.
     report_data, report_labels: samples that are only reported; by default every other one of `data`.
     space: widths, by default ``e=2..8 m=1..23``; or operators: texts of FMA operators. settings: those of a policy, in
     which ``{e}`` stands for a value. by: layer, kind, role or model: what shares a choice. only: names or patterns of
@@ -136,14 +147,15 @@ def search(
     remote = bool(workers) or scheduler is not None
     function_name, function = checked_function(evaluate, data, metric, remote=remote)
     place = checked_folder(folder, resume)
+    fixed = checked_fixed(shapes, values)
     if function is None:
         check_batch(batch)
         check_names([] if metric is None else [metric])
         given = (data, labels), None if report_data is None else (report_data, report_labels)
-        imported = (example_inputs, shapes, dynamic_shapes)
+        imported = (example_inputs, fixed, dynamic_shapes)
         subject = _of_data(model, imported, given, metric, output, batch, threads)
     else:
-        subject = _of_function(model, example_inputs, shapes, training, function_name, threads)
+        subject = _of_function(model, example_inputs, fixed, training, function_name, threads)
     whole = replace(space_of_one, groups=groups(subject.layers, by, only))
     sent = {**subject.message, "open": "" if function is not None else whole.open()}
 
@@ -217,10 +229,10 @@ def _of_data(
 
 
 def _of_function(
-    model: Any, example_inputs: Any, shapes: Any, training: bool, name: str, threads: int | None
+    model: Any, example_inputs: Any, fixed: Fixed, training: bool, name: str, threads: int | None
 ) -> _Subject:
     """Return a model, or a training step of a module, that a function of the user's evaluates."""
-    decisions = decisions_of(model, example_inputs, Options(), training=training, shapes=shapes)
+    decisions = decisions_of(model, example_inputs, Options(), training=training, shapes=fixed)
     sent = message(None, {}, metric=EVALUATED.name, output="", threads=threads, function=name)
     title = os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
     return _Subject(title, tuple(decision.layer for decision in decisions), EVALUATED.name, {}, sent)

@@ -20,7 +20,7 @@ from numc.compiler.policy_table import policy_table
 from numc.compiler.studies.data import BATCH, check_batch, check_data
 from numc.compiler.studies.ddmin import ddmin
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics
-from numc.compiler.support.arguments import check_function, checked
+from numc.compiler.support.arguments import Fixed, check_function, checked, checked_fixed
 from numc.compiler.support.errors import NumcError, did_you_mean, escaped, quoted, shortened
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
@@ -113,7 +113,8 @@ def bisect(
     metric: str = "relative",
     labels: Any = None,
     batch: int = BATCH,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Fixed | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     target: str = "host",
     threads: int | None = None,
     seed: int = 0,
@@ -124,10 +125,10 @@ def bisect(
 
     The set is 1-minimal: it is not enough without any one of its layers, though there may be a smaller set. Each try
     compiles and runs a program.
-    model: the name of a file, or imported text. fma, ops, policy, shapes, target, cache: as for numc.compile. data,
-    batch: as for numc.compare. tolerance: the largest error that is allowed. metric: one of METRICS. labels: class
-    numbers, for top1. seed: of the stochastic roundings in the first batch; batch n uses seed + n. progress: called
-    after each try.
+    model: the name of a file, or imported text. fma, ops, policy, shapes, values, target, cache: as for numc.compile.
+    data, batch: as for numc.compare. tolerance: the largest error that is allowed. metric: one of METRICS. labels:
+    class numbers, for top1. seed: of the stochastic roundings in the first batch; batch n uses seed + n. progress:
+    called after each try.
     Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
     """
     _check_options(model, tolerance, metric, labels, batch)
@@ -135,7 +136,8 @@ def bisect(
     check_function(progress, "progress")
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
-    imported = model if isinstance(model, Imported) else load_file(model, shapes)
+    fixed = checked_fixed(shapes, values)
+    imported = model if isinstance(model, Imported) else load_file(model, fixed)
     inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
     checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
@@ -144,7 +146,7 @@ def bisect(
     candidates = _candidates(imported, options)
 
     def outputs(how: Options) -> Iterator[list[Array]]:
-        program = Program(contents(model, how, shapes, cache=cache, imported=imported)[0])
+        program = Program(contents(model, how, fixed, cache=cache, imported=imported)[0])
         for step, (arrays, _) in enumerate(checked):
             found = program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64))
             yield [as_numbers(value) for value in found.values()]

@@ -37,7 +37,14 @@ from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outpu
 from numc.compiler.studies.peer import Peer
 from numc.compiler.studies.results import LayerError, Result
 from numc.compiler.studies.store import Store
-from numc.compiler.support.arguments import check_function, checked, checked_integer, checked_texts
+from numc.compiler.support.arguments import (
+    Fixed,
+    check_function,
+    checked,
+    checked_fixed,
+    checked_integer,
+    checked_texts,
+)
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import own_version, version_of
@@ -82,14 +89,15 @@ def compare(
     sample: str | float | Fraction = 1,
     results: str | os.PathLike[str] | None = None,
     example_inputs: Any = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Fixed | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     dynamic_shapes: Any = None,
     commands: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Run a model on the same data in several arithmetics and compare each with fp32, which is always the first.
 
-    model, example_inputs, shapes, dynamic_shapes: as for numc.compile. Or a folder with a language model of
+    model, example_inputs, shapes, values, dynamic_shapes: as for numc.compile. Or a folder with a language model of
     transformers, whose data are tokens [windows, length] (numc.token_windows).
     data: arrays or tensors by name of the input; other names are ignored. Or one array, if the model has one input.
     fmas: names or texts of FMA operators. policies: more arithmetics, as a mapping from names or as a sequence
@@ -111,12 +119,13 @@ def compare(
     threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
     fraction = sampling(sample) if statistics else None
     columns = _columns(fmas, policies)
+    fixed = checked_fixed(shapes, values)
     if is_folder(model):
         module, example_inputs = logits_of(model, data)
-        _, imported = named_model(module, example_inputs, shapes, dynamic_shapes)
+        _, imported = named_model(module, example_inputs, fixed, dynamic_shapes)
         name = os.fspath(model)
     else:
-        name, imported = named_model(model, example_inputs, shapes, dynamic_shapes)
+        name, imported = named_model(model, example_inputs, fixed, dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = named_output(output, outputs)
@@ -126,7 +135,7 @@ def compare(
     digest = _digest(imported)
     store = Store(checked_path(results) if results is not None else None, name, digest)
     work = _Work(imported, ready, names, chosen, threads, fraction, columns, tables)
-    peer = Peer.find(model, imported.sources, threads)
+    peer = Peer.find(model, imported.sources, threads, fixed)
     about = [ready.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
     found = _results(work, keys, store, peer, progress)

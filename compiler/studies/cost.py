@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.grammar import parse_fma
@@ -23,11 +23,14 @@ from numc.compiler.studies.hardware.area import FP32_AREA, area, bf16_products, 
 from numc.compiler.studies.hardware.contractions import contractions
 from numc.compiler.studies.hardware.machine import Machine, load_machine
 from numc.compiler.studies.hardware.units import Work
-from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.arguments import Fixed, checked, checked_fixed, checked_integer
 from numc.compiler.support.errors import NumcError, shown
 from numc.compiler.words import checked_align, word_bytes
 from numc.frontends.imported import Imported
 from numc.frontends.load import load
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def step_speed_up(speed_up: float, fma_share: float) -> float:
@@ -190,27 +193,29 @@ def cost(
     training: bool = False,
     batch: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     fma_share: float | None = None,
     align: int | None = None,
 ) -> Report:
     """Return the hardware cost of every contraction of a model; of a PyTorch module, also those of its backward pass.
 
-    model, inputs, policy, fma, shapes: as for numc.explain. machine: a name of `numc list machines`, a file, or None
-    for no estimate of times. training: of a file, the contractions of the backward pass, too. batch: the value of sizes
-    that the model leaves free. fma_share: the share of FMAs in a whole step in fp32, 0 to 1, from which the speed-up of
-    the step follows by Amdahl's law. align: store values in words of 8, 16, 32 or 64 bits, as numc.pack does. Raises
-    NumcError if the model, the machine or an option is not valid.
+    model, inputs, policy, fma, shapes, values: as for numc.explain. machine: a name of `numc list machines`, a file, or
+    None for no estimate of times. training: of a file, the contractions of the backward pass, too. batch: the value of
+    sizes that the model leaves free. fma_share: the share of FMAs in a whole step in fp32, 0 to 1, from which the
+    speed-up of the step follows by Amdahl's law. align: store values in words of 8, 16, 32 or 64 bits, as numc.pack
+    does. Raises NumcError if the model, the machine or an option is not valid.
     """
     checked_integer(batch, "batch", 1, 2**63 - 1)
     checked(training, "training", bool, "True or False")
     known = machine if machine is None or isinstance(machine, Machine) else load_machine(machine)
     share, align = checked_share(fma_share, known), checked_align(align)
-    decisions = decisions_of(model, inputs, Options(fma, policy=chosen(policy)), training=training, shapes=shapes)
+    fixed = checked_fixed(shapes, values)
+    decisions = decisions_of(model, inputs, Options(fma, policy=chosen(policy)), training=training, shapes=fixed)
     return report(decisions, known, free=batch, fma_share=share, align=align)
 
 
 def decisions_of(
-    model: Any, inputs: Any, options: Options, *, training: bool, shapes: Mapping[str, tuple[int, ...]] | None = None
+    model: Any, inputs: Any, options: Options, *, training: bool, shapes: Fixed | None = None
 ) -> Sequence[Decision]:
     """Return the decisions of an arithmetic for a model; for a module of PyTorch, always those of a training step.
 
@@ -218,8 +223,10 @@ def decisions_of(
     """
     if isinstance(model, (str, os.PathLike, Imported)) or type(model).__name__ == "ExportedProgram":
         return contractions(load(model, inputs, shapes=shapes, purpose="cost"), options, training=training)
+    if shapes:
+        raise NumcError(f"{type(model).__name__}: shapes and values are for files: the inputs say what sizes are")
     explained: Sequence[Decision] = explain(
-        model, inputs, policy=options.policy, fma=options.fma, ops=options.ops, shapes=shapes
+        model, inputs, policy=options.policy, fma=options.fma, ops=options.ops
     ).decisions
     return explained
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
+from numc.compiler.support.arguments import checked_fixed
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.frontends.load import load, pytorch
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def explain(
@@ -23,24 +27,27 @@ def explain(
     fma: str = "fp32",
     ops: str = "fp32",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Any:
     """Say which operation of a model computes in which arithmetic, and why, before anything is compiled.
 
     model: a file or an exported program of PyTorch, for which a PolicyTable is returned; or a module or function that
     torch.compile takes, for which `inputs` are needed. A module or function is run, forward and backward, and an
     Explanation is returned, which also says which operations PyTorch runs. inputs: a tensor or a tuple of tensors.
-    policy, fma, ops, shapes: as for numc.compile. Raises NumcError if the model, its inputs or an option is not valid.
+    policy, fma, ops, shapes, values: as for numc.compile. Raises NumcError if the model, its inputs or an option is not
+    valid.
     """
     options = Options(fma, ops, policy=chosen(policy))
     options.resolved()
+    fixed = checked_fixed(shapes, values)
     if isinstance(model, (str, os.PathLike, Imported)):
         if inputs is not None:
             raise NumcError(f"{model}: a file has its inputs: leave them out")
-        return policy_table(load(model, shapes=shapes, purpose="explain"), options)
+        return policy_table(load(model, shapes=fixed, purpose="explain"), options)
     kind = type(model).__name__
     frontend = pytorch(kind)
-    if shapes:
-        raise NumcError(f"{kind}: shapes are for files: the inputs say what sizes are")
+    if fixed:
+        raise NumcError(f"{kind}: shapes and values are for files: the inputs say what sizes are")
     if kind == "ExportedProgram":
         return policy_table(frontend.load(model, inputs), options)
     if not callable(model):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from numc.compiler.studies.metrics import SquaredError
 from numc.compiler.studies.results import Agreement
+from numc.compiler.support.arguments import Fixed
 
 Array = npt.NDArray[Any]
 
@@ -20,10 +21,11 @@ Array = npt.NDArray[Any]
 class Peer:
     """A session of onnxruntime with the same model.
 
-    note: the reason why onnxruntime does not run the model, or "".
+    fixed: has the values of inputs that numc's programs do not have. note: the reason why onnxruntime does not run the
+    model, or "".
     """
 
-    def __init__(self, path: str, threads: int | None) -> None:
+    def __init__(self, path: str, threads: int | None, fixed: Fixed) -> None:
         import onnxruntime
 
         self._version = str(onnxruntime.__version__)
@@ -37,14 +39,22 @@ class Peer:
             self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime has exception classes of its own
             self._give_up(error)
+            return
+        self._fixed: dict[str, Array] = {}
+        for given in self._session.get_inputs():
+            value = fixed.get(given.name)
+            if isinstance(value, np.ndarray):
+                kind = given.type.removeprefix("tensor(").removesuffix(")")
+                value = value.astype({"float": "float32", "double": "float64"}.get(kind, kind))
+                self._fixed[given.name] = value.reshape([1] * len(given.shape)) if value.size == 1 else value
 
     @classmethod
-    def find(cls, model: object, sources: Sequence[str], threads: int | None) -> Peer | None:
+    def find(cls, model: object, sources: Sequence[str], threads: int | None, fixed: Fixed) -> Peer | None:
         """Return a peer for an ONNX file; None for other models, and if onnxruntime is not installed."""
         path = os.fspath(model) if isinstance(model, (str, os.PathLike)) else (sources or ("",))[0]
         if Path(path).suffix != ".onnx" or find_spec("onnxruntime") is None:
             return None
-        return cls(path, threads)
+        return cls(path, threads, fixed)
 
     def _give_up(self, error: Exception) -> None:
         self.note = f"onnxruntime cannot run the model: {(str(error).splitlines() or [type(error).__name__])[0]}"
@@ -54,7 +64,7 @@ class Peer:
         if self.note:
             return
         try:
-            (found,) = self._session.run([output], dict(inputs))
+            (found,) = self._session.run([output], {**inputs, **self._fixed})
         except Exception as error:
             self._give_up(error)
             return

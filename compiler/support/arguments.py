@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from numc.compiler.support.errors import NumcError, quoted, shortened, shown
 
+if TYPE_CHECKING:  # numpy is imported only where there are arrays
+    import numpy as np
+    import numpy.typing as npt
+
 T = TypeVar("T")
+Fixed = Mapping[str, "tuple[int, ...] | npt.NDArray[np.generic]"]
+"""What is fixed of the inputs of a model, by name: a shape, or a value, which is an array."""
 
 _NUMBER = re.compile(r"-?[0-9]+")
 _DIGITS = 18  # the numbers of 18 digits are those that every 64-bit integer can hold
@@ -42,14 +48,39 @@ def check_function(value: object, what: str) -> None:
         raise NumcError(f"{what}: got {shortened(type(value).__name__)}, want a function")
 
 
-def checked_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
-    """Return shapes of inputs by name, with sizes of at least 1; None is none. Raises NumcError for anything else."""
-    found: dict[str, tuple[int, ...]] = {}
+def checked_fixed(shapes: object, values: object = None) -> dict[str, tuple[int, ...] | npt.NDArray[np.generic]]:
+    """Return what is fixed of the inputs of a model: shapes by name, of sizes of at least 1, and values by name.
+
+    Arrays among `shapes` are values. None is none. Raises NumcError for anything else, and for a name with both.
+    """
+    found: dict[str, Any] = {}
     given: Any = {} if shapes is None else checked(shapes, "shapes", Mapping, "sizes by name")
     for name, shape in given.items():
+        if type(shape).__name__ == "ndarray":
+            found[name] = shape
+            continue
         if not isinstance(name, str) or not isinstance(shape, list | tuple):
             raise NumcError(f"shapes: got {shortened(shape)} for {quoted(name)}, want a tuple of sizes for a name")
         found[name] = tuple(checked_integer(size, f"shapes: {quoted(name)}", 1, 2**63 - 1) for size in shape)
+    return {**found, **_values(values, found)}
+
+
+def _values(values: object, shapes: Mapping[str, object]) -> dict[str, Any]:
+    if values is None:
+        return {}
+    import numpy as np
+
+    found = {}
+    given: Any = checked(values, "values", Mapping, "numbers or arrays by name")
+    for name, value in given.items():
+        if name in shapes:
+            raise NumcError(f"values: {quoted(name)} has a shape by its value: leave its shape out")
+        try:
+            found[name] = np.asarray(value)
+        except (TypeError, ValueError):
+            found[name] = np.asarray(None)
+        if not isinstance(name, str) or found[name].dtype.kind not in "biuf":
+            raise NumcError(f"values: got {shortened(value)} for {quoted(name)}, want a number or an array for a name")
     return found
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
+from numc.compiler.support.arguments import Fixed
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Imported, from_message
@@ -20,19 +20,21 @@ _TASK = "numc.frontends.onnx.worker:import_task"
 _WEIGHTS = ("", ".data", ".bin", ".weight", ".weights")
 
 
-def load(path: str | os.PathLike[str], *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Imported:
+def load(path: str | os.PathLike[str], *, fixed: Fixed | None = None) -> Imported:
     """Import an ONNX model.
 
-    shapes: shapes of inputs by name, to be fixed. The arguments of ``@main`` are the inputs of the model in their
-    order, then every float32 initialiser of at least 64 elements. Raises NumcError if the file is not valid, if it has
-    something that numc does not compile, or if the limits of time or memory do not suffice (frontends/process.py).
+    fixed: shapes of inputs by name, or values of what are no inputs then. The arguments of ``@main`` are the inputs of
+    the model in their order, then every float32 initialiser of at least 64 elements. Raises NumcError if the file is
+    not valid, if it has something that numc does not compile, or if the limits of time or memory do not suffice
+    (frontends/process.py).
     """
     file = Path(path)
     if not file.is_file():
         found = "is a directory" if file.is_dir() else "no such file"
         raise NumcError(f"{file}: {found}; expected an ONNX model")
-    fixed = {name: [int(size) for size in shape] for name, shape in (shapes or {}).items()}
-    request = {"path": str(file), "shapes": fixed}
+    shapes = {name: [int(size) for size in known] for name, known in (fixed or {}).items() if isinstance(known, tuple)}
+    values = {name: known.tolist() for name, known in (fixed or {}).items() if not isinstance(known, tuple)}
+    request = {"path": str(file), "shapes": shapes, "values": values}
     size = _size(file)
     try:
         try:

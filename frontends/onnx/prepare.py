@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import numpy_helper, version_converter
 
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.compiler.support.errors import NumcError, did_you_mean, shortened
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.carry import in_carriers
@@ -40,28 +41,35 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Prepared:
-    """The prepared model. The inputs of its graph are `inputs`, then `weights`, in order."""
+    """The prepared model. The inputs of its graph are `inputs`, then `weights`, in order.
+
+    has_branches: whether a condition may be computed, so that results of two branches have to fit together.
+    """
 
     model: onnx.ModelProto
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     weights: dict[str, Array]
     nodes: dict[str, str]
+    has_branches: bool
 
     @property
     def no_broadcast(self) -> bool:
         """Whether dynamic sizes that have to fit together are equal: all are one symbol, and none depends on data."""
         symbols = [s for a in self.inputs for size, s in zip(a.shape, a.symbols, strict=True) if size < 0]
-        one = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1)
+        one = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1) and not self.has_branches
         return one and not DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
 
 
 def prepare(
-    model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], large: Mapping[str, Array] = MappingProxyType({})
+    model: onnx.ModelProto,
+    shapes: Mapping[str, tuple[int, ...]],
+    large: Mapping[str, Array] = MappingProxyType({}),
+    values: Mapping[str, Any] = MappingProxyType({}),
 ) -> Prepared:
     """Return the prepared model; `model` is changed in place. Raises NumcError if it cannot be imported.
 
-    large: the values of initialisers that the graph has without data (read.Read).
+    large: the values of initialisers that the graph has without data (read.Read). values: of inputs, numbers or lists.
     """
     check_nodes(model)
     graph = model.graph
@@ -73,7 +81,11 @@ def prepare(
     for value in graph.output:
         if value.name in constants:
             _compute(graph, value, constants)
-    _fix_shapes(graph, shapes)
+    _free_sizes(graph)
+    constants.update(fixed := _fixed_values(graph, values))
+    _fix_shapes(graph, {**shapes, **{name: value.shape for name, value in fixed.items()}})
+    _remove_inputs(graph, fixed)
+    declared = {value.name: len(_shape(value)) for value in graph.output if value.type.tensor_type.HasField("shape")}
     _forget_shapes(graph)
     users = list(graph.input)
     budget = Budget()
@@ -82,6 +94,7 @@ def prepare(
     rewriting = Rewriting({node.name: node.op_type for node in graph.node})
     # Before the conversion, which leaves the nodes inside of others as they are.
     model = _settled(model, constants, budget, rewriting, CONTROL)
+    has_branches = any(node.op_type == "If" for node in model.graph.node)
     _write_elements(model.graph)
     model = _convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
@@ -95,7 +108,7 @@ def prepare(
     dtypes = in_carriers(model.graph, constants, _opset(model), inferred)
     model = _settled(model, constants, budget, rewriting, RULES)
     _check_sizes(model.graph, budget)
-    _check_ranks(model.graph)
+    _check_ranks(model.graph, declared)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
     budget.check_constants("the model", sum(value.nbytes for value in weights.values()))
     return Prepared(
@@ -104,6 +117,7 @@ def prepare(
         tuple(_argument(value, dtypes) for value in model.graph.output),
         weights,
         {node.name: rewriting.kinds.get(node.name, node.op_type) for node in model.graph.node},
+        has_branches,
     )
 
 
@@ -242,6 +256,46 @@ def _constant_node(node: onnx.NodeProto) -> Array | None:
     return None
 
 
+def _free_sizes(graph: onnx.GraphProto) -> None:
+    """Make sizes of inputs free that converters write as -1, or as a question mark, which is no name."""
+    for value in graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value == -1 or dim.dim_param == "?":
+                dim.Clear()
+
+
+def _fixed_values(graph: onnx.GraphProto, values: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the values of inputs as the graph has their types. Raises NumcError for those that do not fit."""
+    inputs = {value.name: value for value in graph.input}
+    found = {}
+    for name, given in values.items():
+        if name not in inputs:
+            allowed = ", ".join(inputs) or "none"
+            raise NumcError(f"values: no input '{name}'{did_you_mean(name, inputs)}; the inputs are {allowed}")
+        kind, wide = inputs[name].type.tensor_type, np.asarray(given)
+        declared = _shape(inputs[name]) if kind.HasField("shape") else wide.shape
+        if wide.size == 1 and all(size in (-1, 1) for size in declared):
+            wide = wide.reshape([1] * len(declared))
+        if len(wide.shape) != len(declared) or any(
+            d not in (-1, size) for d, size in zip(declared, wide.shape, strict=True)
+        ):
+            raise NumcError(f"values: '{name}' has the shape {list(declared)}, found one of {list(wide.shape)}")
+        with np.errstate(all="ignore"):
+            value = wide.astype(dtype := onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        if dtype.kind in "biu" and not np.array_equal(value, wide):
+            raise NumcError(f"values: '{name}' is of {dtype}, which does not have {shortened(wide.tolist())}")
+        found[name] = value
+    return found
+
+
+def _remove_inputs(graph: onnx.GraphProto, names: Collection[str]) -> None:
+    kept = [value for value in graph.input if value.name not in names]
+    if names and not kept:
+        raise NumcError("values: every input has a value; nothing is left to compute")
+    del graph.input[:]
+    graph.input.extend(kept)
+
+
 def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Write the shapes given into the inputs, and into all sizes with the same symbolic name."""
     inputs = {value.name: value for value in graph.input}
@@ -275,14 +329,11 @@ def _fix_shapes(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> None:
-    """Drop what the file says of the shapes of results: exporters get it wrong, and it follows from the inputs.
-
-    Of an output the rank is kept, in case nothing else tells it.
-    """
+    """Drop what the file says of the shapes of results: exporters get it wrong, and it follows from the inputs."""
     del graph.value_info[:]
     for output in graph.output:
-        for dim in output.type.tensor_type.shape.dim:
-            dim.Clear()
+        if output.type.WhichOneof("value") == "tensor_type":
+            output.type.tensor_type.ClearField("shape")
     for node in graph.node:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
@@ -384,7 +435,13 @@ def _check_sizes(graph: onnx.GraphProto, budget: Budget) -> None:
             budget.check_tensor(value.name, shape, width * math.prod(shape))
 
 
-def _check_ranks(graph: onnx.GraphProto) -> None:
+def _check_ranks(graph: onnx.GraphProto, declared: Mapping[str, int]) -> None:
+    """Raise NumcError unless all ranks are known. declared: those of outputs that nothing else may tell."""
+    for value in graph.output:
+        kind = value.type.tensor_type
+        if not kind.HasField("shape") and value.name in declared:
+            kind.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in range(declared[value.name]))
+            kind.shape.SetInParent()
     for value in [*graph.input, *graph.output]:
         if not value.type.tensor_type.HasField("shape"):
             raise NumcError(f"'{value.name}' has no known rank; give shapes={{...}} for the inputs")

@@ -210,8 +210,9 @@ def _check_value(value: onnx.ValueInfoProto) -> None:
         found = (kind or "nothing").removesuffix("_type")
         raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs")
     _check_dtype(value.type.tensor_type.elem_type, what)
-    dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
-    _elements(dims, what)
+    # Some exporters write a free size as -1.
+    sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
+    _elements([size for size in sizes if size != -1], what)
 
 
 def label(node: onnx.NodeProto) -> str:

@@ -11,7 +11,7 @@ import onnx
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.read import origin, unsupported
-from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
+from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError, UnknownRankError
 from numc.frontends.onnx.rewrites.reductions import without_elements
 from numc.frontends.onnx.rewrites.table import RULES, Rules
 
@@ -49,7 +49,7 @@ class Rewriting:
         sequences: dict[str, list[str]] = {}
         nothing = frozenset(n.output[0] for n in graph.node if n.op_type == "Optional" and not any(n.input))
         nodes: list[onnx.NodeProto] = []
-        refused, changed = [], False
+        refused, unknown, changed = [], [], False
         for proto in graph.node:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
@@ -62,6 +62,8 @@ class Rewriting:
                     if rule and not node.made:
                         rule(node)
                     made = node.made
+                except UnknownRankError as reason:
+                    unknown.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
                 except RefusedError as reason:
                     refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
                 except (IndexError, TypeError, ValueError) as error:
@@ -79,8 +81,8 @@ class Rewriting:
             if len(nodes) > MAX_NODES:
                 raise NumcError(f"node '{origin(proto)}' ({proto.op_type}) becomes too many nodes: the model may have "
                                 f"{MAX_NODES}")  # fmt: skip
-        if refused and last:
-            raise unsupported(refused)
+        if last and (refused or unknown):
+            raise unsupported(refused or unknown)  # what follows from another refusal is not told
         if changed:
             del graph.node[:]
             graph.node.extend(nodes)

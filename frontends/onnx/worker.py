@@ -13,14 +13,14 @@ from numc.frontends.worker import Answer, Parts, Stage
 def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
     """Import a model; if torch-mlir fails, answer `failed` with the reason. Raises NumcError if the file is not valid.
 
-    request: `path`, `shapes`, and, after a failure or a crash, `diagnose` with the reason: then the NumcError that is
-    raised lists the operators that cannot be compiled, each of which is tried in a process of its own.
+    request: `path`, `shapes` and `values` of inputs, and, after a failure or a crash, `diagnose` with the reason: then
+    the NumcError that is raised lists the operators that cannot be compiled, each tried in a process of its own.
     """
     stage("read")
     found = read.read(Path(request["path"]))
     stage("prepare")
     shapes = {name: tuple(shape) for name, shape in request["shapes"].items()}
-    prepared = prepare.prepare(found.model, shapes, found.large)
+    prepared = prepare.prepare(found.model, shapes, found.large, request.get("values", {}))
     stage("convert")
     if "diagnose" in request:
         raise diagnose.explain(prepared, request["diagnose"])

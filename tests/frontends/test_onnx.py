@@ -97,7 +97,7 @@ def test_contractions_are_located_at_their_nodes(mlp: Imported) -> None:
 
 
 def test_shapes_fix_dynamic_sizes() -> None:
-    fixed = frontend.load(DIGITS / "mlp.onnx", shapes={"x": (7, 64)})
+    fixed = frontend.load(DIGITS / "mlp.onnx", fixed={"x": (7, 64)})
     assert fixed.inputs[0].shape == (7, 64)
     assert fixed.outputs[0].shape == (7, 10)
     assert "?" not in fixed.mlir
@@ -106,9 +106,9 @@ def test_shapes_fix_dynamic_sizes() -> None:
 def test_one_symbol_is_fixed_everywhere(save: Maker) -> None:
     file = save([helper.make_node("Add", ["a", "b"], ["c"])], [value("a", ["n", 4]), value("b", ["n", 4])],
                 [value("c", ["n", 4])])  # fmt: skip
-    result = frontend.load(file, shapes={"a": (3, 4)})
+    result = frontend.load(file, fixed={"a": (3, 4)})
     assert [a.shape for a in (*result.inputs, *result.outputs)] == [(3, 4)] * 3
-    assert error(file, shapes={"a": (3, 4), "b": (5, 4)}).startswith("shapes: 'n' would be 3 (in 'a') and 5 (in 'b')")
+    assert error(file, fixed={"a": (3, 4), "b": (5, 4)}).startswith("shapes: 'n' would be 3 (in 'a') and 5 (in 'b')")
 
 
 @pytest.mark.parametrize("name", ["digits/cnn", "models/transformer", "models/lstm", "models/gru"])
@@ -294,8 +294,9 @@ def test_control_flow(save: Maker) -> None:
     np.testing.assert_array_equal(program(np.array(False), x), -x)
     node = helper.make_node("If", ["c"], ["y"], name="choice", then_branch=branches[0], else_branch=longer)
     assert error(save([node], inputs, [value("y", ["k"])])) == (
-        "1 node cannot be compiled: node 'choice' (If, opset 18): its condition is computed, and the shape of 'r' "
-        "differs between its branches or is not known"
+        "1 node cannot be compiled: node 'choice' (If, opset 18): its condition is computed, and a result has the "
+        "shape [4] in one branch and [8] in the other: fix what the condition depends on, with shapes={...} or "
+        "--shape, or values={...} or --value"
     )
     body = helper.make_graph(
         [helper.make_node("Relu", ["s"], ["t"]), helper.make_node("Identity", ["k"], ["l"])],
@@ -384,12 +385,12 @@ def test_inputs_that_are_missing(save: Maker) -> None:
     ({"x": (0, 64)}, "shapes: x=[0, 64]: sizes start at 1"),
 ])  # fmt: skip
 def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], found: str) -> None:
-    assert error(DIGITS / "mlp.onnx", shapes=shapes) == found
+    assert error(DIGITS / "mlp.onnx", fixed=shapes) == found
 
 
 def test_near_names(save: Maker) -> None:
     file = save([helper.make_node("Relu", ["images"], ["y"])], [value("images", ["n"])], [value("y", ["n"])])
-    assert error(file, shapes={"image": (4,)}) == (
+    assert error(file, fixed={"image": (4,)}) == (
         "shapes: no input 'image' (did you mean 'images'?); the inputs are images"
     )
 
@@ -405,7 +406,7 @@ def test_free_sizes_are_checked_when_the_program_runs(save: Maker) -> None:
         program(three, four)
     text = "sizes do not fit: two operands differ in a dimension in which neither has the fixed size 1 (in 'sum')"
     assert str(caught.value) == text
-    assert frontend.load(file, shapes={"a": (4,), "b": (1,)}).outputs[0].shape == (4,)
+    assert frontend.load(file, fixed={"a": (4,), "b": (1,)}).outputs[0].shape == (4,)
 
 
 RESHAPES = [

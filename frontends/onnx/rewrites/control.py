@@ -12,10 +12,11 @@ import onnx
 from onnx import numpy_helper
 
 from numc.frontends.onnx.read import check_tensor, label
-from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
+from numc.frontends.onnx.rewrites.node import END, Node, RefusedError, UnknownRankError
 
 MAX_STEPS = 10_000
 """The largest number of steps of a loop."""
+_NAMED = "numc.named"  # the name of a branch whose results are values of the graph around it
 
 
 def branch(node: Node) -> None:
@@ -27,27 +28,51 @@ def branch(node: Node) -> None:
         return
     if not node.last:
         raise RefusedError("its condition is computed")
-    results = []
-    for graph, where in ((then, "then"), (other, "else")):
-        values = [node.fresh() for _ in node.proto.output]
-        inline(node, graph, {}, values, f"/{where}")
-        results.append(values)
-    for yes, no, to in zip(*results, node.proto.output, strict=True):
-        _check_alike(then, other)
-        node.op("Where", node.op("Reshape", condition, node.ints()), yes, no, to=to)
+    taken, otherwise = _named_results(then), _named_results(other)
+    if taken is None or otherwise is None:
+        # What the shapes of the results are becomes known when the branches are part of the graph.
+        copy = node.copy(then_branch=None, else_branch=None)
+        for graph, name in ((then, "then"), (other, "else")):
+            values = [node.fresh() for _ in node.proto.output]
+            inline(node, graph, {}, values, f"/{name}")
+            copy.attribute.append(onnx.helper.make_attribute(f"{name}_branch", _naming(values)))
+        node.made.append(node.made.pop(node.made.index(copy)))  # behind what it reads
+        return
+    for yes, no, to in zip(taken, otherwise, node.proto.output, strict=True):
+        if to:
+            _check_alike(node, yes, no, to)
+            node.op("Where", node.op("Reshape", condition, node.ints()), yes, no, to=to)
 
 
-def _check_alike(then: onnx.GraphProto, other: onnx.GraphProto) -> None:
-    """Raise RefusedError unless the results of two branches are declared with the same fixed shapes."""
-    for one, two in zip(then.output, other.output, strict=True):
-        shapes = [_declared(value) for value in (one, two)]
-        if None in shapes or shapes[0] != shapes[1]:
-            raise RefusedError(
-                f"its condition is computed, and the shape of '{one.name}' differs between its branches or is not known"
-            )
+def _naming(values: list[str]) -> onnx.GraphProto:
+    """A branch whose results are these values of the graph around it."""
+    results = [onnx.ValueInfoProto(name=f"{name}/result") for name in values]
+    nodes = [onnx.helper.make_node("Identity", [name], [f"{name}/result"]) for name in values]
+    return onnx.GraphProto(name=_NAMED, node=nodes, output=results)
+
+
+def _named_results(graph: onnx.GraphProto) -> list[str] | None:
+    """The values of `_naming`; None for another branch."""
+    if graph.name != _NAMED or any(inner.op_type != "Identity" for inner in graph.node):
+        return None
+    return [inner.input[0] for inner in graph.node]
+
+
+def _check_alike(node: Node, yes: str, no: str, to: str) -> None:
+    """Raise RefusedError unless the results of two branches have one shape; sizes that are free, a run compares."""
+    shapes = node.known_shape(yes), node.known_shape(no)
+    if None in shapes:
+        raise UnknownRankError(f"its condition is computed, and the rank of '{to}' is not known in both branches")
+    if shapes[0] != shapes[1]:
+        one, other = (", ".join("free" if size is None else str(size) for size in shape or ()) for shape in shapes)
+        raise RefusedError(
+            f"its condition is computed, and a result has the shape [{one}] in one branch and [{other}] in the other: "
+            "fix what the condition depends on, with shapes={...} or --shape, or values={...} or --value"
+        )
 
 
 def _declared(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """The type and the sizes of a value; None unless all are known."""
     kind = value.type.tensor_type
     if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
         return None

@@ -73,28 +73,67 @@ def random(_: Node) -> None:
 
 
 def pad(node: Node) -> None:
-    """Pad with elements of the source along dimensions of fixed size, which are gathered."""
+    """Pad with elements of the source, which are gathered; what is taken away instead goes first, as in onnxruntime."""
     source, mode = node.input(0), node.attribute("mode", "constant")
     if mode == "constant":
         return
-    pads, axes = node.constant_input(1, "pads"), node.constant_input(3, "axes")
-    rank = node.rank(source)
+    if mode not in ("edge", "reflect", "wrap"):
+        raise RefusedError(f"its mode '{mode}' is none that ONNX has")
+    rank, pads, axes = node.rank(source), node.constants.get(node.input(1)), node.constant_input(3, "axes")
     chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
-    if pads is None or pads.size != 2 * len(chosen):
+    if pads is not None and pads.size != 2 * len(chosen):
         raise RefusedError(f"its pads are not two numbers for each of {len(chosen)} dimensions")
     value = source
     for n, axis in enumerate(chosen):
-        before, after, size = int(pads[n]), int(pads[n + len(chosen)]), node.shape(source)[axis]
-        if before == after == 0:
+        size = node.size(source, axis)
+        if size == 0:
+            raise RefusedError("there is nothing to pad with")
+        if pads is None:
+            before, after = (node.cut(node.input(1), 0, k, k + 1) for k in (n, n + len(chosen)))
+            value = node.op("Gather", value, _padded(node, node.list_of([size]), before, after, mode), axis=axis)
             continue
-        if size is None:
-            raise RefusedError(f"its mode '{mode}' is available for dimensions of fixed size only: give shapes={{...}}")
-        if mode not in ("edge", "reflect", "wrap") or not size:
-            raise RefusedError(f"its mode '{mode}' is none that ONNX has, or there is nothing to pad with")
-        along = np.pad(np.arange(size), (max(before, 0), max(after, 0)), mode=mode)
-        along = along[max(-before, 0) : len(along) - max(-after, 0)]
-        value = node.op("Gather", value, node.constant(along, np.int64), axis=axis)
+        low, high = int(pads[n]), int(pads[n + len(chosen)])
+        if low < 0 or high < 0:
+            value = node.cut(value, axis, max(0, -low), min(high, 0) or END)
+            size = size + min(low, 0) + min(high, 0) if isinstance(size, int) else _size_of(node, value, axis)
+            low, high = max(low, 0), max(high, 0)
+        if low == high == 0:
+            continue
+        if isinstance(size, int):
+            places = node.constant(np.pad(np.arange(size), (low, high), mode=mode), np.int64)
+        else:
+            places = _padded(node, size, node.ints(low), node.ints(high), mode)
+        value = node.op("Gather", value, places, axis=axis)
     node.op("Identity", value, to=node.output(0))
+
+
+def _size_of(node: Node, value: str, axis: int) -> str:
+    return node.op("Shape", value, start=axis, end=axis + 1)
+
+
+def _padded(node: Node, size: str, before: str, after: str, mode: str) -> str:
+    """Emit the places in a dimension that padding takes its elements from. All numbers are lists of one."""
+    count = node.op("Add", node.op("Add", size, before), after)
+    place = node.op("Sub", node.steps(count), before)
+    last = node.op("Sub", size, node.ints(1))
+    if mode == "edge":
+        return node.op("Min", node.op("Max", place, node.ints(0)), last)
+    if mode == "wrap":
+        return node.op("Mod", place, size)
+    # There and back is a period, even for more padding than elements.
+    period = node.op("Max", node.op("Mul", last, node.ints(2)), node.ints(1))
+    return node.op("Sub", last, node.op("Abs", node.op("Sub", node.op("Mod", place, period), last)))
+
+
+def squeeze(node: Node) -> None:
+    """Squeeze of all dimensions of size 1, of which a free one would change the rank of the result."""
+    if node.input(1):
+        return
+    shape = node.shape(node.input(0))
+    if None in shape:
+        sizes = ", ".join("free" if size is None else str(size) for size in shape)
+        raise RefusedError(f"it has no axes, and whether a free size of [{sizes}] is 1 decides its rank: give "
+                           "shapes={...} or --shape")  # fmt: skip
 
 
 def slice_backwards(node: Node) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import onnx
 from onnx import TensorProto
@@ -20,13 +21,19 @@ def in_int32(rule: Callable[[Node], None] | None = None) -> Callable[[Node], Non
             if rule is not None:
                 rule(node)
             return
-        inputs = [
-            node.cast(name, TensorProto.INT32) if node.dtype(name) == TensorProto.UINT8 else name
-            for name in node.proto.input
-        ]
-        copy = node.copy()
-        copy.input[:] = inputs
+        copy = onnx.NodeProto.FromString(node.proto.SerializeToString())
+        types = dict(node.types)
+        for n, name in enumerate(node.proto.input):
+            if node.dtype(name) == TensorProto.UINT8:
+                copy.input[n] = node.cast(name, TensorProto.INT32)
+                types[copy.input[n]] = kind = onnx.TypeProto.FromString(node.type_of(name).SerializeToString())
+                kind.tensor_type.elem_type = TensorProto.INT32
         copy.output[0] = node.fresh()
+        casts = len(node.made)
+        if rule is not None:
+            rule(replace(node, proto=copy, types=types))
+        if len(node.made) == casts:
+            node.made.append(copy)
         node.cast(copy.output[0], TensorProto.UINT8, to=node.output(0))
 
     return rewrite

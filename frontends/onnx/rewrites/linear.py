@@ -56,6 +56,8 @@ def conv_transpose(node: Node) -> None:
     auto, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape", ())
     if auto.startswith("SAME") or wanted:
         changed = {"auto_pad": None, "output_shape": None, **_fitting(node, auto, list(wanted))}
+    elif (pads := list(node.attribute("pads", ())))[: len(pads) // 2] != pads[len(pads) // 2 :]:
+        changed = {"pads": pads}
     channels = node.shape(weight)[0]
     if groups == 1 or channels is None or groups > MAX_GROUPS:
         if changed:
@@ -90,14 +92,14 @@ def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str) ->
 def _fitting(node: Node, auto: str, wanted: list[int]) -> dict[str, list[int]]:
     """The padding with which a transposed convolution has the size that it says."""
     image, weight = node.shape(node.input(0))[2:], node.shape(node.input(1))[2:]
-    if None in image or None in weight:
+    if None in weight or (wanted and None in image):
         raise RefusedError("padding to a size is available for images of fixed sizes only: give shapes={...}")
     rank = len(image)
     strides, dilations = (list(node.attribute(name, [1] * rank)) for name in ("strides", "dilations"))
     more = list(node.attribute("output_padding", [0] * rank))
     before, after = [], []
     for n in range(rank):
-        size, kernel = image[n] or 0, weight[n] or 0
+        size, kernel = image[n] or 0, weight[n] or 0  # with auto_pad, the padding does not depend on the size
         target = wanted[len(wanted) - rank + n] if wanted else size * strides[n]
         total = strides[n] * (size - 1) + more[n] + (kernel - 1) * dilations[n] + 1 - target
         if total < 0:

@@ -23,6 +23,10 @@ class RefusedError(Exception):
     """A node cannot be lowered to what ONNX defines. The message is the reason."""
 
 
+class UnknownRankError(RefusedError):
+    """A node reads a value of unknown rank, which may be because another node is refused."""
+
+
 @dataclass
 class Node:
     """A node to be rewritten.
@@ -72,14 +76,14 @@ class Node:
         return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in kind.shape.dim]
 
     def shape(self, name: str) -> list[int | None]:
-        """The sizes of a value, None for free ones. Raises RefusedError if its rank is not known."""
+        """The sizes of a value, None for free ones. Raises UnknownRankError if its rank is not known."""
         shape = self.known_shape(name)
         if shape is None:
-            raise RefusedError(f"'{name}' has no known rank: give shapes={{...}} or --shape for the inputs")
+            raise UnknownRankError(f"'{name}' has no known rank: give shapes={{...}} or --shape for the inputs")
         return shape
 
     def rank(self, name: str) -> int:
-        """The rank of a value. Raises RefusedError if it is not known."""
+        """The rank of a value. Raises UnknownRankError if it is not known."""
         return len(self.shape(name))
 
     def dtype(self, name: str) -> int:
@@ -156,8 +160,11 @@ class Node:
         return name
 
     def like(self, value: float, name: str) -> str:
-        """The name of a new scalar of the element type of a value."""
-        return self.constant(value, onnx.helper.tensor_dtype_to_np_dtype(self.dtype(name) or TensorProto.FLOAT))
+        """The name of a new scalar of the element type of a value; infinity is the limit of a type of integers."""
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(self.dtype(name) or TensorProto.FLOAT)
+        if np.isinf(value) and np.issubdtype(dtype, np.integer):
+            value = int(np.iinfo(dtype).max if value > 0 else np.iinfo(dtype).min)
+        return self.constant(value, dtype)
 
     def ints(self, *values: int) -> str:
         """The name of a new list of integers, such as axes or a shape."""

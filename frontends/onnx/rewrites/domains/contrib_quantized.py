@@ -106,6 +106,31 @@ def attention(node: Node) -> None:
     node.ops("Attention", taken, list(node.proto.output), domain=MS, **given)
 
 
+def lstm(node: Node) -> None:
+    """DynamicQuantizeLSTM: the input is quantised as a whole; what one step gives to the next stays float32.
+
+    onnxruntime quantises that in every step, too, in groups of sequences that depend on its number of threads.
+    """
+    value, scale, zero = node.ops("DynamicQuantizeLinear", [node.input(0)], [node.fresh() for _ in range(3)])
+    source = node.op("DequantizeLinear", value, scale, zero)
+    weights = []
+    for n, first in ((1, 8), (2, 10)):  # as [directions, inputs, 4 * hidden]
+        factor, offset = (_beside(node, node.input(k)) for k in (first, first + 1))
+        wide = node.cast(node.input(n), TensorProto.INT32)
+        wide = node.op("Sub", wide, node.cast(offset, TensorProto.INT32)) if offset else wide
+        real = node.op("Mul", node.cast(wide, TensorProto.FLOAT), factor)
+        weights.append(node.transpose(real, 0, 2, 1))
+    copy = node.copy()
+    copy.op_type, copy.domain = "LSTM", ""
+    copy.input[:] = [source, *weights, *node.proto.input[3:8]]
+
+
+def _beside(node: Node, name: str) -> str:
+    """Emit numbers of directions, or of their columns, so that they fit [directions, inputs, columns]."""
+    rank = node.rank(name) if name else 0
+    return node.op("Unsqueeze", name, node.ints(*([1, 2] if rank == 1 else [1]))) if name else ""
+
+
 _ACTIVATIONS = {"Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 
 
@@ -184,6 +209,7 @@ def _wide(node: Node, n: int, bits: int) -> str:
 
 
 RULES = {
+    "DynamicQuantizeLSTM": lstm,
     "DynamicQuantizeMatMul": dynamic,
     "FusedConv": fused_conv,
     "FusedGemm": fused_gemm,

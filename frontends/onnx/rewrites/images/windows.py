@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +70,74 @@ def _taps(node: Node, value: str, windows: _Windows, fill: float) -> Iterator[st
     for offset in windows.offsets():
         ends = [o + (c - 1) * s + 1 for o, c, s in zip(offset, windows.counts, windows.strides, strict=True)]
         yield node.op("Slice", value, node.ints(*offset), node.ints(*ends), axes, steps)
+
+
+def pad_free_image(node: Node, kernel: Sequence[int], fill: float) -> bool:
+    """Write the padding of an image of free sizes so that torch-mlir does not make wrong sizes of it.
+
+    Padding to the same size, and that for a last window that is not full, depend on the size of the image unless there
+    are no strides. fill: what padding consists of. Returns whether the node is rewritten.
+    """
+    shape, source = node.known_shape(node.input(0)), node.input(0)
+    if shape is None or None not in shape[2:]:
+        return False
+    rank = len(kernel)
+    strides, dilations = (list(node.attribute(name, [1] * rank)) for name in ("strides", "dilations"))
+    auto, pads = node.attribute("auto_pad", "NOTSET"), list(node.attribute("pads", [0] * (2 * rank)))
+    is_ceil = node.attribute("ceil_mode", 0) != 0
+    before: list[int | str] = [*pads[:rank]]
+    after: list[int | str] = [*pads[rank:]]
+    for n, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True)):
+        extent = (k - 1) * d + 1
+        if auto.startswith("SAME"):
+            small, large = _to_same_size(node, n + 2, extent, s)
+            before[n], after[n] = (small, large) if auto == "SAME_UPPER" else (large, small)
+        elif is_ceil and s > 1:
+            after[n] = _for_last_window(node, n + 2, extent, s, pads[n], pads[rank + n])
+    known = [size for size in before + after if isinstance(size, int)]
+    plain: dict[str, Any] = {"auto_pad": None, "ceil_mode": None, "kernel_shape": list(kernel)}
+    if len(known) == 2 * rank and (node.proto.op_type != "MaxPool" or before == after):
+        if auto.startswith("SAME") or is_ceil:
+            node.copy(**plain, pads=known)
+        return bool(node.made)
+    if node.proto.op_type == "AveragePool" and not (auto.startswith("SAME") and node.attribute("count_include_pad", 0)):
+        raise RefusedError(
+            "averages with ceil_mode, or with auto_pad and strides, are available for images of fixed sizes only: "
+            "give shapes={...} or --shape"
+        )
+    padded = node.op("Pad", source, node.list_of([0, 0, *before, 0, 0, *after]), node.like(fill, source))
+    node.copy(**plain, pads=None).input[0] = padded
+    return True
+
+
+def _to_same_size(node: Node, axis: int, extent: int, stride: int) -> tuple[int | str, int | str]:
+    """The smaller and the larger half of the padding with which there are as many windows as strides in an image."""
+    if stride == 1 or extent == 1:
+        return (extent - 1) // 2, extent // 2
+    size = node.list_of([node.size(node.input(0), axis)])
+    # What the last window has of the image: 1 to `stride` elements.
+    last = node.op("Add", node.op("Mod", node.op("Sub", size, node.ints(1)), node.ints(stride)), node.ints(1))
+    total = node.op("Max", node.op("Sub", node.ints(extent), last), node.ints(0))
+    small = node.op("Div", total, node.ints(2))
+    return small, node.op("Sub", total, small)
+
+
+def _for_last_window(node: Node, axis: int, extent: int, stride: int, low: int, high: int) -> str:
+    """The padding behind an image so that the last window is full, as `_ceil_padding` has it for a fixed size."""
+    size = node.list_of([node.size(node.input(0), axis)])
+    begun = node.op("Add", size, node.ints(low))
+    count = node.op("Div", node.op("Add", size, node.ints(low + high - extent + stride - 1)), node.ints(stride))
+    start = node.op("Mul", count, node.ints(stride))
+    behind = node.op("GreaterOrEqual", start, begun)
+    start = node.op("Where", behind, node.op("Sub", start, node.ints(stride)), start)
+    return node.op("Max", node.op("Sub", node.op("Add", start, node.ints(extent)), begun), node.ints(0))
+
+
+def convolution(node: Node) -> None:
+    """Conv of an image of free sizes."""
+    weight = node.known_shape(node.input(1))
+    if weight is not None and None not in weight:
+        pad_free_image(node, [int(size or 0) for size in weight[2:]], 0)
 
 
 def lp_pool(node: Node) -> None:
@@ -264,6 +333,8 @@ def max_pool(node: Node) -> None:
     if node.output(1):
         max_pool_with_indices(node)
         return
+    if pad_free_image(node, node.attribute("kernel_shape", ()), -np.inf):
+        return
     if not node.attribute("ceil_mode", 0):
         return
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):  # they say how many windows there are
@@ -275,6 +346,8 @@ def max_pool(node: Node) -> None:
 
 def average_pool(node: Node) -> None:
     """AveragePool: the padding for the last window does not count, whether the other padding does or not."""
+    if pad_free_image(node, node.attribute("kernel_shape", ()), 0):
+        return
     if not node.attribute("ceil_mode", 0):
         return
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
@@ -300,8 +373,8 @@ def _ceil_padding(node: Node) -> tuple[list[int], list[int], list[int], list[int
     shape = node.known_shape(node.input(0))
     kernel = list(node.attribute("kernel_shape", ()))
     rank = len(kernel)
-    if shape is None or None in shape[2:]:
-        raise RefusedError("ceil_mode is available for images of fixed sizes only: give shapes={...} or --shape")
+    if shape is None:
+        raise RefusedError("ceil_mode is available for images of known rank only: give shapes={...} or --shape")
     strides, dilations = (node.attribute(name, [1] * rank) for name in ("strides", "dilations"))
     pads = list(node.attribute("pads", [0] * (2 * rank)))
     before, after = pads[:rank], pads[rank:]

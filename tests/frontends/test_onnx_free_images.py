@@ -1,0 +1,183 @@
+"""Padding of images of free sizes gives onnxruntime's results for every size; so do models as converters write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import numc
+from tiers import by_default
+
+FREE = ["n", 2, "h", "w"]
+SIZES = [(1, 2, 9, 9), (2, 2, 8, 11), (1, 2, 7, 6)]
+WINDOW: dict[str, Any] = {"kernel_shape": [3, 2]}
+
+
+def model(tmp_path: Path, nodes: list[onnx.NodeProto], kind: int, shape: list[Any], **constants: Any) -> Path:
+    """A file with a model of an input ``x``, of which every value that no node reads is an output of any shape."""
+    read = {name for node in nodes for name in node.input}
+    outputs = [helper.make_empty_tensor_value_info(o) for node in nodes for o in node.output if o not in read]
+    stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", kind, shape)], outputs, stored)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(made, tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def compare(path: Path, sizes: list[tuple[int, ...]], dtype: type = np.float32) -> None:
+    session, program = onnxruntime.InferenceSession(path), numc.compile(path)
+    rng = np.random.default_rng(0)
+    for shape in sizes:
+        x = (rng.standard_normal(shape) * (1 if dtype == np.float32 else 50)).astype(dtype)
+        got = program.by_name({"x": x})
+        wants = zip([o.name for o in session.get_outputs()], session.run(None, {"x": x}), strict=True)
+        for name, want in wants:
+            assert got[name].shape == want.shape, (name, shape)
+            np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5, err_msg=f"{name} of {shape}")
+
+
+def pools() -> list[onnx.NodeProto]:
+    """Nodes of all kinds of padding that torch-mlir makes wrong sizes of, or refuses."""
+    nodes = []
+    for auto in ("SAME_UPPER", "SAME_LOWER"):
+        for strides in ([1, 1], [2, 2], [3, 1]):
+            same = {**WINDOW, "strides": strides, "auto_pad": auto}
+            nodes += [helper.make_node("MaxPool", ["x"], [""], **same), helper.make_node("Conv", ["x", "c"], [""], **same),
+                      helper.make_node("ConvTranspose", ["x", "t"], [""], **same),
+                      helper.make_node("AveragePool", ["x"], [""], **same, count_include_pad=1)]  # fmt: skip
+        nodes.append(helper.make_node("AveragePool", ["x"], [""], **WINDOW, strides=[1, 1], auto_pad=auto))
+    for pads in ([1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]):
+        for strides in ([2, 2], [3, 2], [1, 1]):
+            up = {**WINDOW, "pads": pads, "strides": strides, "ceil_mode": 1}
+            nodes += [
+                helper.make_node("MaxPool", ["x"], [""], **up),
+                helper.make_node("MaxPool", ["x"], [""], **WINDOW, pads=pads),
+            ]
+    uneven = {**WINDOW, "pads": [0, 0, 1, 1], "strides": [2, 2]}
+    nodes += [helper.make_node("Conv", ["x", "c"], [""], **uneven), helper.make_node("AveragePool", ["x"], [""], **uneven),
+              helper.make_node("ConvTranspose", ["x", "t"], [""], **uneven)]  # fmt: skip
+    for number, node in enumerate(nodes):
+        node.output[0] = node.name = f"y{number}"
+    return nodes
+
+
+def test_padding_of_free_images(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    c, t = rng.standard_normal((4, 2, 3, 2)).astype(np.float32), rng.standard_normal((2, 4, 3, 2)).astype(np.float32)
+    compare(model(tmp_path, pools(), TensorProto.FLOAT, FREE, c=c, t=t), SIZES)
+
+
+@pytest.mark.parametrize("dtype", by_default([np.uint8, np.int8], [np.uint8]))
+def test_padding_of_free_images_of_integers(tmp_path: Path, dtype: type) -> None:
+    """What is padded is never the largest."""
+    nodes = [node for node in pools() if node.op_type == "MaxPool"]
+    compare(model(tmp_path, nodes, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), FREE), SIZES, dtype)
+
+
+def test_padding_with_elements_of_free_dimensions(tmp_path: Path) -> None:
+    """Every mode, also with more padding than elements, and with less than none."""
+    pads = {"a": [0, 2, 0, 3], "b": [1, 0, 0, 7], "c": [0, -1, 0, 2]}
+    nodes = [helper.make_node("Pad", ["x", name], [f"{mode}_{name}"], name=f"{mode}_{name}", mode=mode)
+             for mode in ("reflect", "edge", "wrap") for name in pads
+             if not (mode == "reflect" and name != "a")]  # fmt: skip
+    given = {name: np.int64(value) for name, value in pads.items()}
+    compare(model(tmp_path, nodes, TensorProto.FLOAT, ["n", "m"], **given), [(4, 5), (3, 9), (6, 4)])
+    # How much padding there is may be computed, here in the other direction of an even size.
+    computed = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Mod", ["s", "two"], ["odd"]),
+                helper.make_node("Concat", ["odd", "odd"], ["pads"], axis=0),
+                *(helper.make_node("Pad", ["x", "pads"], [mode], mode=mode) for mode in ("reflect", "edge", "wrap"))]  # fmt: skip
+    compare(model(tmp_path, computed, TensorProto.FLOAT, ["n", "m"], two=np.int64(2)), [(4, 5), (3, 9), (6, 4)])
+    reflect = [helper.make_node("Pad", ["x", "b"], ["y"], mode="reflect")]
+    program = numc.compile(model(tmp_path, reflect, TensorProto.FLOAT, ["n", "m"], b=given["b"]))
+    for shape in ((4, 5), (2, 2), (3, 1)):  # onnxruntime wants at least as many elements
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        want = np.pad(x, ((1, 0), (0, 7)), mode="reflect") if shape[1] > 1 else np.pad(x, ((1, 0), (0, 7)), mode="edge")
+        want[0] = want[2]
+        np.testing.assert_array_equal(program(x), want)
+
+
+def test_squeeze_of_free_sizes_is_refused(tmp_path: Path) -> None:
+    path = model(tmp_path, [helper.make_node("Squeeze", ["x"], ["y"], name="thin")], TensorProto.FLOAT, ["n", 1, 4])
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(path)
+    assert str(caught.value).endswith(
+        "1 node cannot be compiled: node 'thin' (Squeeze, opset 18): it has no axes, and whether a free size of "
+        "[free, 1, 4] is 1 decides its rank: give shapes={...} or --shape"
+    )
+    assert numc.compile(path, shapes={"x": (2, 1, 4)})(np.ones((2, 1, 4), np.float32)).shape == (2, 4)
+
+
+def test_sizes_as_converters_write_them(tmp_path: Path) -> None:
+    """A free size is -1 or a question mark, and an output has another rank than its node."""
+    path = model(tmp_path, [helper.make_node("Relu", ["x"], ["y"])], TensorProto.FLOAT, [1, "?", "?"])
+    made = onnx.load(path)
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "m"]))
+    onnx.save(made, path)
+    program = numc.compile(path)
+    for shape in ((1, 2, 3), (4, 3, 2)):
+        assert program(np.ones(shape, np.float32)).shape == shape
+
+
+def chosen(tmp_path: Path) -> Path:
+    """A model like those of voice activity: the rate decides which of two models there is, with other shapes inside."""
+    branches = []
+    for name, width in (("fast", 4), ("slow", 2)):
+        nodes = [helper.make_node("Reshape", ["x", f"{name}_rows"], [f"{name}_r"]),
+                 helper.make_node("MatMul", [f"{name}_r", f"{name}_w"], [f"{name}_y"])]  # fmt: skip
+        stored = [numpy_helper.from_array(np.int64([-1, width]), f"{name}_rows"),
+                  numpy_helper.from_array(np.full((width, 3), width, np.float32), f"{name}_w")]  # fmt: skip
+        out = helper.make_empty_tensor_value_info(f"{name}_y")
+        branches.append(helper.make_graph(nodes, name, [], [out], stored))
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]),
+              helper.make_tensor_value_info("sr", TensorProto.INT64, [])]  # fmt: skip
+    nodes = [helper.make_node("Equal", ["sr", "rate"], ["is"]),
+             helper.make_node("If", ["is"], ["y"], name="rates", then_branch=branches[0], else_branch=branches[1])]  # fmt: skip
+    outputs, rate = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["k", 3])], np.array(16000)
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(rate, "rate")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "r.onnx")
+    return tmp_path / "r.onnx"
+
+
+def test_a_value_decides_a_branch(tmp_path: Path) -> None:
+    path, x = chosen(tmp_path), np.ones(8, np.float32)
+    program = numc.compile(path, values={"sr": 16000})
+    np.testing.assert_array_equal(program(x), np.full((2, 3), 16))
+    np.testing.assert_array_equal(numc.compile(path, values={"sr": np.int64(8000)})(x), np.full((4, 3), 4))
+    assert "4 x 3 x 2" in str(numc.explain(path, shapes={"x": (8,)}, values={"sr": 8000}))
+    # What a run cannot know, it checks: here the branches do not fit together.
+    with pytest.raises(numc.NumcError, match="sizes do not fit"):
+        numc.compile(path)(x, np.array(16000))
+    found = numc.compare(path, x, values={"sr": 16000}, fmas=["mp"], statistics=False)
+    assert found.results[0].agreement.note == ""
+    assert found.results[0].agreement.relative == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"sr": 0.5}, "values: 'sr' is of int64, which does not have 0.5"),
+        ({"sr": [1, 2]}, "values: 'sr' has the shape [], found one of [2]"),
+        ({"s": 1}, "values: no input 's' (did you mean 'sr'?); the inputs are x, sr"),
+        ({"sr": 1, "x": [1.0]}, "values: every input has a value; nothing is left to compute"),
+        ({"sr": "a"}, "values: got a for 'sr', want a number or an array for a name"),
+        ({"sr": [[1], [1, 2]]}, "values: got [[1], [1, 2]] for 'sr', want a number or an array for a name"),
+        ([1], "values: got list, want numbers or arrays by name"),
+    ],
+)
+def test_values_that_do_not_fit(tmp_path: Path, values: Any, text: str) -> None:
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(chosen(tmp_path), values=values)
+    assert str(caught.value).removeprefix(f"{tmp_path / 'r.onnx'}: ") == text
+
+
+def test_a_value_has_no_shape(tmp_path: Path) -> None:
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(chosen(tmp_path), values={"x": [1.0]}, shapes={"x": (1,)})
+    assert str(caught.value) == "values: 'x' has a shape by its value: leave its shape out"
