@@ -85,7 +85,9 @@ def _folded(
     constants = facts.get(module, "numc.constants")
     if constants is None:
         return {}
-    inputs = [weights[n][1] for n in constants["arguments"]]
+    # The text has no unsigned types: their bytes are those of others.
+    inputs = [value.view(np.int8) if value.dtype == np.uint8 else value for value in
+              (weights[n][1] for n in constants["arguments"])]  # fmt: skip
     values = _run(parse_module("\n".join(constants["module"]), "<constants>"), inputs, options)
     names = facts.of_arguments(module, "numc.weight")
     return {n: (names[n], values[result]) for n, result in facts.of_arguments(module, "numc.folded").items()}

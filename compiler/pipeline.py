@@ -52,6 +52,7 @@ from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
 from numc.passes.tensors.hoist_products import hoist_products
 from numc.passes.tensors.index_tables import index_tables
+from numc.passes.tensors.integer_products import integer_products
 from numc.passes.tensors.join_reductions import join_reductions
 from numc.passes.tensors.merge_products import merge_products
 from numc.passes.tensors.narrow_operands import narrow_operands
@@ -203,6 +204,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     },
     # Fewer operations on tensors, while it is plain to see who reads what.
     "tensors": {
+        # Before anything that looks for contractions, and after policies: its float32 products are none of a layer's.
+        "integer-products": ours(integer_products, switch="integer-products"),
         "skip-zeros": ours(skip_zeros, switch="skip-zeros"),
         "drop-unused-results": ours(drop_unused_results),
         "direct-slices": ours(direct_slices),

@@ -318,11 +318,20 @@ def filled(room: ir.Value, value: ir.Value) -> ir.Value:
 
 def room(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
     """An empty tensor of the sizes of `value` and of a type."""
-    sizes = []
-    for d in range(kind.rank):
-        if kind.is_dynamic_dim(d):
-            sizes.append(tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), d).result).result)
+    sizes = [size_of(value, d) for d in range(kind.rank) if kind.is_dynamic_dim(d)]
     return ir.Operation.create("tensor.empty", results=[kind], operands=sizes).results[0]
+
+
+def size_of(value: ir.Value, dim: int) -> ir.Value:
+    """A free size of a tensor, from where that was made, so that asking does not keep the tensor itself."""
+    made = maker(value)
+    while made is not None and made.name == "linalg.generic":
+        value = made.operands[input_count(made) + list(made.results).index(value)]
+        made = maker(value)
+    if made is not None and made.name == "tensor.empty":
+        kind = ir.RankedTensorType(value.type)
+        return made.operands[sum(kind.is_dynamic_dim(d) for d in range(dim))]
+    return tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), dim).result).result
 
 
 def retype(function: ir.Operation) -> None:

@@ -83,6 +83,8 @@ def _call_operators(module: ir.Module) -> None:
     with module.context:
         for op in _onnx_operators(module, "BitCast"):
             op.attributes["name"] = ir.StringAttr.get("torch.numc.bit_cast")
+        for op in _onnx_operators(module, "ConvInteger"):  # of int32: what ONNX calls Conv is of floats
+            op.attributes["name"] = ir.StringAttr.get("onnx.Conv")
         for op in _onnx_operators(module, "NonMaxSuppression"):
             _call_non_max_suppression(op)
         to_calls(module)

@@ -28,7 +28,8 @@ from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes
 
 HOISTED_ELEMENTS = 64
-"""Float constants with at least this many elements become function arguments."""
+"""Constants of floats or bytes with at least this many elements become function arguments."""
+_HOISTED = (np.float32, np.float64, np.int8, np.uint8)
 
 OPSET = 18
 """Older models are converted to this opset, for which torch-mlir's lowerings are written."""
@@ -349,7 +350,7 @@ def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> o
     for name, value in constants.items():
         if name not in used:
             continue
-        if value.dtype in (np.float32, np.float64) and value.size >= HOISTED_ELEMENTS:
+        if value.dtype in _HOISTED and value.size >= HOISTED_ELEMENTS:
             kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
             hoisted.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
         else:

@@ -168,33 +168,17 @@ def centred(node: Node, value: str, zero: str) -> str:
 
 
 def conv_integer(node: Node) -> None:
-    """ConvInteger: torch-mlir does not pad, and has one zero point of the weights; what is padded is the zero point."""
+    """ConvInteger: of int32, a Conv then (convert.py), without padding, which torch-mlir ignores, and zero points."""
     source, weight, zero, weight_zero = (node.input(n) for n in range(4))
-    pads = list(node.attribute("pads", ()))
+    pads, rank = list(node.attribute("pads", ())), node.rank(weight)
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         windows = windows_of(node, [size or 0 for size in node.shape(weight)[2:]])
         pads = windows.before + windows.after
-    several = bool(weight_zero) and node.shape(weight_zero) not in ([], [1])
-    if not any(pads) and not several and not node.attribute("auto_pad", ""):
-        return
+    image, kernel = centred(node, source, zero), node.cast(weight, TensorProto.INT32)
     if any(pads):
-        half, value = len(pads) // 2, zero and scalar(node, zero)
-        source = node.op("Pad", source, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]), *([value] if value else []))
-    if not several:
-        node.copy(pads=None, auto_pad=None).input[0] = source
-        return
-    # The zero points of output channels come off as multiples of the sums of what each output reads.
-    shape, groups = node.shape(weight), node.attribute("group", 1)
-    if None in shape:
-        raise RefusedError("its weights have free sizes: give shapes={...} or --shape")
-    sizes = [size for size in shape if size is not None]
-    ones = node.constant(np.ones([groups, *sizes[1:]]), onnx.helper.tensor_dtype_to_np_dtype(node.dtype(weight)))
-    plain, sums = node.fresh(), node.fresh()
-    for taken, made in ((weight, plain), (ones, sums)):
-        copy = node.copy(pads=None, auto_pad=None)
-        copy.input[:] = [source, taken, *([zero] if zero else [])]
-        copy.output[0] = made
-    which = node.constant(np.repeat(np.arange(groups), sizes[0] // groups), np.int64)
-    factor = node.reshape(node.cast(weight_zero, TensorProto.INT32), [1, -1, *[1] * (len(sizes) - 2)])
-    less = node.op("Mul", node.op("Gather", sums, which, axis=1), factor)
-    node.op("Sub", plain, less, to=node.output(0))
+        half = len(pads) // 2
+        image = node.op("Pad", image, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]))
+    if weight_zero:
+        offset = node.reshape(weight_zero, [-1, *[1] * (rank - 1)]) if node.rank(weight_zero) else weight_zero
+        kernel = node.op("Sub", kernel, node.cast(offset, TensorProto.INT32))
+    node.copy(pads=None, auto_pad=None).input[:] = [image, kernel]
