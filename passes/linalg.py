@@ -324,14 +324,20 @@ def room(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
 
 def size_of(value: ir.Value, dim: int) -> ir.Value:
     """A free size of a tensor, from where that was made, so that asking does not keep the tensor itself."""
+    given = given_size(value, dim)
+    return tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), dim).result).result if given is None else given
+
+
+def given_size(value: ir.Value, dim: int) -> ir.Value | None:
+    """The number that a tensor was made with as its free size in a dimension; None for a tensor made otherwise."""
     made = maker(value)
     while made is not None and made.name == "linalg.generic":
         value = made.operands[input_count(made) + list(made.results).index(value)]
         made = maker(value)
-    if made is not None and made.name == "tensor.empty":
-        kind = ir.RankedTensorType(value.type)
-        return made.operands[sum(kind.is_dynamic_dim(d) for d in range(dim))]
-    return tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), dim).result).result
+    if made is None or made.name != "tensor.empty":
+        return None
+    kind = ir.RankedTensorType(value.type)
+    return made.operands[sum(kind.is_dynamic_dim(d) for d in range(dim))]
 
 
 def retype(function: ir.Operation) -> None:
