@@ -198,8 +198,71 @@ def _bit_cast(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> 
     return elementwise(lambda x: arith.BitcastOp(element, x).result, operands, element)
 
 
+def _places(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """The places where a mask is true, in ascending order."""
+    (mask,) = operands
+    count, word = index_of(sizes_of(mask)[0]), ir.RankedTensorType(kind).element_type
+    room = tensor.EmptyOp([arith.MaxUIOp(count, index_of(1)).result], word).result
+
+    def step(place: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        found, total = carried
+        # A place that is not wanted is written over by the next one.
+        found = tensor.InsertOp(arith.IndexCastOp(word, place).result, found, [total]).result
+        wanted = arith.IndexCastUIOp(ir.IndexType.get(), tensor.ExtractOp(mask, [place]).result).result
+        return [found, arith.AddIOp(total, wanted).result]
+
+    found, total = repeat(count, [room, index_of(0)], step)
+    return part(found, [0], [total])
+
+
+def _repeats(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """Every place as often as a tensor of integers says, in ascending order."""
+    (given,) = operands
+    count, word = index_of(sizes_of(given)[0]), ir.RankedTensorType(kind).element_type
+
+    def number(place: ir.Value) -> ir.Value:
+        found = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(given, [place]).result).result
+        positive = arith.CmpIOp(arith.CmpIPredicate.sge, found, index_of(0)).result
+        cf.AssertOp(positive, "a number of repetitions is negative")
+        return found
+
+    total = repeat(count, [index_of(0)], lambda place, sums: [arith.AddIOp(sums[0], number(place)).result])[0]
+    room = tensor.EmptyOp([arith.MaxUIOp(total, index_of(1)).result], word).result
+
+    def step(place: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        found, begun = carried
+        times, value = number(place), arith.IndexCastOp(word, place).result
+
+        def put(n: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
+            return [tensor.InsertOp(value, rows[0], [arith.AddIOp(begun, n).result]).result]
+
+        return [repeat(times, [found], put)[0], arith.AddIOp(begun, times).result]
+
+    found, _end = repeat(count, [room, index_of(0)], step)
+    return part(found, [0], [total])
+
+
+def _size_of(operands: Sequence[ir.Value], numbers: Sequence[int], kind: ir.Type) -> ir.Value:
+    """A size of a tensor, as a tensor of rank 0."""
+    word = ir.RankedTensorType(kind).element_type
+    size = arith.IndexCastOp(word, index_of(sizes_of(operands[0])[numbers[0]])).result
+    return tensor.FromElementsOp(kind, [size]).result
+
+
+def _require(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.Value:
+    """End the run unless a condition of rank 0 holds."""
+    (condition,) = operands
+    text = "sizes do not fit: one that depends on data is not as the model was traced for, or as it checks"
+    cf.AssertOp(tensor.ExtractOp(condition, []).result, text)
+    return condition
+
+
 _MADE = {
     "bit_cast": _bit_cast,
+    "require": _require,
+    "size_of": _size_of,
+    "repeats": _repeats,
+    "places": _places,
     "put_along": _put_along,
     "grouped_mm": _grouped_mm,
     "order": order,

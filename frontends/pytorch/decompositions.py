@@ -16,6 +16,7 @@ from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from numc.frontends.pytorch.operators import grouped_mm
 from numc.frontends.pytorch.rewrites import (
     cumulative,
+    distinct,
     elementwise,
     extremes,
     orders,
@@ -106,6 +107,8 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.nanmedian.dim: orders.nanmedian,
         aten.nanmedian.default: orders.of_all(orders.nanmedian),
         aten.mode.default: orders.mode,
+        aten._unique2.default: distinct.unique,
+        aten.unique_consecutive.default: distinct.unique_consecutive,
         aten.searchsorted.Tensor: orders.searchsorted,
         aten.searchsorted.Scalar: orders.searchsorted,
         aten.bucketize.Tensor: orders.bucketize,

@@ -6,11 +6,12 @@ load.py uses it for torch.export, frontends/training for torch.compile. Importin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -18,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.frontends.pytorch.narrow import NARROW_DTYPES
 from numc.frontends.pytorch.operators import grouped_mm
+from numc.frontends.pytorch.selections import sizes
 
 aten = torch.ops.aten
 #: Marks nodes on complex numbers that others compute by real ones.
@@ -145,11 +147,14 @@ def values_of(node: fx.Node) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
-def refusal(node: fx.Node) -> Refusal | None:
-    """Return the reason to refuse an operation that can be found without trying to lower it, or None."""
+def refusal(node: fx.Node, known: Set[sympy.Symbol] = frozenset()) -> Refusal | None:
+    """Return the reason to refuse an operation that can be found without trying to lower it, or None.
+
+    known: the sizes that depend on data and that a run finds.
+    """
     if node.op != "call_function":
         return None
-    reason = _reason(node)
+    reason = _reason(node, known)
     return Refusal(str(node.target), path_of(node), source_of(node), *reason) if reason else None
 
 
@@ -161,7 +166,8 @@ def failed(node: fx.Node, reason: str) -> Refusal:
 
 def refusals(graph: fx.Graph) -> list[Refusal]:
     """Return the refusals of a graph: of the operations that cause problems, not of all that depend on them."""
-    found = {node: against for node in graph.nodes if IN_PARTS not in node.meta and (against := refusal(node))}
+    known = sizes(graph)
+    found = {node: why for node in graph.nodes if IN_PARTS not in node.meta and (why := refusal(node, known))}
     return [
         against
         for node, against in found.items()
@@ -169,7 +175,7 @@ def refusals(graph: fx.Graph) -> list[Refusal]:
     ]
 
 
-def _reason(node: fx.Node) -> tuple[str, str] | None:
+def _reason(node: fx.Node, known: Set[sympy.Symbol]) -> tuple[str, str] | None:
     target = node.target
     if isinstance(target, torch._ops.HigherOrderOperator):
         return "control flow and custom operators are not available", "write the branch that is taken"
@@ -178,11 +184,15 @@ def _reason(node: fx.Node) -> tuple[str, str] | None:
     if target is aten.logcumsumexp.default:
         return "torch-mlir would compute exponentials that overflow", "use x.exp().cumsum(dim).log() if they do not"
     for value in values_of(node):
-        if free_unbacked_symbols(value):
+        if free_unbacked_symbols(value) - known:
             return (
                 "a size or number depends on data",
-                "make it constant, with torch.where instead of a mask as an index",
+                "make it constant, or the size of a selection by a mask, which a run finds",
             )
+    if target is aten._assert_scalar.default:
+        if any(free_unbacked_symbols(v) - known for n in node.all_input_nodes for v in values_of(n)):
+            return None  # what makes that size is refused
+        return "checks more than arithmetic on sizes", "leave the check out"
     if target in (aten.index.Tensor, aten.index_put.default) and _has_uint8(node.args[1]):
         return "takes a mask of uint8", "use .bool()"
     for value in [v for n in (node, *node.all_input_nodes) for v in values_of(n)]:

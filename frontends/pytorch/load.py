@@ -6,8 +6,11 @@ Importing this module imports torch, which numc itself does not need.
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import os
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -46,6 +49,7 @@ from numc.frontends.pytorch.graph import (
     values_of,
 )
 from numc.frontends.pytorch.narrow import widened
+from numc.frontends.pytorch.selections import by_places
 from numc.frontends.worker import Answer, Parts, Stage
 
 MAX_SIZE = 2**31 - 1
@@ -153,11 +157,18 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress torch's warnings about its own internals, about which a user can do nothing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.filterwarnings("ignore", "While compiling, we found certain side effects")
-        yield
+    """Suppress torch's warnings about its own internals, and what it writes of failures that an error of numc tells."""
+    logger, written = logging.getLogger("torch"), io.StringIO()
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(written):
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.filterwarnings("ignore", "While compiling, we found certain side effects")
+            yield
+    finally:
+        logger.setLevel(level)
+    sys.stderr.write(written.getvalue())
 
 
 def _arguments(given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -182,7 +193,7 @@ def _explained(error: Exception) -> str:
     """Return the reason that torch.export gives, in one line, and the user's line where it failed."""
     text, _, stack = str(error).strip().partition("Original traceback:")
     if "data-dependent" in text or "DataDependent" in type(error).__name__:
-        text = "a size or branch depends on data; make it constant, with torch.where instead of a mask or an if"
+        text = "a size or branch depends on data; make it constant, with torch.where instead of an if"
     elif cache := _CACHE.search(text):
         text = (
             f"{cache[1]} of transformers is an argument or a result: call transformers.integrations.executorch."
@@ -230,6 +241,7 @@ def _imported(
     if module is not None:
         _check_mode(program, module)
     graph = program.graph
+    by_places(graph)
     without_empties(graph)
     if refused := refusals(graph):
         # What cannot be lowered is found here, too, so that the message names all at once.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import torch
+import torch.fx
 
 _library = torch.library.Library("numc", "DEF")
 _library.define("put_along(Tensor value, int dim, Tensor index, Tensor new, int how) -> Tensor")
 _library.define("bit_cast(Tensor value) -> Tensor")
 _library.define("order(Tensor keys, int count) -> Tensor")
+_library.define("places(Tensor mask) -> Tensor")
+_library.define("repeats(Tensor counts) -> Tensor")
+_library.define("size_of(Tensor value, int dim) -> Tensor")
+_library.define("require(Tensor condition) -> Tensor")
 _library.define("grouped_mm(Tensor rows, Tensor matrices, Tensor ends) -> Tensor")
 
 
@@ -63,6 +68,12 @@ _library.impl("bit_cast", lambda value: value.view(_integer(value)), "CPU")
 _library.impl("bit_cast", lambda value: torch.empty_like(value, dtype=_integer(value)), "Meta")
 _library.impl("order", _order, "CPU")
 _library.impl("order", _order_shape, "Meta")
+_library.impl("places", lambda mask: mask.nonzero().squeeze(1), "CPU")
+_library.impl("repeats", torch.repeat_interleave, "CPU")
+_library.impl("size_of", lambda value, dim: torch.tensor(value.shape[dim]), "CPU")
+_library.impl("size_of", lambda value, dim: value.new_empty([], dtype=torch.int64), "Meta")
+_library.impl("require", lambda condition: condition.clone(), "CPU")
+_library.impl("require", torch.empty_like, "Meta")
 _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda rows, matrices, _: rows.new_empty(rows.shape[0], matrices.shape[2]), "Meta")
 
@@ -70,3 +81,11 @@ bits = torch.ops.numc.bit_cast.default
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default
 order = torch.ops.numc.order.default
+places = torch.ops.numc.places.default
+"""Where a mask of rank 1 is true, int64 in ascending order. selections.py knows its size, which depends on data."""
+repeats = torch.ops.numc.repeats.default
+"""Every place as often as a tensor of integers says, in ascending order; the same is true of its size."""
+size_of = torch.ops.numc.size_of.default
+"""A size of a tensor, as an int64 tensor of rank 0."""
+require = torch.fx.node.has_side_effect(torch.ops.numc.require.default)
+"""End a run unless a tensor of rank 0 is true."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, guard_or_false
 
 from numc.frontends.pytorch.operators import ADD, LARGEST, MULTIPLY, SMALLEST, WRITE, put_along
 
@@ -31,7 +32,7 @@ def index_put(
 
 def _put(value: torch.Tensor, given: Sequence[tuple[int, torch.Tensor]], new: torch.Tensor, how: int) -> torch.Tensor:
     """Write or combine `new` at places; given: the dimensions of `value` and the indices in them."""
-    if value.numel() == 0 or new.numel() == 0:
+    if guard_or_false(value.numel() == 0) or guard_or_false(new.numel() == 0):
         return NotImplemented
     dims = [d for d, _ in given]
     first, last = dims[0], dims[-1] + 1
@@ -59,13 +60,14 @@ def _put_masked(
     after = value.dim() - first - mask.dim()
     rows = new.shape[new.dim() - 1 - after] if new.dim() > after else 1
     wide = mask.reshape([*mask.shape, *[1] * after])
-    if rows == 1:
+    if guard_or_false(rows == 1):  # of a size that depends on data, the other way is right for one row, too
         lead = new.shape[: max(0, new.dim() - 1 - after)]
         spread = new.reshape([*lead, *[1] * mask.dim(), *new.shape[len(new.shape) - min(after, new.dim()) :]])
     else:
-        number = mask.reshape([-1]).long().cumsum(0) - 1
-        spread = new.index_select(new.dim() - 1 - after, number.clamp(min=0))
-        at = new.dim() - 1 - after
+        number, at = mask.reshape([-1]).long().cumsum(0) - 1, new.dim() - 1 - after
+        if free_unbacked_symbols(rows):  # there may be none
+            new = torch.cat([new, new.new_zeros([1 if d == at else size for d, size in enumerate(new.shape)])], at)
+        spread = new.index_select(at, number.clamp(min=0))
         spread = spread.reshape([*new.shape[:at], *mask.shape, *new.shape[at + 1 :]])
     return torch.where(wide, value + spread if accumulate else spread, value)
 
