@@ -140,6 +140,13 @@ def convs(rows: Rows) -> Table:
     return _with_model_bars(Table((*table.columns, "onnxruntime"), tuple(body)))
 
 
+def quantised(rows: Rows) -> Table:
+    """Times of quantised layers, and the ratio to onnxruntime."""
+    who = ("numc", "loops", "onnxruntime")
+    body = tuple((r["layer"], *(duration(r[f"{w}_seconds"]) for w in who), number(r["ratio"])) for r in rows)
+    return Table(("layer", "numc", "loops over integers", "onnxruntime", "time / onnxruntime"), body)
+
+
 def pieces(rows: Rows) -> Table:
     """Times of pieces and of their peers, and the ratio to the faster peer, by the number of threads."""
     who = ("numc", "onnxruntime", "inductor")
@@ -474,6 +481,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
         pieces,
         "Pieces of networks in fp32: time / the faster of onnxruntime and inductor, one thread",
     ),
+    "quantised": ("quantised", quantised, "Quantised layers: time / onnxruntime, one thread"),
     "emulators": ("emulators", emulators, "Other emulators, one thread"),
     "compile": ("compile", compile, "numc compile"),
     "startup": ("startup", startup, "Start-up"),

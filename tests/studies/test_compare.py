@@ -383,5 +383,7 @@ def test_modules_of_pytorch() -> None:
     assert found.onnxruntime is None
     with pytest.raises(NumcError, match="cannot compare a int: want a file name, a torch.nn.Module"):
         numc.compare(3, x)
-    with pytest.raises(NumcError, match="Sequential: shapes and values are for files: example_inputs and dynamic_shapes say"):
+    with pytest.raises(
+        NumcError, match="Sequential: shapes and values are for files: example_inputs and dynamic_shapes say"
+    ):
         numc.compare(model, x, example_inputs=(x,), shapes={"x": (1, 6)})
