@@ -205,7 +205,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     # Fewer operations on tensors, while it is plain to see who reads what.
     "tensors": {
         # Before anything that looks for contractions, and after policies: its float32 products are none of a layer's.
-        "integer-products": ours(integer_products, switch="integer-products"),
+        "integer-products": ours(integer_products, "statistics", switch="integer-products"),
         "skip-zeros": ours(skip_zeros, switch="skip-zeros"),
         "drop-unused-results": ours(drop_unused_results),
         "direct-slices": ours(direct_slices),
