@@ -18,7 +18,7 @@ from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.cli.compare_command import split_list
 from numc.compiler.cli.inputs import read_data, read_labels
 from numc.compiler.cli.opt_command import split_passes
-from numc.compiler.cli.source import parse_shapes
+from numc.compiler.cli.source import parse_shapes, parse_values
 from numc.compiler.options import Options
 from numc.compiler.statistics import Statistics, chosen, sampling
 from numc.compiler.studies.hardware.machine import load_machine
@@ -60,6 +60,7 @@ PARSERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "arithmetic": (arithmetic, ["mp", "hfp8"]),
     "options": (lambda text: Options(text, text, text).resolved(), ["host", "bf16"]),
     "--shape": (lambda text: parse_shapes([text]), ["x=1x3x224x224", "a=b=1x2"]),
+    "--value": (lambda text: parse_values([text]), ["sr=16000", "a=b=1,-2.5e3,true,inf"]),
     "--fma": (lambda text: split_list("--fma", text), ["a,b{3},fma(a=b,c=d)"]),
     "--passes": (split_passes, ["a,b{x=1},func.func(c)"]),
     "--stats": (chosen, ["swamping,exponents"]),
@@ -149,6 +150,8 @@ def test_giants_are_refused_soon(giant: str) -> None:
         (sampling, "1e-999999999", "sample '1e-999999999': want 1 or a fraction 1/n"),
         (Statistics.from_json, "[" * 100_000, "not the JSON of statistics .*recursion"),
         (lambda text: parse_shapes([text]), "x=1x٣", "--shape 'x=1x٣': want NAME=SIZExSIZE"),
+        (lambda text: parse_values([text]), "x=1,٣", "--value 'x=1,٣': want NAME=NUMBER, or numbers with commas"),
+        (parse_values, ["x=1", "x=2"], "--value 'x=2': the value of 'x' is given twice"),
     ],
 )
 def test_what_is_refused(parse: Callable[[Any], object], text: object, message: str) -> None:

@@ -120,6 +120,11 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
         (["MODEL", "--shape", "x=1,2"], "--shape 'x=1,2': want NAME=SIZE"),
         (["MODEL", "--shape", "x=1", "--shape", "x=2"], "--shape 'x=2': the shape of 'x' is given twice"),
         (["MODEL", "--shape", "x=1x4"], "shapes are part of MLIR text"),
+        (
+            ["MODEL", "--value", "x=1"],
+            "shapes are part of MLIR text: change the types there, leave --shape and --value out",
+        ),
+        (["MODEL", "--shape", "x=1", "--value", "x=1"], "values: 'x' has a shape by its value: leave its shape out"),
         (["MODEL", "-o", "none/m.numc"], "none/m.numc: cannot write: there is no folder none: create it first"),
         (["MODEL", "-o", "."], ".: is a folder: name a file for the output"),
         (["MODEL", "-o", "/dev/null"], "/dev/null: not a regular file"),

@@ -213,3 +213,44 @@ def test_features_linear_models_and_trees(tmp_path: Path) -> None:
     ]  # fmt: skip
     nodes.append(helper.make_node("Identity", ["filled"], ["filled_out"]))
     check(tmp_path, nodes, {"x": x, "gaps": gaps, "ids": ids}, {"places": np.array([2, 0])})
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_recurrent_layers_of_bytes(tmp_path: Path, direction: str) -> None:
+    """DynamicQuantizeLSTM is the LSTM of quantised weights and of a quantised input, also for free steps."""
+    count, steps, width, hidden = (2 if direction == "bidirectional" else 1), 5, 6, 4
+    x, rng = floats(steps, 1, width), np.random.default_rng(5)
+    stored = {
+        "w": rng.integers(-127, 128, (count, width, 4 * hidden)).astype(np.int8),
+        "r": rng.integers(-127, 128, (count, hidden, 4 * hidden)).astype(np.int8),
+        "b": floats(count, 8 * hidden),
+        "ws": np.full(count, 0.004, np.float32), "rs": np.full(count, 0.005, np.float32),
+        "wz": np.zeros(count, np.int8), "rz": np.zeros(count, np.int8),
+    }  # fmt: skip
+    given = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    made = node("DynamicQuantizeLSTM", given, ["y", "h"], hidden_size=hidden, direction=direction)
+    kinds = [helper.make_tensor_value_info("x", 1, ["t", 1, width])]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in "yh"]
+    constants = [numpy_helper.from_array(value, name) for name, value in stored.items()]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
+    graph = helper.make_graph([made], "g", kinds, outputs, constants)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "q.onnx")
+    # The same by onnxruntime in float32, on what the quantised numbers stand for.
+    low, high = min(0.0, float(x.min())), max(0.0, float(x.max()))
+    scale = np.float32((np.float32(high) - np.float32(low)) / np.float32(255))
+    zero = np.clip(np.rint(-low / scale), 0, 255)
+    seen = ((np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale).astype(np.float32)
+    real = {
+        n: stored[n].transpose(0, 2, 1) * factor for n, factor in (("w", np.float32(0.004)), ("r", np.float32(0.005)))
+    }
+    real["b"] = stored["b"]
+    plain = helper.make_node("LSTM", ["x", "w", "r", "b"], ["y", "h"], hidden_size=hidden, direction=direction)
+    graph = helper.make_graph([plain], "g", kinds, outputs, [numpy_helper.from_array(v, n) for n, v in real.items()])
+    reference = helper.make_model(graph, opset_imports=opsets[:1], ir_version=8)
+    wants = onnxruntime.InferenceSession(reference.SerializeToString()).run(None, {"x": seen})
+    got = numc.compile(tmp_path / "q.onnx").by_name({"x": x})
+    for name, want in zip("yh", wants, strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5, err_msg=name)
+    # onnxruntime quantises the state, too: a step of 1/127.
+    theirs = onnxruntime.InferenceSession(tmp_path / "q.onnx").run(None, {"x": x})
+    np.testing.assert_allclose(got["y"], theirs[0], atol=0.03)
