@@ -32,6 +32,7 @@ from numc.passes.linalg import operations
 _OPERATOR = "torch.numc."
 _NUMBERS = "numc.numbers"
 _CONSTANTS = ("torch.constant.int", "torch.constant.bool")
+_OTHER_SIZE = "sizes do not fit: one that depends on data is not as the model was traced for, or as it checks"
 
 
 def to_calls(module: ir.Module) -> None:
@@ -212,7 +213,7 @@ def _places(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir
         return [found, arith.AddIOp(total, wanted).result]
 
     found, total = repeat(count, [room, index_of(0)], step)
-    return part(found, [0], [total])
+    return _found(found, total, kind)
 
 
 def _repeats(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
@@ -238,8 +239,16 @@ def _repeats(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> i
 
         return [repeat(times, [found], put)[0], arith.AddIOp(begun, times).result]
 
-    found, _end = repeat(count, [room, index_of(0)], step)
-    return part(found, [0], [total])
+    return _found(repeat(count, [room, index_of(0)], step)[0], total, kind)
+
+
+def _found(room: ir.Value, total: ir.Value, kind: ir.Type) -> ir.Value:
+    """The first `total` elements; a model that checks their number may have fixed it."""
+    if ir.RankedTensorType(kind).has_static_shape:
+        (size,) = ir.RankedTensorType(kind).shape
+        cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.eq, total, index_of(size)).result, _OTHER_SIZE)
+        return part(room, [0], [size])
+    return part(room, [0], [total])
 
 
 def _size_of(operands: Sequence[ir.Value], numbers: Sequence[int], kind: ir.Type) -> ir.Value:
@@ -252,8 +261,7 @@ def _size_of(operands: Sequence[ir.Value], numbers: Sequence[int], kind: ir.Type
 def _require(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.Value:
     """End the run unless a condition of rank 0 holds."""
     (condition,) = operands
-    text = "sizes do not fit: one that depends on data is not as the model was traced for, or as it checks"
-    cf.AssertOp(tensor.ExtractOp(condition, []).result, text)
+    cf.AssertOp(tensor.ExtractOp(condition, []).result, _OTHER_SIZE)
     return condition
 
 

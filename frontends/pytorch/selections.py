@@ -47,8 +47,8 @@ def by_places(graph: fx.Graph) -> None:
 def _most(graph: fx.Graph) -> dict[Any, int]:
     """The largest numbers of places that there can be, by the symbol of their number, where they are fixed."""
     masks = graph.find_nodes(op="call_function", target=places)
-    rows = {node.meta["val"].shape[0].node.expr: node.args[0].meta["val"].shape[0] for node in masks}
-    return {symbol: size for symbol, size in rows.items() if isinstance(size, int)}
+    rows = [(node.meta["val"].shape[0], node.args[0].meta["val"].shape[0]) for node in masks]
+    return {size.node.expr: most for size, most in rows if isinstance(size, torch.SymInt) and isinstance(most, int)}
 
 
 def sizes(graph: fx.Graph) -> set[sympy.Symbol]:

@@ -164,6 +164,20 @@ def test_what_a_model_checks_of_a_size() -> None:
             program(x)
 
 
+def test_a_size_that_a_model_fixes() -> None:
+    def three(x: torch.Tensor) -> torch.Tensor:
+        chosen = x[x.sum(-1) > 0]
+        torch._check(chosen.shape[0] == 3)
+        return chosen.reshape(3, 5) @ torch.ones(5, 2)
+
+    program = numc.compile(Function(three), (torch.ones(6, 5),))
+    x = np.full((6, 5), -1, np.float32)
+    x[1] = x[3] = x[5] = 1
+    np.testing.assert_array_equal(program(x), np.full((3, 2), 5))
+    with pytest.raises(numc.NumcError, match="sizes do not fit: one that depends on data"):
+        program(np.ones((6, 5), np.float32))
+
+
 def test_a_largest_element_of_nothing_is_an_error() -> None:
     program = numc.compile(Function(lambda x: x[x.sum(-1) > 0].amax(0)), (torch.ones(6, 5),))
     assert program(np.ones((6, 5), np.float32)).shape == (5,)
