@@ -66,12 +66,10 @@ def checked_fixed(shapes: object, values: object = None) -> dict[str, tuple[int,
 
 
 def _values(values: object, shapes: Mapping[str, object]) -> dict[str, Any]:
-    if values is None:
-        return {}
-    import numpy as np
-
-    found = {}
-    given: Any = checked(values, "values", Mapping, "numbers or arrays by name")
+    found: dict[str, Any] = {}
+    given: Any = {} if values is None else checked(values, "values", Mapping, "numbers or arrays by name")
+    if given:
+        import numpy as np
     for name, value in given.items():
         if name in shapes:
             raise NumcError(f"values: {quoted(name)} has a shape by its value: leave its shape out")

@@ -120,7 +120,8 @@ def _covers(loop: ir.Operation, source: ir.Value, dim: int) -> bool:
     size = ir.RankedTensorType(source.type).shape[dim]
     if last is not None:
         return bool(size != _DYNAMIC and len(range(first, last, step)) >= size)
-    if size == _DYNAMIC and linalg.given_size(source, dim) == loop.operands[1]:
+    given = linalg.given_size(source, dim) if size == _DYNAMIC else None
+    if given is not None and given == loop.operands[1]:
         return (first, step) == (0, 1)
     op = linalg.maker(loop.operands[1])
     same = op is not None and op.name == "tensor.dim" and op.operands[0] == source
