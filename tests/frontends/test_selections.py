@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import numc
-from tiers import by_default
+from tiers import by_default, one_in
 
 Tensors = torch.Tensor | tuple[torch.Tensor, ...]
 
@@ -95,6 +95,14 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Tensors]] = {
 }
 
 
+CASES = [(name, free) for n, name in enumerate(FUNCTIONS) for free in (n % 2 == 0, n % 2 == 1)]
+USUAL = [
+    (name, free)
+    for name in ("elements", "written", "planes", "coordinates", "unique", "never")
+    for free in (False, True)
+]
+
+
 class Experts(nn.Module):
     """A mixture of experts as in Mixtral: each expert computes the tokens that the router has given it."""
 
@@ -131,10 +139,7 @@ def compare(module: nn.Module, *, free: bool) -> None:
             np.testing.assert_allclose(other, one.numpy(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize(
-    "name", by_default(FUNCTIONS, ["elements", "written", "planes", "coordinates", "unique", "never"])
-)
+@pytest.mark.parametrize(("name", "free"), by_default(one_in(2, CASES), USUAL))
 def test_selections(name: str, free: bool) -> None:
     """All rows, some or none of them are selected."""
     compare(Function(FUNCTIONS[name]), free=free)

@@ -12,10 +12,12 @@ from onnx import helper, numpy_helper
 
 import numc
 from numc.compiler.lower import lower
-from tiers import by_default
+from tiers import one_in
 
 Array = np.ndarray[Any, Any]
 EXTREMES = {np.uint8: (0, 255), np.int8: (-128, 127)}
+CASES = [(n, a, b) for n in (1, 257, 258, 259, 600, 3000) for a in EXTREMES for b in EXTREMES]
+USUAL = [(259, np.uint8, np.int8), (3000, np.uint8, np.int8)]
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: type, *, extreme: bool) -> Array:
@@ -48,10 +50,7 @@ def check(file: Path, feeds: dict[str, Array], want: Array) -> None:
     assert not len(wrong), f"{wrong[0]}: {int(got[tuple(wrong[0])]):#x}, want {int(want[tuple(wrong[0])]):#x}"
 
 
-@pytest.mark.parametrize("length", by_default([1, 257, 258, 259, 600, 3000], [259, 3000]))
-@pytest.mark.parametrize(
-    ("first", "second"), by_default([(a, b) for a in EXTREMES for b in EXTREMES], [(np.uint8, np.int8)])
-)
+@pytest.mark.parametrize(("length", "first", "second"), one_in(5, CASES, *USUAL))
 @pytest.mark.parametrize("extreme", [False, True])
 def test_matrices(tmp_path: Path, length: int, first: type, second: type, extreme: bool) -> None:
     """A sum of 258 products of 9 bits is below 2^24, that of 259 may be above. Zero points are known in the run."""
