@@ -69,7 +69,8 @@ def _check_alike(node: Node, yes: str, no: str, to: str) -> None:
     if shapes[0] != shapes[1]:
         one, other = (", ".join("free" if size is None else str(size) for size in shape or ()) for shape in shapes)
         raise RefusedError(
-            f"its condition is computed, and a result has the shape [{one}] in one branch and [{other}] in the other: {_FIX}"
+            f"its condition is computed, and a result has the shape [{one}] in one branch and [{other}] in the other: "
+            f"{_FIX}"
         )
 
 
