@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -41,7 +40,6 @@ def by_places(graph: fx.Graph) -> None:
             graph.erase_node(node)
         elif node.target is aten._assert_scalar.default:
             _check(node, most)
-    graph.eliminate_dead_code()
 
 
 def _most(graph: fx.Graph) -> dict[Any, int]:
@@ -148,9 +146,7 @@ def _reshaped(node: fx.Node, source: fx.Node, shape: list[Any]) -> fx.Node:
 def _call(node: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
     """Emit an operation where a node is."""
     made = node.graph.call_function(target, args, kwargs)
-    mode = detect_fake_mode([n.meta["val"] for n in node.graph.nodes if "val" in n.meta])
-    with mode or nullcontext():
-        made.meta = _about(node, target(*fx.map_arg(args, lambda given: given.meta["val"]), **kwargs))
+    made.meta = _about(node, target(*fx.map_arg(args, lambda given: given.meta["val"]), **kwargs))
     return made
 
 
@@ -208,17 +204,22 @@ def _holds(condition: fx.Node, most: Mapping[Any, int]) -> bool:
     return bound >= most.get(size.meta["val"].node.expr, bound + 1)
 
 
+def _number(node: fx.Node, like: fx.Node, number: int) -> fx.Node:
+    """Emit a number of int64 as a tensor of rank 0, as `like` is one."""
+    return _call(node, aten.full_like.default, like, number, dtype=torch.int64)
+
+
 def _as_tensor(node: fx.Node, value: Any) -> fx.Node | None:
     """Emit arithmetic on sizes as a tensor of rank 0; None for what is something else."""
-    if isinstance(value, int):
-        return _call(node, aten.full.default, [], value, dtype=torch.int64)
     if not isinstance(value, fx.Node):
         return None
     if value.target is aten.sym_size.int:
         return _call(node, size_of, *value.args)
-    operands = [_as_tensor(node, operand) for operand in value.args]
-    if value.target not in _TENSORS or None in operands:
+    operands = [operand if isinstance(operand, int) else _as_tensor(node, operand) for operand in value.args]
+    like = next((operand for operand in operands if isinstance(operand, fx.Node)), None)
+    if value.target not in _TENSORS or None in operands or like is None:
         return None
+    operands = [_number(node, like, operand) if isinstance(operand, int) else operand for operand in operands]
     target: Any = _TENSORS[value.target]
     if isinstance(target, partial):
         return _call(node, target.func, *operands, **target.keywords)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, tensor
 
 from numc.passes import linalg
 from numc.passes.dialect import draws, fma_of
@@ -131,7 +130,7 @@ def _covers(loop: ir.Operation, source: ir.Value, dim: int) -> bool:
 def _size(operands: list[ir.Value], maps: list[list[ir.AffineExpr]], dim: int) -> ir.Value:
     """Emit the size of a dimension of a contraction's result, which is that of an operand."""
     number, place = next((n, d) for n in (0, 1) for d, e in enumerate(maps[n]) if e == maps[2][dim])
-    return tensor.DimOp(operands[number], arith.ConstantOp(ir.IndexType.get(), place).result).result
+    return linalg.size_of(operands[number], place)
 
 
 def _drops(cut: ir.Operation, reshape: ir.Operation | None, dim: int) -> bool:

@@ -252,8 +252,8 @@ def _bounds(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | N
 
 def _found(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | None:
     made = linalg.maker(value)
-    if made is None:
-        return None
+    if made is None or not isinstance(getattr(value.type, "element_type", value.type), ir.IntegerType):
+        return None  # what floats are made of tells nothing
     if made.name in _VIEWS:
         return _bounds(made.operands[0], known)
     if made.name == "arith.constant":

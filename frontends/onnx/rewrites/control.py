@@ -32,12 +32,12 @@ def branch(node: Node) -> None:
     taken, otherwise = _named_results(then), _named_results(other)
     if taken is None or otherwise is None:
         # What the shapes of the results are becomes known when the branches are part of the graph.
-        copy = node.copy(then_branch=None, else_branch=None)
+        named = {}
         for graph, name in ((then, "then"), (other, "else")):
             values = [node.fresh() for _ in node.proto.output]
             inline(node, graph, {}, values, f"/{name}")
-            copy.attribute.append(onnx.helper.make_attribute(f"{name}_branch", _naming(values)))
-        node.made.append(node.made.pop(node.made.index(copy)))  # behind what it reads
+            named[f"{name}_branch"] = _naming(values)
+        node.copy(**named)
         return
     for yes, no, to in zip(taken, otherwise, node.proto.output, strict=True):
         if to:
