@@ -26,11 +26,11 @@ _MOVES = {
     "Transpose", "Trilu", "Unsqueeze",
 }  # fmt: skip
 _INTEGERS = {
-    "Abs", "Add", "And", "Cast", "CumSum", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
+    "Abs", "Add", "And", "Cast", "Clip", "CumSum", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
     "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
-    "Sign", "Sub", "Where", "Xor",
+    "Sign", "Sub", "Sum", "Where", "Xor",
 }  # fmt: skip
-_SIZES = {"Ceil", "Floor", "Relu", "Round", "Sqrt"}
+_SIZES = {"Ceil", "Exp", "Floor", "Log", "Mean", "Pow", "Reciprocal", "ReduceMean", "Relu", "Round", "Sqrt"}
 _GROWING = {"Expand", "Tile", "OneHot", "EyeLike"}
 
 Array = npt.NDArray[np.generic]

@@ -40,6 +40,27 @@ def test_a_chain_of_shapes_is_folded_in_one_walk() -> None:
     assert constants["t4"].tolist() == [4, 6]
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "a = Pow(n, half)",  # the side of a square of so many patches
+        "l = Log(n) h = Mul(l, half) a = Exp(h)",
+        "r = Reciprocal(one) p = Mul(n, r) q = Sqrt(p) a = Clip(q, one, n)",
+        "m = Mean(n, n) s = Sum(m, zero) a = Sqrt(s)",
+    ],
+)
+def test_float_arithmetic_that_sizes_are_made_of_is_folded(steps: str) -> None:
+    model = parser.parse_model(
+        f"{HEADER} g (float[36,5] x) => (float[a,b,c] out)"
+        " <float[1] n = {36}, float[1] half = {0.5}, float one = {1}, float[1] zero = {0}, int64[1] rest = {-1}>"
+        f" {{ {steps} c = Round(a) i = Cast <to = 7> (c) s1 = Concat <axis = 0> (i, i, rest) out = Reshape(x, s1) }}"
+    )
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+    fold(model.graph, constants, model.opset_import, Budget())
+    assert [node.op_type for node in model.graph.node] == ["Reshape"]
+    assert constants["s1"].tolist() == [6, 6, -1]
+
+
 def test_what_data_decides_stays() -> None:
     text = "(float[4] x) => (int64[a] y) { i = NonZero(x) s = Shape(i) y = Add(s, s) }"
     prepared = prepare(parser.parse_model(f"{HEADER} g {text}"), {})
