@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import stated_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
 from numc.passes.kernels.abi import TASK_CONTEXT
@@ -33,7 +33,7 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
     Raises NumcError if the data does not fit the program, or if an operand has an infinity or a NaN.
     """
     found: dict[int, tuple[int, int]] = {}
-    operators = [(c["id"], parse_fma(c["fma"]), c["swap"]) for c in program.manifest["contractions"]]
+    operators = [(c["id"], stated_fma(c["fma"]), c["swap"]) for c in program.manifest["contractions"]]
     check_calibrated(*dict.fromkeys(fma for _, fma, _ in operators))
     channels = {number: _channels(fma, swap) for number, fma, swap in operators if _has_scales(fma)}
 

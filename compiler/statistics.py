@@ -194,9 +194,9 @@ class LayerStatistics:
 
 def _instructions(operator: str, fmas: int) -> dict[str, int]:
     """Return the numbers of multiplications, additions and roundings in multiply-adds of an operator, by format."""
-    from numc.compiler.arithmetic.grammar import parse_fma  # not needed to run a program
+    from numc.compiler.arithmetic.grammar import stated_fma  # not needed to run a program
 
-    fma = parse_fma(operator)
+    fma = stated_fma(operator)
     found: dict[str, int] = {}
     products = fmas * fma.products
     found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products

@@ -70,7 +70,7 @@ def held(weight: Weight, packing: Packing | None, wanted: bool) -> str:
     if packing.layout.code:
         return f"codes of {packing.layout.code}"
     if packing.layout.dot:
-        words = "words of two bfloat16 numbers" if packing.layout.bf16 else "words of integers"
+        words = "words of two bfloat16 numbers" if packing.layout.alone == "bf16" else "words of integers"
         return words + ("" if packing.layout.dense else " in the room of float32") + in_file
     if not wanted:
         return "float32"

@@ -13,7 +13,7 @@ from torch_mlir.passmanager import PassManager
 
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma, parse_operand_conversion
+from numc.compiler.arithmetic.grammar import parse_conversion, parse_operand_conversion, stated_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError
 from numc.passes import facts, linalg
@@ -71,7 +71,7 @@ class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[call
 
     def verify_invariants(self) -> bool:
         """Check that `fma` names an operator."""
-        return _verify(self.operation, "fma", parse_fma)
+        return _verify(self.operation, "fma", stated_fma)
 
 
 def _verify(op: ir.Operation, attribute: str, parse: object) -> bool:
@@ -114,7 +114,7 @@ def _single(text: str) -> Conversion:
 
 def fma_of(op: ir.Operation) -> Fma:
     """Return the operator a ``numc.fma`` carries."""
-    return parse_fma(ir.StringAttr(op.attributes["fma"]).value)
+    return stated_fma(ir.StringAttr(op.attributes["fma"]).value)
 
 
 @dataclass(frozen=True)

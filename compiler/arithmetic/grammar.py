@@ -10,7 +10,7 @@ from functools import cache
 from numc.compiler.arithmetic.formats import FORMAT_SYNTAX, FORMATS, Conversion
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.kinds import GROUP_SYNTAX
-from numc.compiler.arithmetic.operators import ALIASES, FMAS, Fma
+from numc.compiler.arithmetic.operators import ALIASES, FMAS, INTERNAL, Fma
 from numc.compiler.support.arguments import checked_text
 from numc.compiler.support.errors import NumcError
 
@@ -65,6 +65,11 @@ def parse_group_conversion(text: str) -> GroupConversion:
 def parse_fma(text: str) -> Fma:
     """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
     return _of_fma(checked_text(text, "FMA operator", MAX_LENGTH))
+
+
+def stated_fma(text: str) -> Fma:
+    """The same of a text that numc wrote, in IR or in the manifest of a program: it can also be one of `INTERNAL`."""
+    return INTERNAL.get(text) or parse_fma(text)
 
 
 @cache

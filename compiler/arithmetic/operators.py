@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from numc.compiler.arithmetic.datapaths import DATAPATHS
+from numc.compiler.arithmetic.datapaths import ALL_DATAPATHS, DATAPATHS
 from numc.compiler.arithmetic.formats import FORMATS, Conversion, Open
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.kinds import KINDS
@@ -55,20 +55,20 @@ class Fma:
 
     def __post_init__(self) -> None:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
-        if self.datapath not in DATAPATHS:
+        if self.datapath not in ALL_DATAPATHS:
             raise NumcError(f"{what}: datapath '{self.datapath}', allowed are {', '.join(DATAPATHS)}")
         if self.acc.open is not None:
             raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: write acc=fp32 or acc=eXmY")
         if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
             self._check_groups(what)
             return
-        if DATAPATHS[self.datapath].groups:
+        if ALL_DATAPATHS[self.datapath].groups:
             raise NumcError(f"{what}: datapath '{self.datapath}' multiplies block floating point, write a=bfp(g,e,m)")
         allowed = allowed_products(*self.parts)
         if self.products not in allowed:
             parts = f"{self.parts[0]} x {self.parts[1]} parts"
             raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
-        only = DATAPATHS[self.datapath].only
+        only = ALL_DATAPATHS[self.datapath].only
         if only is not None and (self.product is not None or (str(self.a), str(self.b), str(self.acc)) != only):
             a, b, acc = only
             raise NumcError(f"{what}: datapath '{self.datapath}' takes only a={a}, b={b}, acc={acc}, products=1")
@@ -218,7 +218,7 @@ class Fma:
         return tuple(every[len(every) - self.products :])
 
     def __str__(self) -> str:
-        for name, known in FMAS.items():
+        for name, known in (*FMAS.items(), *INTERNAL.items()):
             if self == known:
                 return name
         path = "" if self.datapath == "fp32" else f",datapath={self.datapath}"
@@ -261,6 +261,12 @@ FMAS: Mapping[str, Fma] = _table(
     Fma("hfp8_bwd", HFP8_BWD, HFP8_FWD, FP32, 1),
     Fma("amx_bf16", BF16, BF16, FP32, 1, "amx_bf16"),
     Fma("avx512_bf16", BF16, BF16, FP32, 1, "avx512_bf16"),
+)
+
+# Operators that numc gives to contractions of integers, and that no text of a user can name.
+INTERNAL: Mapping[str, Fma] = _table(
+    Fma("integers", FP32, FP32, FP32, 1, "integers"),
+    Fma("bytes", FP32, FP32, FP32, 1, "bytes"),
 )
 
 # Names that stand for the form with every product.

@@ -26,14 +26,22 @@ _MOVES = {
     "Transpose", "Trilu", "Unsqueeze",
 }  # fmt: skip
 _INTEGERS = {
-    "Abs", "Add", "And", "Cast", "Clip", "CumSum", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
-    "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
-    "Sign", "Sub", "Sum", "Where", "Xor",
+    "Abs", "Add", "And", "Cast", "Clip", "CumSum", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
+    "Max", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd",
+    "ReduceSum", "Sign", "Sub", "Sum", "Where", "Xor",
 }  # fmt: skip
 _SIZES = {"Ceil", "Exp", "Floor", "Log", "Mean", "Pow", "Reciprocal", "ReduceMean", "Relu", "Round", "Sqrt"}
+_BYTES = (np.int8, np.uint8)
+_FLOATS = (np.float32, np.float64)
+_LARGE = 64
 _GROWING = {"Expand", "Tile", "OneHot", "EyeLike"}
 
 Array = npt.NDArray[np.generic]
+
+
+def is_weight(value: Array) -> bool:
+    """Whether a constant of floats or bytes is large enough to be an argument of the function instead."""
+    return value.dtype in (*_FLOATS, *_BYTES) and value.size >= _LARGE
 
 
 def fold(
@@ -90,8 +98,13 @@ def _evaluate(
 
 
 def _is_foldable(value: Array, decides: bool) -> bool:
-    """Whether arithmetic on a constant is folded: on integers, and on a few floats that decide about the structure."""
-    return value.dtype.kind in "iub" or (decides and value.size <= SHOWN and value.dtype.kind == "f")
+    """Whether arithmetic on a constant is folded: on integers, and on a few floats that decide about the structure.
+
+    A weight of bytes stays one: its elements are known to be small, and take a byte each.
+    """
+    if value.dtype.kind in "iub":
+        return decides or not is_weight(value)
+    return decides and value.size <= SHOWN and value.dtype.kind == "f"
 
 
 def _static_shape(node: onnx.NodeProto, types: Types) -> list[Array] | None:

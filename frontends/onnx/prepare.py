@@ -21,15 +21,11 @@ from numc.compiler.support.errors import NumcError, did_you_mean, shortened
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.carry import in_carriers
-from numc.frontends.onnx.fold import fold
+from numc.frontends.onnx.fold import fold, is_weight
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes
-
-HOISTED_ELEMENTS = 64
-"""Constants of floats or bytes with at least this many elements become function arguments."""
-_HOISTED = (np.float32, np.float64, np.int8, np.uint8)
 
 OPSET = 18
 """Older models are converted to this opset, for which torch-mlir's lowerings are written."""
@@ -350,7 +346,7 @@ def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> o
     for name, value in constants.items():
         if name not in used:
             continue
-        if value.dtype in _HOISTED and value.size >= HOISTED_ELEMENTS:
+        if is_weight(value):
             kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
             hoisted.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
         else:

@@ -131,7 +131,7 @@ class Kernel(Setting):
     @property
     def takes_rows_in_place(self) -> bool:
         """Whether rows need no packing if their steps of k are adjacent: nothing is converted, no range is wanted."""
-        return not self.converts("rows") and self.limits is None
+        return not self.converts("rows") and self.limits is None and not self.dot
 
     @property
     def takes_lanes_in_place(self) -> bool:

@@ -38,7 +38,7 @@ def fold_constants(module: ir.Operation) -> None:
         known = [v for v in values if v in views or v in computed]
         if not known or not all(v in views or v in computed or _helps(v) for v in values):
             continue
-        if not all(_static_f32(r) for r in op.results) or sum(map(_elements, op.results)) > sum(map(_elements, known)):
+        if not all(_is_static(r) for r in op.results) or sum(map(_elements, op.results)) > sum(map(_elements, known)):
             continue  # a broadcast would make the program larger
         if op.name in _VIEWS:
             if all(v in views for v in known):
@@ -48,7 +48,9 @@ def fold_constants(module: ir.Operation) -> None:
         elif op.name in _COMPUTING and not (op.name == "linalg.generic" and linalg.contracts(op)) and not _varies(op):
             computed.update(dict.fromkeys(op.results, op))
     moved = set(computed.values())
-    leaving = [v for v in computed if any(_in_block(u.owner.operation, block) not in moved for u in v.uses)]
+    leaving = [
+        v for v in computed if _is_f32(v) and any(_in_block(u.owner.operation, block) not in moved for u in v.uses)
+    ]
     if not leaving:
         return
     with module.context, ir.Location.unknown():
@@ -82,9 +84,13 @@ def _helps(value: ir.Value) -> bool:
     return op.name in _HELPERS and not op.operands
 
 
-def _static_f32(value: ir.Value) -> bool:
-    kind = value.type
-    return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape and str(kind.element_type) == "f32"
+def _is_static(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
+
+
+def _is_f32(value: ir.Value) -> bool:
+    """Whether a tensor is of float32, as weights are; integers are only on the way to these."""
+    return isinstance(ir.RankedTensorType(value.type).element_type, ir.F32Type)
 
 
 def _elements(value: ir.Value) -> int:

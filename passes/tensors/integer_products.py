@@ -1,8 +1,13 @@
-"""integer-products: contractions of small integers become float32 ones, which are exact.
+"""integer-products: contractions of small integers become those that kernels compute.
 
-The operands of quantised layers are bytes less a zero point, of 9 bits at most. While no partial sum exceeds 2^24,
-float32 multiply-adds do not round, in any order: a contraction that is longer is cut along its reduction, and the
-results are added as integers. Kernels for float32 take a tenth of the time of loops over integers.
+The operands of quantised layers are bytes less a zero point, of 9 bits at most. Their contractions get the operator
+``bytes``, whose kernels multiply bytes, where one operand has the 8 bits of a signed byte, and as many values as a
+byte, from any least one on: that is subtracted, and what it would have added to the sums is added to them. Others get
+``integers``.
+
+What has no columns for the lanes of such kernels, a depthwise convolution, becomes a contraction of float32 numbers.
+While no partial sum exceeds 2^24, their multiply-adds do not round, in any order: a contraction that is longer is cut
+along its reduction, and the results are added as integers.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from numc.passes import linalg
+from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp
 
 Bounds = tuple[int, int]
@@ -32,9 +37,11 @@ def integer_products(module: ir.Operation, statistics: bool = False) -> None:
     if statistics:  # their additions are none that an operator does
         return
     known: dict[ir.Value, Bounds | None] = {}
+    arguments = linalg.main(module).regions[0].blocks[0].arguments
+    weights = {arguments[n] for n in facts.of_arguments(module, "numc.weight")}
     with module.context:
         for generic in linalg.operations(module, "linalg.generic"):
-            if (found := _find(generic, known)) is not None:
+            if (found := _find(generic, known, weights)) is not None:
                 _replace(found)
 
 
@@ -53,43 +60,91 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _Product:
-    """A contraction of integers. largest: magnitude of a product. loop: of the reduction, along which it can be cut."""
+    """A contraction of integers, and the one that computes it.
+
+    factors: the order is that of A and B. fma: its operator. loop: of the reduction, which is cut into `parts`. less:
+    what is subtracted from A.
+    """
 
     generic: ir.Operation
-    factors: tuple[_Factor, ...]
-    largest: int
+    factors: tuple[_Factor, _Factor]
+    fma: str
     loop: int
-
-    @property
-    def parts(self) -> int:
-        """How many contractions it has to be so that none of them rounds."""
-        sizes = [size or 0 for size in linalg.loop_sizes(self.generic)]
-        kinds = linalg.iterator_types(self.generic)
-        others = math.prod(s for d, s in enumerate(sizes) if kinds[d] == "reduction" and d != self.loop)
-        most = _EXACT // max(1, self.largest * others)
-        return -(-sizes[self.loop] // most) if most else _MOST_PARTS + 1
+    parts: int = 1
+    less: int = 0
 
 
-def _find(generic: ir.Operation, known: dict[ir.Value, Bounds | None]) -> _Product | None:
+def _find(generic: ir.Operation, known: dict[ir.Value, Bounds | None], weights: set[ir.Value]) -> _Product | None:
     """Return a contraction ``c + a * b`` whose factors are bounded by small numbers, or None."""
     factors = _factors(generic)
     if factors is None:
         return None
     values = dict(zip(linalg.body(generic).arguments, (_bounds(v, known) for v in generic.operands), strict=False))
-    limits = [_of_body(factor.value, values) for factor in factors]
+    (a, x), (b, y) = ((factor, _of_body(factor.value, values)) for factor in factors)
     kinds, sizes = linalg.iterator_types(generic), linalg.loop_sizes(generic)
-    reduced = [d for d, kind in enumerate(kinds) if kind == "reduction"]
-    if None in limits or any(not sizes[d] for d in reduced):
+    reduced = {d: sizes[d] or 0 for d, kind in enumerate(kinds) if kind == "reduction"}
+    if x is None or y is None or not all(reduced.values()):
         return None
-    largest = math.prod(max(map(abs, limit)) for limit in limits if limit is not None)
-    found = [_Product(generic, factors, largest, d) for d in reduced]
-    # Along a loop that is one dimension of each operand, they can be cut.
-    found = [p for p in found if p.parts == 1 or all(_place(f.indexing, p.loop) is not None for f in factors)]
-    best = min(found, key=lambda product: product.parts, default=None)
-    return best if best is not None and best.parts <= _MOST_PARTS else None
+    largest, steps = max(map(abs, x)) * max(map(abs, y)), math.prod(reduced.values())
+    total = ir.IntegerType(linalg.body(generic).arguments[linalg.input_count(generic)].type)
+    if _has_columns(a, b) and _has_columns(b, a) and (total.width == 32 or steps * largest < 1 << 31):
+        for (one, limits), (other, limits_of_other) in (((a, x), (b, y)), ((b, y), (a, x))):
+            span, least = limits[1] - limits[0] < 1 << 8, limits[0]
+            summed = not least or (_is_constant(other.operand, weights) and _are_loops(other) and steps < 1 << 16)
+            if span and summed and _within(limits_of_other, 8):
+                return _Product(generic, (one, other), "bytes", next(iter(reduced)), less=least)
+        if _within(x, 16) and _within(y, 16):
+            return _Product(generic, (a, b), "integers", next(iter(reduced)))
+    return _in_parts(generic, (a, b), largest, reduced)
 
 
-def _factors(generic: ir.Operation) -> tuple[_Factor, ...] | None:
+def _in_parts(
+    generic: ir.Operation, factors: tuple[_Factor, _Factor], largest: int, reduced: Mapping[int, int]
+) -> _Product | None:
+    """The contraction in as few parts as float32 computes without a rounding; None if they are too many."""
+    found = []
+    for loop, size in reduced.items():
+        most = _EXACT // max(1, largest * math.prod(reduced.values()) // size)
+        parts = -(-size // most) if most else _MOST_PARTS + 1
+        # Along a loop that is one dimension of each operand, they can be cut.
+        if parts == 1 or all(_place(f.indexing, loop) is not None for f in factors):
+            found.append((parts, loop))
+    parts, loop = min(found, default=(_MOST_PARTS + 1, 0))
+    return _Product(generic, factors, "fp32", loop, parts) if parts <= _MOST_PARTS else None
+
+
+def _has_columns(factor: _Factor, other: _Factor) -> bool:
+    """Whether a factor has a dimension of the result that the other one does not have."""
+    dims, others = (
+        {d for expr in f.indexing.results if (found := linalg.linear(expr)) is not None for d in found[0]}
+        for f in (factor, other)
+    )
+    return not dims <= others
+
+
+def _is_constant(value: ir.Value, weights: set[ir.Value]) -> bool:
+    """Whether a tensor depends on weights alone."""
+    if value in weights:
+        return True
+    made = linalg.maker(value)
+    if made is None:
+        return False
+    return made.name in ("arith.constant", "tensor.empty") or (
+        made.name in (*_VIEWS, "linalg.generic") and all(_is_constant(v, weights) for v in made.operands)
+    )
+
+
+def _are_loops(factor: _Factor) -> bool:
+    """Whether the dimensions of a factor are loops."""
+    return all(isinstance(expr, ir.AffineDimExpr) for expr in factor.indexing.results)
+
+
+def _within(limits: Bounds, bits: int) -> bool:
+    """Whether integers of so many bits, with their sign, reach from the least to the largest value."""
+    return -(1 << (bits - 1)) <= limits[0] and limits[1] < 1 << (bits - 1)
+
+
+def _factors(generic: ir.Operation) -> tuple[_Factor, _Factor] | None:
     """Return the factors of a contraction of integers; None for anything else."""
     inputs = linalg.input_count(generic)
     if len(generic.results) != 1 or not linalg.reduces(generic):
@@ -113,7 +168,7 @@ def _factors(generic: ir.Operation) -> tuple[_Factor, ...] | None:
         (number,) = tensors
         operand, indexing = _source(generic.operands[number], maps[number])
         found.append(_Factor(value, ir.BlockArgument(block.arguments[number]), operand, indexing))
-    return tuple(found)
+    return found[0], found[1]
 
 
 def _narrow(value: ir.Value) -> ir.Value:
@@ -161,36 +216,68 @@ def _place(indexing: ir.AffineMap, loop: int) -> int | None:
 
 
 def _replace(product: _Product) -> None:
-    generic = product.generic
+    generic, (a, b) = product.generic, product.factors
     start = generic.operands[linalg.input_count(generic)]
-    kind = ir.RankedTensorType(start.type)
+    kind, wide = ir.RankedTensorType(start.type), ir.IntegerType(start.type.element_type)
     with ir.InsertionPoint(generic), generic.location:
-        operands = [_in_float(generic, factor, factor.operand) for factor in product.factors]
+        operands = [_in_float(generic, a, a.operand, product.less), _in_float(generic, b, b.operand)]
         sums = [_part(product, start, operands, n) for n in range(product.parts)]
-        maps, parallel = [ir.AffineMap.get_identity(kind.rank)], ["parallel"] * kind.rank
+        maps = [ir.AffineMap.get_identity(kind.rank)] * (len(sums) + 2)
+        if product.less:
+            column, indexing = _columns(product, operands[1])
+            sums, maps = [*sums, column], [*maps[: len(sums)], indexing, *maps[:2]]
 
         def total(*elements: ir.Value) -> ir.Value:
             *parts, start, _ = elements
-            for part in parts:
-                number = arith.FPToSIOp(ir.IntegerType.get_signless(32), part).result
-                if ir.IntegerType(kind.element_type).width > 32:
-                    number = arith.ExtSIOp(kind.element_type, number).result
-                start = arith.AddIOp(start, number).result
+            for number in _numbers(product, parts):
+                more = number if wide.width == 32 else arith.ExtSIOp(wide, number).result
+                start = arith.AddIOp(start, more).result
             return start
 
-        made = linalg.generic([*sums, start], linalg.room(start, kind), maps * (len(sums) + 2), parallel, total)
+        made = linalg.generic([*sums, start], linalg.room(start, kind), maps, ["parallel"] * kind.rank, total)
     replaced = list(generic.operands)
     linalg.replace(generic, [made])
     for value in dict.fromkeys(replaced):
         linalg.erase_unused(value)
 
 
-def _in_float(generic: ir.Operation, factor: _Factor, value: ir.Value) -> ir.Value:
-    """A factor as a tensor of float32. What changes its shape comes after that, where other passes see it."""
+def _numbers(product: _Product, parts: Sequence[ir.Value]) -> list[ir.Value]:
+    """The integers (i32) that a sum is the sum of, from elements of the contractions, and of the columns of B."""
+    i32 = ir.IntegerType.get_signless(32)
+    if product.fma == "fp32":
+        return [arith.FPToSIOp(i32, part).result for part in parts]
+    found = [arith.BitcastOp(i32, parts[0]).result]
+    for column in parts[1:]:
+        less = arith.ConstantOp(i32, product.less).result
+        found.append(arith.MulIOp(arith.FPToSIOp(i32, column).result, less).result)
+    return found
+
+
+def _columns(product: _Product, operand: ir.Value) -> tuple[ir.Value, ir.AffineMap]:
+    """The sums of B over the reduction, in float32, and how the loops over the result read them."""
+    generic, (_, b) = product.generic, product.factors
+    kinds, sizes = linalg.iterator_types(generic), ir.RankedTensorType(operand.type).shape
+    loops = [expr.position for expr in b.indexing.results]
+    kept = [n for n, loop in enumerate(loops) if kinds[loop] == "parallel"]
+    zeros = linalg.filled(
+        tensor.EmptyOp([sizes[n] for n in kept], ir.F32Type.get()).result,
+        arith.ConstantOp(ir.F32Type.get(), 0.0).result,
+    )
+    dims = [ir.AffineDimExpr.get(n) for n in range(len(loops))]
+    maps = [ir.AffineMap.get_identity(len(loops)), ir.AffineMap.get(len(loops), 0, [dims[n] for n in kept])]
+    add = lambda x, total: arith.AddFOp(total, x).result  # noqa: E731
+    column = linalg.generic([operand], zeros, maps, [kinds[loop] for loop in loops], add)
+    of_result = {expr.position: n for n, expr in enumerate(linalg.indexing_maps(generic)[-1].results)}
+    rank = len(of_result)
+    return column, ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(of_result[loops[n]]) for n in kept])
+
+
+def _in_float(generic: ir.Operation, factor: _Factor, value: ir.Value, less: int = 0) -> ir.Value:
+    """A factor, less a number, as a tensor of float32. What changes its shape comes after that: other passes see it."""
     kind, made = ir.RankedTensorType(value.type), linalg.maker(value)
     wide = ir.RankedTensorType.get(kind.shape, ir.F32Type.get())
     if made is not None and made.name in _RESHAPES:
-        source = _in_float(generic, factor, made.operands[0])
+        source = _in_float(generic, factor, made.operands[0], less)
         attributes = {name: made.attributes[name] for name in made.attributes}
         return ir.Operation.create(made.name, [wide], [source, *list(made.operands)[1:]], attributes).results[0]
     inputs = linalg.input_count(generic)
@@ -198,6 +285,10 @@ def _in_float(generic: ir.Operation, factor: _Factor, value: ir.Value) -> ir.Val
 
     def body(element: ir.Value, _: ir.Value) -> ir.Value:
         number = _copied(factor.value, known | {factor.argument: element})
+        if less:
+            if ir.IntegerType(number.type).width < 32:
+                number = arith.ExtSIOp(ir.IntegerType.get_signless(32), number).result
+            number = arith.SubIOp(number, arith.ConstantOp(number.type, less).result).result
         return arith.SIToFPOp(ir.F32Type.get(), number).result
 
     maps = [ir.AffineMap.get_identity(kind.rank)] * 2
@@ -226,7 +317,7 @@ def _part(product: _Product, start: ir.Value, operands: Sequence[ir.Value], numb
     kind = ir.RankedTensorType.get(ir.RankedTensorType(start.type).shape, ir.F32Type.get())
     zeros = linalg.filled(linalg.room(start, kind), arith.ConstantOp(ir.F32Type.get(), 0.0).result)
     maps = [a.indexing, b.indexing, linalg.indexing_maps(generic)[-1]]
-    fma = ir.StringAttr.get("fp32")
+    fma = ir.StringAttr.get(product.fma)
     body = lambda x, y, z: FmaOp(ir.F32Type.get(), x, y, z, fma=fma).result  # noqa: E731
     return linalg.generic(cut, zeros, maps, linalg.iterator_types(generic), body)
 

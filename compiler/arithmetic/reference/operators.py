@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.datapaths import ALL_DATAPATHS
 from numc.compiler.arithmetic.exact.rounding import parts_of, rounder
 from numc.compiler.arithmetic.exact.value import (
     POINT,
@@ -72,6 +73,8 @@ def dot(
     a_bits, b_bits, c_bits = bits_of(a), bits_of(b), bits_of(c)
     if a_bits.ndim != 1 or a_bits.shape != b_bits.shape or c_bits.ndim != 0:
         raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
+    if ALL_DATAPATHS[op.datapath].internal:
+        return _integer_dot(a, b, c_bits)
     (start,) = _operands(c_bits, op.acc, 0, split=False)
     if op.groups:
         (x,), (y,) = (
@@ -84,6 +87,14 @@ def dot(
     result = contraction(op)(left, right, start[0], draws)
     rounded: np.float32 = np.float32(to_float(result))
     return rounded
+
+
+def _integer_dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.NDArray[np.uint32]) -> np.float32:
+    """A sum of products of integers modulo 2^32. A and B are binary32 numbers, C and the result the bits of one."""
+    x, y = ([int(n) for n in np.asarray(operand).tolist()] for operand in (a, b))
+    total = int(c) + sum(i * j for i, j in zip(x, y, strict=True))
+    result: np.float32 = np.uint32(total & 0xFFFFFFFF).view(np.float32)
+    return result
 
 
 def vector(

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import stated_fma
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.statistics import (
     COUNTING,
@@ -162,7 +162,7 @@ class Collector:
         sides = ("lane", "row") if about["swap"] else ("row", "lane")
         names = "ba" if self._layers[kernel].get("swapped") else "ab"
         found = {}
-        named = parse_fma(about["fma"])
+        named = stated_fma(about["fma"])
         operands = zip(names, sides, (fma.a, fma.b), (named.a, named.b), strict=True)
         for name, side, to, stated in sorted(operands, key=itemgetter(0)):
             key = kernel, name
@@ -201,7 +201,7 @@ class Collector:
                 sampled = Fraction(row.looked_at, row.fmas) if row.fmas else Fraction(1)
             else:
                 notes.append(f"swamping: additions of '{about['fma']}' are not counted")
-        fma = parse_fma(about["fma"])
+        fma = stated_fma(about["fma"])
         has_rounding = "rounding" in self._what and fma.groups is None
         if "rounding" in self._what and not has_rounding:
             notes.append("rounding: not of formats with groups")

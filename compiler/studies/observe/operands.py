@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.codes import decode
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import stated_fma
 from numc.compiler.arithmetic.groups import GroupConversion
 from numc.compiler.arithmetic.numpy_groups import largest_magnitude
 from numc.compiler.arithmetic.operators import Fma
@@ -96,7 +96,7 @@ class Operands:
 
     def operator(self, about: Mapping[str, Any]) -> Fma:
         """Return the operator of the kernel, in the widths that this run chose."""
-        fma = parse_fma(about["fma"])
+        fma = stated_fma(about["fma"])
         a, b = ("b", "a") if about["swap"] else ("a", "b")
         words = {
             "a": self._words[f"{a}_width"],
@@ -208,7 +208,7 @@ class Operands:
 
 def _format(about: Mapping[str, Any], side: str) -> Format:
     """The format of the operand that supplies the ``rows`` or the ``lanes``, of single values."""
-    fma = parse_fma(about["fma"])
+    fma = stated_fma(about["fma"])
     return fma.singles[int((side == "rows") == about["swap"])].format
 
 

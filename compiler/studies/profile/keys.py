@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.compiler.arithmetic.grammar import stated_fma
 from numc.runtime.program import Program
 
 WHOLE_RUN, NO_PART = -2, -1
@@ -30,6 +30,6 @@ def keys_of(program: Program) -> list[Key]:
         if part["kind"] == "contraction":
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
             if part["contraction"] in numbered and layer.get("swapped"):
-                fma = str(parse_fma(fma).swapped)
+                fma = str(stated_fma(fma).swapped)
         found.append((name, part["role"], part["kind"], fma))
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_fma, parse_operand_conversion
+from numc.compiler.arithmetic.grammar import parse_operand_conversion, stated_fma
 from numc.compiler.statistics import FRACTIONS, LayerStatistics, TensorStatistics
 from numc.compiler.studies.report.colours import CATEGORICAL
 
@@ -140,7 +140,7 @@ class Exponents:
 
 def accumulator_bits(fma: str) -> int:
     """Return the significand bits of the accumulator of an operator, those of all its parts together."""
-    fmt = parse_fma(fma).acc.format
+    fmt = stated_fma(fma).acc.format
     return min(24, getattr(fmt, "parts", 1) * fmt.precision - 1)  # if there is no gap between the parts
 
 

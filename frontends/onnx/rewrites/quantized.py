@@ -161,15 +161,24 @@ def scalar(node: Node, name: str) -> str:
     return node.op("Reshape", name, node.ints()) if node.rank(name) else name
 
 
+def _zero_point(node: Node, name: str) -> str:
+    """Emit zero points as one number if they are all the same, and as none if that is zero."""
+    known = node.constants.get(name)
+    if known is None or not known.size or (known != known.reshape(-1)[0]).any():
+        return name
+    return node.constant(known.reshape(-1)[0], known.dtype) if known.any() else ""
+
+
 def centred(node: Node, value: str, zero: str) -> str:
     """Emit integers as int32, less their zero point."""
-    wide = node.cast(value, TensorProto.INT32)
+    wide, zero = node.cast(value, TensorProto.INT32), _zero_point(node, zero)
     return node.op("Sub", wide, node.cast(scalar(node, zero), TensorProto.INT32)) if zero else wide
 
 
 def conv_integer(node: Node) -> None:
     """ConvInteger: of int32, a Conv then (convert.py), without padding, which torch-mlir ignores, and zero points."""
-    source, weight, zero, weight_zero = (node.input(n) for n in range(4))
+    source, weight, zero = (node.input(n) for n in range(3))
+    weight_zero = _zero_point(node, node.input(3))
     pads, rank = list(node.attribute("pads", ())), node.rank(weight)
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         windows = windows_of(node, [size or 0 for size in node.shape(weight)[2:]])

@@ -14,6 +14,7 @@ from numc.passes.kernels.datapaths.counting import counting
 from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn, Parts
 from numc.passes.kernels.datapaths.group_sums import GROUPS
 from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
+from numc.passes.kernels.datapaths.integers import INTEGERS
 from numc.passes.kernels.datapaths.stochastic import stochastic
 from numc.passes.kernels.ssa import Value
 
@@ -23,6 +24,8 @@ DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
     "amx_bf16": AMX_BF16,
     "avx512_bf16": AVX512_BF16,
     "fmac2": GROUPS,
+    "integers": INTEGERS,
+    "bytes": INTEGERS,
 })  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.instruction_set import Exponential, Tile, registers
-from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.ssa import Type, Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
 _DIRECTIONS = {"down": 9, "up": 10, "zero": 11}
@@ -72,6 +72,13 @@ def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     return code.assembly("", constraints, *values)
 
 
+def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
+    """VPMADDWD, and an addition: the products of the low and of the high halves of the words `a` and `b`."""
+    pairs = Type("i16", 2 * acc.type.lanes)
+    x, y = (code.reinterpret(v, pairs) for v in (a, b))
+    return code.binary("addi", acc, code.intrinsic("llvm.x86.avx512.pmaddw.d.512", x, y, result=acc.type))
+
+
 def permute(code: Code, x: Value, index: Value) -> Value:
     """VPERMPS."""
     return code.intrinsic("llvm.x86.avx512.permvar.sf.512", x, index, result=x.type)
@@ -111,7 +118,7 @@ AVX512 = replace(
     registers=32,
     tile=Tile(width=16, vectors=2, rows=8),
     one_fma=None,
-    dot_pairs=None,
+    dot_pairs=dot_pairs,
     clamp=clamp,
     full_adder=full_adder,
     distance_bit=distance_bit,

@@ -35,7 +35,8 @@ class Layout:
     lowest bits. A row's vector has its words at its beginning; those of lanes are the first vectors of a block. One
     of four is unsigned for the instruction, that of a row: 128 is added to it. What this adds to the sum of a group,
     128 times the sum of its lanes, is behind the block's vectors of lanes and their units, as i32, with the other sign.
-    bf16: these numbers are bfloat16 codes, and not integers.
+    alone: the operand has no groups: numbers are ``bf16`` codes, or ``integers`` that stand for themselves, or
+    ``unsigned`` ones.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
@@ -53,7 +54,7 @@ class Layout:
     channel: bool = False
     code: str = ""
     dense: bool = False
-    bf16: bool = False
+    alone: str = ""
 
     @property
     def code_format(self) -> Format:
@@ -101,7 +102,7 @@ class Layout:
     def block_steps(self, depth: int) -> int:
         """The size of a block of k of lanes, in steps; `depth` is below `k_block` in the last one."""
         groups = -(-depth // (self.group or self.k_block))
-        behind = 0 if not self.dot else groups * ((self.group > 0) + (self.dot == 4))
+        behind = 0 if not self.dot or self.alone else groups * ((self.group > 0) + (self.dot == 4))
         return self.word_steps(depth) + behind
 
     def word_steps(self, depth: int) -> int:
@@ -155,8 +156,11 @@ def layout(kernel: Kernel, side: str) -> Layout:
     group = 0 if kernel.fma.group is None else kernel.fma.group.group or 0
     channel = kernel.groups is not None and kernel.groups_of(side).channel
     words = kernel.dot, group, channel
-    bf16 = kernel.dot > 0 and kernel.groups is None
-    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, *words, bf16=bf16)
+    alone = ""
+    if kernel.dot and kernel.groups is None:
+        first = "unsigned" if kernel.operand(side) == 0 else "integers"
+        alone = {"avx512_bf16": "bf16", "bytes": first}.get(kernel.fma.datapath, "integers")
+    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, *words, alone=alone)
 
 
 def stored_layout(kernel: Kernel, side: str) -> Layout:

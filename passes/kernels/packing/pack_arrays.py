@@ -48,8 +48,8 @@ def _packed_panels(values: F32Array, to: Layout) -> tuple[F32Array, list[Range]]
         (np.min(block - np.uint32(1), axis=2), np.max(block, axis=2))
         for block in np.split(magnitude, range(to.k_block, depth, to.k_block), axis=2)
     ]
-    if to.bf16:
-        return _bf16_words(whole, depth, to), ranges
+    if to.alone:
+        return _numbers(whole, depth, to), ranges
     panels = _panels(_parts(whole, to.parts), to)
     if to.dot and to.side == "lanes":
         panels = _with_room(panels, depth, to)
@@ -128,9 +128,12 @@ def _with_room(panels: F32Array, depth: int, to: Layout) -> F32Array:
     return np.concatenate(blocks, axis=2) if blocks else panels
 
 
-def _bf16_words(whole: F32Array, depth: int, to: Layout) -> F32Array:
-    """Panels of words of bfloat16 codes; a NaN becomes the quiet one."""
-    codes = np.where(np.isnan(whole), 0x7FC0, whole.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+def _numbers(whole: F32Array, depth: int, to: Layout) -> F32Array:
+    """Panels of words of integers, or of bfloat16 codes; a NaN becomes the quiet one."""
+    if to.alone == "bf16":
+        codes = np.where(np.isnan(whole), 0x7FC0, whole.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    else:
+        codes = whole.astype(np.int32).astype(f"u{4 // to.dot}")
     if to.side == "rows":
         return _row_words(codes, to)
     blocks = []
@@ -143,7 +146,7 @@ def _bf16_words(whole: F32Array, depth: int, to: Layout) -> F32Array:
 
 
 def _row_words(numbers: npt.NDArray[Any], to: Layout) -> F32Array:
-    """Panels of the words of rows (batch, rows, k): (batch, panel, vector along k, row, width), their second half 0."""
+    """Panels of the words of rows (batch, rows, k), and zeros: (batch, panel, vector along k, row, width)."""
     batch, size, steps = numbers.shape
     slots = np.zeros((batch, size // to.extent, steps // to.width, to.count, to.width), np.float32)
     vectors = numbers.reshape(batch, size // to.extent, to.count, -1, to.width).transpose(0, 1, 3, 2, 4)
@@ -202,11 +205,11 @@ def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
 
 def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
     """Return the values (rows or lanes, k) of a panel of words; of intN the integers."""
-    kind = np.uint16 if to.bf16 else np.int8 if to.dot == 4 else np.int16
+    kind = np.dtype(f"{'u' if to.alone in ('bf16', 'unsigned') else 'i'}{4 // to.dot}")
     if to.side == "rows":
         slots = panel.reshape(-1, to.count, to.width)
         integers = np.ascontiguousarray(slots[:, :, : to.width // to.dot]).view(kind)
-        if to.dot == 4:
+        if to.dot == 4 and not to.alone:
             integers = integers ^ np.int8(-128)
         integers = integers.transpose(1, 0, 2).reshape(to.count, -1)[:, :depth]
         places = [divmod(k, to.width) for k in range(0, depth, to.group or depth)] if to.group else []
@@ -224,7 +227,7 @@ def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
                 units.append(lanes[:, first : first + -(-count // to.group)])
             block += to.block_steps(count)
         integers = np.concatenate(found, axis=1)
-    if to.bf16:
+    if to.alone == "bf16":
         wide: F32Array = (integers.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return wide
     values = integers.astype(np.float32)

@@ -182,20 +182,31 @@ def transposed(code: Code, square: Sequence[Value]) -> list[Value]:
     return found
 
 
-def pair_text(kernel: Kernel) -> str:
-    """The function ``@<kernel>_pair``, which joins the steps of k of a packed panel of lanes to words of two.
+def join_text(kernel: Kernel) -> str:
+    """The function ``@<kernel>_join``, which joins the steps of k of a packed panel of lanes to words.
 
     Arguments: the panel, how many steps it has.
     """
     to = layout(kernel, "lanes")
-    f = Function(f"{kernel.name}_pair", {"panel": PTR, "count": "i64"})
+    bits = 32 // to.dot
+    f = Function(f"{kernel.name}_join", {"panel": PTR, "count": "i64"})
     code = f.lanes(to.width)
-    with f.loop(0, f["count"], 2) as step:
+    with f.loop(0, f["count"], to.dot) as step:
         source = f.at(f["panel"], f.i64("muli", step, to.step_words))
-        word = f.at(f["panel"], f.i64("muli", f.i64("divui", step, 2), to.step_words))
+        target = f.at(f["panel"], f.i64("muli", f.i64("divui", step, to.dot), to.step_words))
         for v in range(0, to.step_words, to.width):
-            low, high = (code.load(f.at(source, v + n), element="i32") for n in (0, to.step_words))
-            code.store(code.binary("ori", code.binary("shrui", low, code.int(16)), high), f.at(word, v))
+            word = None
+            for n in range(to.dot):
+                number = code.load(f.at(source, v + n * to.step_words), element="i32")
+                # A bfloat16 number is the high half of a float32 number, and an integer the low bits of its word.
+                high = number if to.alone == "bf16" else code.binary("shli", number, code.int(32 - bits))
+                if n < to.dot - 1:
+                    high = code.binary("shrui", high, code.int(32 - bits * (n + 1)))
+                elif to.alone == "bf16":
+                    high = code.binary("andi", high, code.int(0xFFFF0000))
+                word = high if word is None else code.binary("ori", word, high)
+            assert word is not None
+            code.store(word, f.at(target, v))
     return f.function()
 
 
@@ -266,8 +277,8 @@ def _convert(
         code.store(raw, place)
         return limits
     rounded = converted(code, kernel, side, raw, widths)
-    if to.bf16:
-        _store_bf16(kernel, side, code, raw, rounded, place)
+    if to.alone:
+        _store_number(kernel, side, code, raw, rounded, place)
         return limits
     if kernel.limits is not None:
         limits = magnitude_range(code, code.cast("bitcast", rounded, "i32"), *limits)
@@ -276,15 +287,19 @@ def _convert(
     return limits
 
 
-def _store_bf16(kernel: Kernel, side: str, code: Code, raw: Value, rounded: Value, place: Value) -> None:
-    """Append the store of bf16 numbers for words: of rows their codes, of lanes f32 numbers that `pair_text` joins.
+def _store_number(kernel: Kernel, side: str, code: Code, raw: Value, rounded: Value, place: Value) -> None:
+    """Append the store of the numbers of words: of rows they are there, of lanes they are words that `join_text` joins.
 
     `raw` is what they were before their conversion.
     """
-    bits = code.cast("bitcast", rounded, "i32")
-    if side not in kernel.narrow_in_memory:
-        # The payload of a NaN could be in the half of its bits that gets lost.
-        bits = code.select(code.compare("uno", raw, raw), code.int(0x7FC00000), bits)
-    if side == "rows":
-        bits = code.cast("trunci", code.binary("shrui", bits, code.int(16)), "i16")
-    code.store(bits, place)
+    to = layout(kernel, side)
+    if to.alone != "bf16":
+        bits = code.cast("fptosi", rounded, "i32")
+    else:
+        bits = code.cast("bitcast", rounded, "i32")
+        if side not in kernel.narrow_in_memory:
+            # The payload of a NaN could be in the half of its bits that gets lost.
+            bits = code.select(code.compare("uno", raw, raw), code.int(0x7FC00000), bits)
+        if side == "rows":
+            bits = code.binary("shrui", bits, code.int(16))
+    code.store(code.cast("trunci", bits, f"i{32 // to.dot}") if side == "rows" else bits, place)

@@ -143,8 +143,8 @@ def pack_lanes(
 ) -> Sequence[Value]:
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
     limits = _pack_numbers(f, kernel, data, panel, k0, kc, to)
-    if layout(kernel, "lanes").bf16:
-        f.call(f"{kernel.name}_pair", to, kc)
+    if layout(kernel, "lanes").alone:
+        f.call(f"{kernel.name}_join", to, kc)
     return limits
 
 
