@@ -18,7 +18,7 @@ SWITCHES = {
     "fuse-first": "initial accumulators computed inside the kernel",
     "fuse-last": "elementwise operations computed inside the kernel",
     "hoist-products": "products with the inputs of all steps of a loop before the loop",
-    "integer-products": "contractions of bytes as exact contractions of float32",
+    "integer-products": "contractions of bytes by kernels",
     "keep-borders": "padded images in the memory of others that nobody reads any more, with the borders of these",
     "lanes-in-place": "vectors of pixels that products of float32 numbers read where they are",
     "merge-products": "products of one operand with parts of a weight as one product",

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import stated_fma
-from numc.compiler.arithmetic.operators import Fma
+from numc.compiler.arithmetic.operators import INTERNAL, Fma
 from numc.compiler.statistics import (
     COUNTING,
     LAST_BIN,
@@ -71,7 +71,8 @@ class Collector:
 
     def __init__(self, program: Program, what: Iterable[str], sample: Fraction) -> None:
         manifest = program.manifest
-        self._table = {c["id"]: c for c in manifest.get("contractions", ())}
+        # Those of integers are none that an operator can be chosen for.
+        self._table = {c["id"]: c for c in manifest.get("contractions", ()) if c["fma"] not in INTERNAL}
         self._what, self._stride = frozenset(what), sample.denominator
         if "swamping" in self._what and self._table and not manifest.get("statistics"):
             raise NumcError(
@@ -110,7 +111,9 @@ class Collector:
 
     def observe(self, kernel: int, operands: int, phase: int) -> None:
         """Observe a kernel before it runs (phase 0) and after (phase 1)."""
-        about = self._table[kernel]
+        about = self._table.get(kernel)
+        if about is None:
+            return
         view = Operands(operands, about)
         # If calls of a program overlap in several threads, each thread's observer sees all of them.
         if phase == 0:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arithmetic.operators import INTERNAL
 from numc.compiler.studies.observe.operands import Operands
 from numc.runtime.program import Program
 from numc.runtime.tensors import as_numbers
@@ -60,6 +61,8 @@ def tap(
             return
         view.unwatch()
         values, probe = probe[1], np.empty(0, np.float32)
+        if table[kernel]["fma"] in INTERNAL:
+            values = values.view(np.int32).astype(np.float32)
         if table[kernel]["swap"]:
             values = values.transpose(0, 2, 1)
         execution, executions[kernel] = executions[kernel], executions[kernel] + 1

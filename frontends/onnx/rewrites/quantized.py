@@ -134,6 +134,15 @@ def linear_mat_mul(node: Node) -> None:
     saturated(node, rounded, scalar(node, y_zero), result, node.output(0))
 
 
+def mat_mul_integer(node: Node) -> None:
+    """MatMulInteger: torch-mlir takes stacks of matrices of unsigned integers without zero points for signed ones."""
+    a, b, a_zero, b_zero = (node.input(n) for n in range(4))
+    a_zero = _zero_point(node, a_zero)
+    if a_zero and node.rank(a_zero) == 1 and node.shape(a_zero) != [1]:
+        a_zero = node.reshape(a_zero, [-1, 1])  # one for each row
+    node.op("MatMul", _less(node, a, a_zero), _less(node, b, _zero_point(node, b_zero)), to=node.output(0))
+
+
 def linear_conv(node: Node) -> None:
     """QLinearConv: torch-mlir scales the bias wrongly where weights have a scale for each channel."""
     source, scale, zero, weight, weight_scale, weight_zero, y_scale, y_zero, bias = (node.input(n) for n in range(9))
@@ -171,8 +180,14 @@ def _zero_point(node: Node, name: str) -> str:
 
 def centred(node: Node, value: str, zero: str) -> str:
     """Emit integers as int32, less their zero point."""
-    wide, zero = node.cast(value, TensorProto.INT32), _zero_point(node, zero)
-    return node.op("Sub", wide, node.cast(scalar(node, zero), TensorProto.INT32)) if zero else wide
+    zero = _zero_point(node, zero)
+    return _less(node, value, scalar(node, zero) if zero else "")
+
+
+def _less(node: Node, value: str, zero: str) -> str:
+    """Emit integers as int32, less zero points that go with them."""
+    wide = node.cast(value, TensorProto.INT32)
+    return node.op("Sub", wide, node.cast(zero, TensorProto.INT32)) if zero else wide
 
 
 def conv_integer(node: Node) -> None:

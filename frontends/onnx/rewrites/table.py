@@ -105,6 +105,7 @@ RULES: Rules = {
     ("", "LpNormalization"): elementwise.lp_normalization,
     ("", "LpPool"): windows.lp_pool,
     ("", "MatMul"): linear.mat_mul,
+    ("", "MatMulInteger"): quantized.mat_mul_integer,
     ("", "MaxPool"): integers.in_int32(windows.max_pool),
     ("", "MaxUnpool"): windows.max_unpool,
     ("", "Mod"): integers.in_int32(),

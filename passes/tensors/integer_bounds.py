@@ -1,0 +1,101 @@
+"""The least and the largest value that integers of a tensor can have, by what makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from torch_mlir import ir
+
+from numc.passes import linalg
+
+Bounds = tuple[int, int]
+"""The least and the largest value of an integer."""
+
+RESHAPES = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
+VIEWS = (*RESHAPES, "tensor.extract_slice")
+
+
+def bounds(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | None:
+    """Return the bounds of the elements of a tensor of integers, or of a scalar; None if nothing tells."""
+    if value not in known:
+        known[value] = _found(value, known)
+    return known[value]
+
+
+def _found(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | None:
+    made = linalg.maker(value)
+    if made is None or not isinstance(getattr(value.type, "element_type", value.type), ir.IntegerType):
+        return None  # what floats are made of tells nothing
+    if made.name in VIEWS:
+        return bounds(made.operands[0], known)
+    if made.name == "arith.constant":
+        return _constant(made.attributes["value"])
+    if made.name in ("tensor.insert_slice", "tensor.concat"):
+        parts = made.operands[:2] if made.name == "tensor.insert_slice" else made.operands
+        return _union([bounds(part, known) for part in parts])
+    if made.name != "linalg.generic" or linalg.reduces(made):
+        return None
+    block = linalg.body(made)
+    values = {
+        argument: bounds(operand, known)
+        for argument, operand in zip(block.arguments, list(made.operands)[: linalg.input_count(made)], strict=False)
+    }
+    return bounds_of_body(
+        list(block.operations)[-1].operands[made.results.index(value) if len(made.results) > 1 else 0], values
+    )
+
+
+def _constant(attribute: ir.Attribute) -> Bounds | None:
+    if isinstance(attribute, ir.IntegerAttr):
+        return attribute.value, attribute.value
+    if not isinstance(attribute, ir.DenseIntElementsAttr) or "i1>" in str(attribute.type):
+        return None
+    if attribute.is_splat:
+        number = int(ir.IntegerAttr(attribute.get_splat_value()).value)
+        return number, number
+    numbers = np.array(attribute)
+    return (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
+
+
+def _union(parts: Sequence[Bounds | None]) -> Bounds | None:
+    found = [part for part in parts if part is not None]
+    return (min(p[0] for p in found), max(p[1] for p in found)) if found and len(found) == len(parts) else None
+
+
+def bounds_of_body(value: ir.Value, values: Mapping[ir.Value, Bounds | None]) -> Bounds | None:
+    """Return the bounds of a value in a body, given those of its arguments. What wraps has none."""
+    if value in values:
+        return values[value]
+    made = linalg.maker(value)
+    if made is None:
+        return None
+    if made.name == "arith.constant":
+        return _constant(made.attributes["value"])
+    if made.name in ("arith.extsi", "arith.extui"):
+        return _widened(made, values)
+    operands = [bounds_of_body(operand, values) for operand in made.operands]
+    if made.name not in _RULES or None in operands:
+        return None
+    found = _RULES[made.name](*operands)
+    half = 1 << (ir.IntegerType(value.type).width - 1)
+    return found if -half <= found[0] and found[1] < half else None
+
+
+def _widened(made: ir.Operation, values: Mapping[ir.Value, Bounds | None]) -> Bounds | None:
+    source = made.operands[0]
+    known, width = bounds_of_body(source, values), ir.IntegerType(source.type).width
+    if made.name == "arith.extui":
+        if known is not None and (known[0] >= 0 or known[0] == known[1]):
+            return known[0] % (1 << width), known[1] % (1 << width)  # as numbers with signs, large ones are negative
+        return 0, (1 << width) - 1
+    return known or (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+
+
+_RULES: Mapping[str, Callable[..., Bounds]] = {
+    "arith.addi": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "arith.subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "arith.maxsi": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "arith.minsi": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "arith.trunci": lambda a: a,
+}
