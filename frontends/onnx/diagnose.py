@@ -34,23 +34,37 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
     types = {v.name: v for v in [*model.graph.input, *model.graph.value_info, *model.graph.output]}
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     verdicts: dict[bytes, str | None] = {}
-    refused = []
+    refused, unknown = [], set[str]()  # what is made of shapes that contradict each other has none that are known
     deadline = time.monotonic() + SECONDS
     for node in model.graph.node:
+        if any(name in unknown or (name and name not in types and name not in constants) for name in node.input):
+            unknown.update(node.output)
+            continue
         alone = _alone(node, types, constants, model)
         key = alone.graph.SerializeToString(deterministic=True)
         if key not in verdicts and time.monotonic() < deadline:
             verdicts[key] = _try(alone, prepared.no_broadcast)
         reason = verdicts.get(key)
         if reason is not None:
-            if _CONTRADICTION.search(reason):
+            if _CONTRADICTION.search(reason) or _contradicts(alone):
                 reason = f"its inputs contradict each other: {_inputs(node, types, constants)}"
+                unknown.update(node.output)
             kind = prepared.nodes.get(node.name, node.op_type)
             reason = reason if kind == node.op_type else f"{node.op_type}, by which it is computed: {reason}"
             refused.append((origin(node), kind, version, reason))
     if refused:
         return unsupported(refused)
     return NumcError(f"cannot be compiled: {cause}; every operator alone can")
+
+
+def _contradicts(alone: onnx.ModelProto) -> bool:
+    """Whether the shapes of the inputs of one node do not fit together."""
+    del alone.graph.output[:]  # what is declared may be wrong, too
+    try:
+        onnx.shape_inference.infer_shapes(alone, strict_mode=True)
+    except onnx.shape_inference.InferenceError as error:
+        return "ShapeInferenceError" in str(error)
+    return False
 
 
 def _inputs(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto], constants: dict[str, onnx.TensorProto]) -> str:

@@ -8,6 +8,7 @@ sum in the same order, so no bit changes.
 from __future__ import annotations
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from numc.passes import linalg
 from numc.passes.dialect import draws
@@ -22,7 +23,10 @@ def split_batches(module: ir.Operation) -> None:
 
 
 def _expansion(generic: ir.Operation) -> ir.Operation | None:
-    """Return what takes the first dimension of the result apart, if every operand that has it was collapsed alike."""
+    """Return what takes the first dimension of the result apart, if an operand that has it was collapsed alike.
+
+    The others are taken apart too: that moves nothing.
+    """
     if len(generic.results) != 1 or linalg.uses(generic.results[0]) != 1:
         return None
     expand = next(iter(generic.results[0].uses)).owner.operation
@@ -45,8 +49,8 @@ def _expansion(generic: ir.Operation) -> ir.Operation | None:
         for value, indexing in zip(generic.operands, inputs, strict=False)
         if any(loop in _loops(expr) for expr in indexing.results)
     ]
-    alike = all(_begins_with(indexing, loop) and _batches_before(value) == batches for value, indexing in with_loop)
-    return expand if alike else None
+    begin = all(_begins_with(indexing, loop) and value.type.has_static_shape for value, indexing in with_loop)
+    return expand if begin and any(_batches_before(value) == batches for value, _ in with_loop) else None
 
 
 def _batches(reshape: ir.Operation) -> list[int]:
@@ -60,6 +64,38 @@ def _batches_before(value: ir.Value) -> list[int]:
     """Return the sizes of the dimensions that were collapsed into the first one of a tensor."""
     op = linalg.maker(value)
     return _batches(op) if op is not None and op.name == "tensor.collapse_shape" else []
+
+
+def _in_batches(value: ir.Value, batches: list[int]) -> ir.Value:
+    """An operand with these batches in the place of its first dimension."""
+    before, (_, *others) = _batches_before(value), ir.RankedTensorType(value.type).shape
+    if before == batches:
+        return ir.Value(linalg.maker(value).operands[0])  # type: ignore[union-attr]
+    shape = [*batches, *others]
+    if (groups := _joined(before, batches)) is not None:
+        groups += [[len(before) + n] for n in range(len(others))]
+        kind = ir.RankedTensorType.get(shape, value.type.element_type)
+        return tensor.CollapseShapeOp(kind, linalg.maker(value).operands[0], groups).result  # type: ignore[union-attr]
+    groups = [list(range(len(batches))), *([len(batches) + n] for n in range(len(others)))]
+    return tensor.ExpandShapeOp(
+        ir.RankedTensorType.get(shape, value.type.element_type), value, groups, [], shape
+    ).result
+
+
+def _joined(parts: list[int], batches: list[int]) -> list[list[int]] | None:
+    """Return which of some sizes make up each of the batches, if successive ones do."""
+    groups, place = [], 0
+    for n, size in enumerate(batches):
+        group: list[int] = []
+        product = 1
+        while place < len(parts) and (product < size or not group or n == len(batches) - 1):
+            group.append(place)
+            product *= parts[place]
+            place += 1
+        if product != size:
+            return None
+        groups.append(group)
+    return groups
 
 
 def _begins_with(indexing: ir.AffineMap, loop: int) -> bool:
@@ -83,16 +119,15 @@ def _split(generic: ir.Operation, expand: ir.Operation) -> None:
     moved = [ir.AffineExpr.get_dim(n if n < loop else n + count - 1) for n in range(len(kinds))]
     inner = [ir.AffineExpr.get_dim(loop + n) for n in range(count)]
     operands, wide = [], []
-    for value, indexing in zip(generic.operands, maps, strict=True):
-        results = [expr.compose(ir.AffineMap.get(dims, 0, moved)) for expr in indexing.results]
-        if _begins_with(indexing, loop):
-            results[:1] = inner
-            value = linalg.maker(value).operands[0] if indexing is not maps[-1] else value  # type: ignore[union-attr]
-        operands.append(value)
-        wide.append(ir.AffineMap.get(dims, 0, results))
     result = ir.RankedTensorType(expand.results[0].type)
-    kinds[loop : loop + 1] = ["parallel"] * count
     with ir.InsertionPoint(generic), generic.location:
+        for value, indexing in zip(generic.operands, maps, strict=True):
+            results = [expr.compose(ir.AffineMap.get(dims, 0, moved)) for expr in indexing.results]
+            if _begins_with(indexing, loop):
+                results[:1] = inner
+                value = _in_batches(value, batches) if indexing is not maps[-1] else value
+            operands.append(value)
+            wide.append(ir.AffineMap.get(dims, 0, results))
         number = ir.Operation.create(
             "arith.constant",
             results=[result.element_type],
@@ -101,6 +136,7 @@ def _split(generic: ir.Operation, expand: ir.Operation) -> None:
         room = ir.Operation.create("tensor.empty", results=[result]).results[0]
         spread = [ir.AffineMap.get(result.rank, 0, []), ir.AffineMap.get_identity(result.rank)]
         operands[-1] = linalg.generic([number], room, spread, ["parallel"] * result.rank, lambda one, _: one)
+    kinds[loop : loop + 1] = ["parallel"] * count
     new = linalg.with_operands(generic, operands, wide, result, kinds)
     linalg.replace(expand, new.results)
     given = list(generic.operands)
