@@ -92,13 +92,14 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Tensors]] = {
     "detections": detections,
     "scattered": scattered,
     "shaped": shaped,
+    "replaced": lambda x: x.masked_scatter(x > 0, x[x > 0] * 2),
 }
 
 
 CASES = [(name, free) for n, name in enumerate(FUNCTIONS) for free in (n % 2 == 0, n % 2 == 1)]
 USUAL = [
     (name, free)
-    for name in ("elements", "written", "planes", "coordinates", "unique", "never")
+    for name in ("elements", "written", "planes", "coordinates", "unique", "never", "replaced")
     for free in (False, True)
 ]
 

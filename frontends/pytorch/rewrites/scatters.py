@@ -75,8 +75,10 @@ def _put_masked(
 def masked_scatter(value: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """aten.masked_scatter: the elements of `source` in their order where the mask is true."""
     shape = torch.broadcast_shapes(value.shape, mask.shape)
-    wide = mask.expand(shape).reshape([-1])
-    spread = source.reshape([-1]).index_select(0, (wide.long().cumsum(0) - 1).clamp(min=0))
+    wide, given = mask.expand(shape).reshape([-1]), source.reshape([-1])
+    if free_unbacked_symbols(given.shape[0]):  # there may be none
+        given = torch.cat([given, given.new_zeros([1])])
+    spread = given.index_select(0, (wide.long().cumsum(0) - 1).clamp(min=0))
     return torch.where(wide, spread, value.expand(shape).reshape([-1])).reshape(shape)
 
 
