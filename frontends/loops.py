@@ -32,7 +32,8 @@ from numc.passes.linalg import operations
 _OPERATOR = "torch.numc."
 _NUMBERS = "numc.numbers"
 _CONSTANTS = ("torch.constant.int", "torch.constant.bool")
-_OTHER_SIZE = "sizes do not fit: one that depends on data is not as the model was traced for, or as it checks"
+_OTHER_SIZE = "sizes do not fit: one that depends on data is not as the model was traced for"
+_FAILED = "a check of the model fails: a size or a number that depends on data is not as it wants"
 
 
 def to_calls(module: ir.Module) -> None:
@@ -261,7 +262,7 @@ def _size_of(operands: Sequence[ir.Value], numbers: Sequence[int], kind: ir.Type
 def _require(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.Value:
     """End the run unless a condition of rank 0 holds."""
     (condition,) = operands
-    cf.AssertOp(tensor.ExtractOp(condition, []).result, _OTHER_SIZE)
+    cf.AssertOp(tensor.ExtractOp(condition, []).result, _FAILED)
     return condition
 
 

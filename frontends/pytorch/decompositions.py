@@ -144,6 +144,8 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.maximum.default: extremes.maximum,
         aten.minimum.default: extremes.minimum,
         **dict.fromkeys((aten.any.default, aten.any.dim, aten.any.dims), extremes.any_dims),
+        aten._is_all_true.default: lambda x: aten.all(x),
+        aten._is_any_true.default: lambda x: aten.any(x),
         **dict.fromkeys((aten.all.default, aten.all.dim, aten.all.dims), extremes.all_dims),
         aten.gelu.default: elementwise.gelu,
         aten.erfinv.default: elementwise.erfinv,

@@ -1,7 +1,8 @@
 """Sizes that depend on data: selections by a mask become selections of the places where the mask is true.
 
 torch.export gives such a size a symbol, and every tensor that has it one dimension of that symbol. The places are found
-by an operator of numc, whose size a run knows; what is selected is what an index by them selects.
+by an operator of numc, whose size a run knows; what is selected is what an index by them selects. Checks of these
+sizes, and of numbers that only checks read, become those of a run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ aten = torch.ops.aten
 
 
 def by_places(graph: fx.Graph) -> None:
-    """Replace the selections by masks of a graph by selections of places, and checks of sizes by those of a run."""
+    """Replace the selections by masks of a graph by selections of places, and its checks by those of a run."""
     for node in list(graph.nodes):
         with graph.inserting_before(node):
             if node.target is aten.index.Tensor and (found := _mask(node)) is not None:
@@ -36,10 +37,18 @@ def by_places(graph: fx.Graph) -> None:
                 node.target, node.args, node.kwargs = repeats, node.args[:1], {}
     most = _most(graph)
     for node in list(graph.nodes):
-        if node.target is aten.sym_constrain_range_for_size.default:
+        if node.target in _RANGES:
             graph.erase_node(node)
         elif node.target is aten._assert_scalar.default:
             _check(node, most)
+        elif node.target in (aten._assert_async.default, aten._assert_async.msg):
+            with graph.inserting_before(node):
+                if (value := _scalar(node, node.all_input_nodes[0])) is not None:
+                    _call(node, require, value)
+                    graph.erase_node(node)
+    for node in reversed(list(graph.nodes)):
+        if node.op == "call_function" and not node.users and isinstance(node.meta.get("val"), _NUMBERS):
+            graph.erase_node(node)
 
 
 def _most(graph: fx.Graph) -> dict[Any, int]:
@@ -161,6 +170,9 @@ def _replace(node: fx.Node, made: fx.Node) -> None:
     node.graph.erase_node(node)
 
 
+_RANGES = (aten.sym_constrain_range_for_size.default, aten.sym_constrain_range.default)
+_NUMBERS = (torch.SymInt, torch.SymBool, torch.SymFloat)
+_ITEMS = (aten.item.default, aten._local_scalar_dense.default)
 _TENSORS = {
     operator.add: aten.add.Tensor,
     operator.sub: aten.sub.Tensor,
@@ -177,11 +189,11 @@ _TENSORS = {
     operator.or_: aten.logical_or.default,
     torch.sym_not: aten.logical_not.default,
 }
-"""Operations on sizes, as operations on tensors."""
+"""Operations on sizes and numbers, as operations on tensors."""
 
 
 def _check(node: fx.Node, most: Mapping[Any, int]) -> None:
-    """Let a run check a condition on sizes, unless it cannot fail. What is no arithmetic on sizes stays."""
+    """Let a run check a condition on sizes and numbers, unless it cannot fail. What is no arithmetic on them stays."""
     condition = node.args[0]
     if not isinstance(condition, fx.Node) or _holds(condition, most):
         node.graph.erase_node(node)
@@ -209,17 +221,30 @@ def _number(node: fx.Node, like: fx.Node, number: int) -> fx.Node:
     return _call(node, aten.full_like.default, like, number, dtype=torch.int64)
 
 
+def _scalar(node: fx.Node, source: fx.Node) -> fx.Node | None:
+    """Emit the one element of a tensor of integers or bools as a tensor of rank 0; None for other tensors."""
+    value = source.meta["val"]
+    if value.dtype not in (torch.bool, torch.int64, torch.int32) or value.numel() != 1:
+        return None
+    found = source if value.dim() == 0 else _call(node, aten.view.default, source, [])
+    return found if value.dtype != torch.int32 else _call(node, aten._to_copy.default, found, dtype=torch.int64)
+
+
 def _as_tensor(node: fx.Node, value: Any) -> fx.Node | None:
-    """Emit arithmetic on sizes as a tensor of rank 0; None for what is something else."""
+    """Emit arithmetic on sizes and numbers as a tensor of rank 0; None for what is something else."""
     if not isinstance(value, fx.Node):
         return None
     if value.target is aten.sym_size.int:
         return _call(node, size_of, *value.args)
+    if value.target in _ITEMS:
+        return _scalar(node, value.all_input_nodes[0])
     operands = [operand if isinstance(operand, int) else _as_tensor(node, operand) for operand in value.args]
     like = next((operand for operand in operands if isinstance(operand, fx.Node)), None)
-    if value.target not in _TENSORS or None in operands or like is None:
+    if value.target not in (*_TENSORS, torch.sym_ite) or None in operands or like is None:
         return None
     operands = [_number(node, like, operand) if isinstance(operand, int) else operand for operand in operands]
+    if value.target is torch.sym_ite:
+        return _call(node, aten.where.self, *operands)
     target: Any = _TENSORS[value.target]
     if isinstance(target, partial):
         return _call(node, target.func, *operands, **target.keywords)

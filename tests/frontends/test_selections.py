@@ -164,10 +164,26 @@ def test_what_a_model_checks_of_a_size() -> None:
     assert program(np.ones((6, 5), np.float32)).shape == (2, 15)
     few = np.full((6, 5), -1000, np.float32)
     few[0] = few[1] = few[2] = 1
-    text = "sizes do not fit: one that depends on data is not as the model was traced for, or as it checks"
+    text = "a check of the model fails: a size or a number that depends on data is not as it wants"
     for x in (few, np.full((6, 5), -1000, np.float32)):  # three, which is odd, and none
         with pytest.raises(numc.NumcError, match=text):
             program(x)
+
+
+def test_what_a_model_checks_of_numbers() -> None:
+    class Checking(nn.Module):
+        def forward(self, x: torch.Tensor, n: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+            torch._check_tensor_all(x > 0)
+            torch._assert_async(n.sum() == 3, "three")
+            torch._check(m.max().item() < n.numel())
+            return x * 2
+
+    x, n, m = np.ones((3, 4), np.float32), np.array([1, 2]), np.array([[1, 0]], np.int32)
+    program = numc.compile(Checking(), tuple(map(torch.from_numpy, (x, n, m))))
+    np.testing.assert_array_equal(program(x, n, m), x * 2)
+    for others in ((x * np.float32(-1), n, m), (x, n + 1, m), (x, n, m + 1)):
+        with pytest.raises(numc.NumcError, match="a check of the model fails: a size or a number that depends on data"):
+            program(*others)
 
 
 def test_a_size_that_a_model_fixes() -> None:
@@ -187,7 +203,7 @@ def test_a_size_that_a_model_fixes() -> None:
 def test_a_largest_element_of_nothing_is_an_error() -> None:
     program = numc.compile(Function(lambda x: x[x.sum(-1) > 0].amax(0)), (torch.ones(6, 5),))
     assert program(np.ones((6, 5), np.float32)).shape == (5,)
-    with pytest.raises(numc.NumcError, match="sizes do not fit: one that depends on data"):
+    with pytest.raises(numc.NumcError, match="a check of the model fails: a size or a number that depends on data"):
         program(-np.ones((6, 5), np.float32))
 
 
