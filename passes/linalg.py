@@ -415,6 +415,14 @@ def fills_zero(op: ir.Operation) -> bool:
     return number is not None and str(number.owner.attributes["value"]) in _ZEROS
 
 
+def is_filled_with_zero(value: ir.Value) -> bool:
+    """Whether a tensor is an integer 0 everywhere."""
+    made = maker(value)
+    number = None if made is None else _filling(made)
+    found = None if number is None else number.owner.attributes["value"]
+    return isinstance(found, ir.IntegerAttr) and found.value == 0
+
+
 def is_zero(value: ir.Value) -> bool:
     """Whether a value is +0 (f32): a constant, or a tensor that is it everywhere."""
     op = maker(value)

@@ -239,7 +239,7 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
     plan, shape = region.plan, region.found.shape
     along = set(shape.rows if plan.way == TRANSPOSED_TILES else shape.lanes)
     (prologue, first), (epilogue, _) = prologue_of(region.first), epilogue_of(region.last)
-    streams = tuple(Stream(bool(o.dims() & along)) for o in operands[2:-1])
+    streams = tuple(Stream(bool(o.dims() & along), element(o.value.type)) for o in operands[2:-1])
     depth = size_of(region.found, region.found.shape.k)
     return Task(
         region.kernel,
@@ -250,8 +250,8 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
         plan.way == TRANSPOSED_TILES,
         prologue,
         epilogue,
-        streams[:first],
-        streams[first:],
+        streams[: len(first)],
+        streams[len(first) :],
         Stream(along=True, element=in_memory(element(operands[-1].value.type))),
     )
 

@@ -45,6 +45,11 @@ class Elementwise:
         return operands[which] if isinstance(which, int) else code.f32(which)
 
     @property
+    def elements(self) -> tuple[str, ...]:
+        """The types of the elements of the operands."""
+        return tuple(str(ir.MemRefType(value.type).element_type) for value, _ in self.operands)
+
+    @property
     def form(self) -> str:
         """All that the code of `prologue` and `epilogue` depends on: what is equal in it has the same code."""
         if self.op.name == "memref.copy":
@@ -212,16 +217,16 @@ def written(op: ir.Operation) -> set[ir.Value]:
     return written
 
 
-def prologue_of(first: Elementwise | None) -> tuple[Emit, int]:
-    """The initial accumulators, with the number of values they are made from: by default what the output holds."""
-    return (_same, 1) if first is None else (first.prologue, len(first.operands))
+def prologue_of(first: Elementwise | None) -> tuple[Emit, tuple[str, ...]]:
+    """The initial accumulators, with the types of the values they are made from: by default what the output holds."""
+    return (_same, ("f32",)) if first is None else (first.prologue, first.elements)
 
 
-def epilogue_of(last: Elementwise | None) -> tuple[Emit, int]:
-    """The results, with the number of values they are made from, of which the first are the accumulators."""
+def epilogue_of(last: Elementwise | None) -> tuple[Emit, tuple[str, ...]]:
+    """The results, with the types of the values they are made from, of which the first are the accumulators."""
     if last is None:
-        return _same, 1
-    return lambda code, values: last.epilogue(code, values[1:], values[0]), 1 + len(last.operands)
+        return _same, ("f32",)
+    return lambda code, values: last.epilogue(code, values[1:], values[0]), ("f32", *last.elements)
 
 
 def _same(_: Code, values: Sequence[Value]) -> Value:

@@ -12,6 +12,7 @@ along its reduction, and the results are added as integers.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -156,15 +157,17 @@ def _replace(product: _Product) -> None:
         if product.offset is not None:
             read, maps = [*read, product.offset.operand], [*maps, ir.AffineMap.get(kind.rank, 0, [])]
 
+        count = len(read)
+        if not linalg.is_filled_with_zero(start):
+            read, maps = [*read, start], [*maps, same]
+
         def total(*elements: ir.Value) -> ir.Value:
-            *found, start, _ = elements
-            for number in _numbers(product, found):
-                more = number if wide.width == 32 else arith.ExtSIOp(wide, number).result
-                start = arith.AddIOp(start, more).result
-            return start
+            numbers = _numbers(product, elements[:count])
+            numbers = [n if wide.width == 32 else arith.ExtSIOp(wide, n).result for n in numbers]
+            return functools.reduce(lambda a, b: arith.AddIOp(a, b).result, [*elements[count:-1], *numbers])
 
         parallel = ["parallel"] * kind.rank
-        made = linalg.generic([*read, start], linalg.room(start, kind), [*maps, same, same], parallel, total)
+        made = linalg.generic(read, linalg.room(start, kind), [*maps, same], parallel, total)
     replaced = list(generic.operands)
     linalg.replace(generic, [made])
     for value in dict.fromkeys(replaced):

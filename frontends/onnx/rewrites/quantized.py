@@ -128,7 +128,8 @@ def linear_mat_mul(node: Node) -> None:
             raise RefusedError(
                 f"its scale '{name}' is for rows or columns: only one for the whole operand is available"
             )
-    product = node.op("MatMul", centred(node, a, a_zero), centred(node, b, b_zero))
+    product = node.op("MatMul", centred(node, rows_of(node, a, b), a_zero), centred(node, b, b_zero))
+    product = stacked(node, product, a, b)
     factor = node.op("Div", node.op("Mul", scalar(node, a_scale), scalar(node, b_scale)), scalar(node, y_scale))
     rounded = node.op("Round", node.op("Mul", node.cast(product, TensorProto.FLOAT), factor))
     saturated(node, rounded, scalar(node, y_zero), result, node.output(0))
@@ -137,10 +138,30 @@ def linear_mat_mul(node: Node) -> None:
 def mat_mul_integer(node: Node) -> None:
     """MatMulInteger: torch-mlir takes stacks of matrices of unsigned integers without zero points for signed ones."""
     a, b, a_zero, b_zero = (node.input(n) for n in range(4))
-    a_zero = _zero_point(node, a_zero)
-    if a_zero and node.rank(a_zero) == 1 and node.shape(a_zero) != [1]:
-        a_zero = node.reshape(a_zero, [-1, 1])  # one for each row
-    node.op("MatMul", _less(node, a, a_zero), _less(node, b, _zero_point(node, b_zero)), to=node.output(0))
+    a_zero, b_zero = _zero_point(node, a_zero), _zero_point(node, b_zero)
+    if a_zero and node.shape(a_zero) not in ([], [1]):  # one for each row
+        a_zero = node.reshape(a_zero, [-1, 1]) if node.rank(a_zero) == 1 else a_zero
+        node.op("MatMul", _less(node, a, a_zero), _less(node, b, b_zero), to=node.output(0))
+        return
+    product = node.op("MatMul", _less(node, rows_of(node, a, b), a_zero), _less(node, b, b_zero))
+    stacked(node, product, a, b, to=node.output(0))
+
+
+def rows_of(node: Node, a: str, b: str) -> str:
+    """Emit a stack of matrices as one matrix, if one matrix `b` is the other factor of all."""
+    return node.reshape(a, [-1, node.size(a, -1)]) if _share(node, a, b) else a
+
+
+def stacked(node: Node, product: str, a: str, b: str, to: str = "") -> str:
+    """Emit the product of `rows_of` as that of `a` and `b`."""
+    if _share(node, a, b):
+        sizes = [*(node.size(a, d) for d in range(node.rank(a) - 1)), node.size(b, 1)]
+        return node.reshape(product, sizes, to=to)
+    return node.op("Identity", product, to=to) if to else product
+
+
+def _share(node: Node, a: str, b: str) -> bool:
+    return len(node.known_shape(a) or ()) > 2 and len(node.known_shape(b) or ()) == 2
 
 
 def linear_conv(node: Node) -> None:

@@ -27,8 +27,8 @@ _SHORT = 24  # operations on a vector that may be written once for each vector o
 class Stream:
     """An operand of the prologue or the epilogue, or the output.
 
-    along: it differs from lane to lane; of transposed tiles, from row to row. element: the type of its elements, of the
-    output perhaps the integers that are the codes of a format.
+    along: it differs from lane to lane; of transposed tiles, from row to row. element: the type of its elements: f32,
+    or integers, which can be the codes of a format in the output.
     """
 
     along: bool
@@ -84,11 +84,11 @@ class Task:
         return (*self.prologue_streams, *self.epilogue_streams, self.output)
 
 
-def is_short(width: int, *edges: tuple[Emit, int]) -> bool:
-    """Whether prologue and epilogue, each with the number of its inputs, are so little code that it may be repeated."""
+def is_short(width: int, *edges: tuple[Emit, Sequence[str]]) -> bool:
+    """Whether prologue and epilogue, each with the types of its inputs, are so little code that it may be repeated."""
     code = Code(width)
     for emit, inputs in edges:
-        emit(code, [Value("%x", Type("f32", width))] * inputs)
+        emit(code, [Value("%x", Type(element, width)) for element in inputs])
     return len(code.lines) <= _SHORT and not any(" = math." in line for line in code.lines)
 
 
@@ -121,7 +121,9 @@ def step(f: Function, stream: Stream, address: Value, lanes: Value | int) -> Val
 
 def load(code: Code, stream: Stream, address: Value, mask: Value | None = None) -> Value:
     """Append the lanes of one vector of a stream, those where the mask is true."""
-    return code.load(address, mask) if stream.along else code.splat(address)
+    if not stream.along:
+        return code.splat(address, stream.element)
+    return code.load(address, mask, stream.element, alignment=Type(stream.element).bits // 8)
 
 
 def store(code: Code, output: Stream, value: Value, address: Value, mask: Value | None = None) -> None:

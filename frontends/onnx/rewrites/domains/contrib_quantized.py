@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.domains.contrib import fast_gelu, unpacked
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
-from numc.frontends.onnx.rewrites.quantized import centred, saturated, scalar
+from numc.frontends.onnx.rewrites.quantized import centred, rows_of, saturated, scalar, stacked
 
 MS = "com.microsoft"
 
@@ -78,20 +78,21 @@ def _columns(node: Node, value: str, zero: str) -> str:
 def to_float(node: Node) -> None:
     """MatMulIntegerToFloat."""
     a, b, a_scale, b_scale, a_zero, b_zero, bias = (node.input(n) for n in range(7))
-    _product(node, centred(node, a, a_zero), _columns(node, b, b_zero), node.op("Mul", a_scale, b_scale), bias)
+    product = node.op("MatMul", centred(node, rows_of(node, a, b), a_zero), _columns(node, b, b_zero))
+    _scaled(node, stacked(node, product, a, b), node.op("Mul", a_scale, b_scale), bias)
 
 
 def dynamic(node: Node) -> None:
     """DynamicQuantizeMatMul: the first operand is quantised in the run."""
     a, b, b_scale, b_zero, bias = (node.input(n) for n in range(5))
-    value, scale, zero = node.ops("DynamicQuantizeLinear", [a], [node.fresh() for _ in range(3)])
+    value, scale, zero = node.ops("DynamicQuantizeLinear", [rows_of(node, a, b)], [node.fresh() for _ in range(3)])
     one = node.op("Sub", node.cast(value, TensorProto.INT32), node.cast(zero, TensorProto.INT32))
-    _product(node, one, _columns(node, b, b_zero), node.op("Mul", scale, b_scale), bias)
+    product = node.op("MatMul", one, _columns(node, b, b_zero))
+    _scaled(node, stacked(node, product, a, b), node.op("Mul", scale, b_scale), bias)
 
 
-def _product(node: Node, one: str, two: str, factor: str, bias: str) -> None:
-    product = node.cast(node.op("MatMul", one, two), TensorProto.FLOAT)
-    real = node.op("Mul", product, factor, to="" if bias else node.output(0))
+def _scaled(node: Node, product: str, factor: str, bias: str) -> None:
+    real = node.op("Mul", node.cast(product, TensorProto.FLOAT), factor, to="" if bias else node.output(0))
     if bias:
         node.op("Add", real, bias, to=node.output(0))
 
