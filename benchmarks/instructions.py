@@ -99,7 +99,7 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
 
 def _is_dot(op: ir.Operation) -> bool:
     return (
-        op.name == "llvm.call_intrinsic" and re.search("vpdp|dpbf16|pmadd.wd", str(op.attributes["intrin"])) is not None
+        op.name == "llvm.call_intrinsic" and re.search("vpdp|dpbf16|pmadd", str(op.attributes["intrin"])) is not None
     )
 
 

@@ -1,4 +1,4 @@
-"""Times of quantised layers, against onnxruntime, and against loops over integers."""
+"""Times of quantised layers and networks, against onnxruntime, and of layers against loops over integers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import numc
 from benchmarks import graphs
+from benchmarks.architectures import network
 from benchmarks.measure import Call, in_turns, ratio
-from benchmarks.peers import onnxruntime_call
+from benchmarks.peers import exported, onnxruntime_call
 
 Row = dict[str, Any]
 
@@ -23,6 +26,8 @@ Row = dict[str, Any]
 PRODUCTS = ((1, 512, 1024), (16, 512, 1024), (200, 512, 1024), (200, 2048, 512))
 #: Channels, filters, size of the image, size of the window, and groups of convolutions.
 CONVOLUTIONS = ((64, 64, 56, 3, 1), (256, 64, 56, 1, 1), (96, 96, 56, 3, 96), (512, 512, 7, 3, 1))
+#: Networks quantised by onnxruntime: with scales of activations that data has fixed, or that each run finds.
+STATIC, DYNAMIC = ("ResNet-50", "MobileNetV3-L"), ("BERT-base, 128 tokens", "DeiT-Ti")
 
 
 def quantised(seconds: float, quick: bool) -> list[Row]:
@@ -42,10 +47,47 @@ def quantised(seconds: float, quick: bool) -> list[Row]:
                 "loops": lambda p=loops, f=feeds: p(f, threads=1),
                 "onnxruntime": onnxruntime_call(path, feeds),
             }
-            timings = in_turns(calls, seconds=seconds)
-            times = {f"{who}_seconds": timing.best for who, timing in timings.items()}
-            rows.append({"layer": name, **times, "ratio": ratio(timings, "numc", "onnxruntime")})
+            rows.append(_row(name, calls, seconds))
+        for name in () if quick else (*STATIC, *DYNAMIC):
+            path, feeds = _network(name, Path(folder))
+            program = numc.compile(path)
+            calls = {
+                "numc": lambda p=program, f=feeds: p(f, threads=1),
+                "onnxruntime": onnxruntime_call(path, feeds),
+            }
+            rows.append(_row(f"{name}, {'static' if name in STATIC else 'dynamic'}", calls, 4 * seconds))
     return rows
+
+
+def _row(name: str, calls: dict[str, Call], seconds: float) -> Row:
+    timings = in_turns(calls, seconds=seconds)
+    times = {f"{who}_seconds": timing.best for who, timing in timings.items()}
+    return {"layer": name, "loops_seconds": None, **times, "ratio": ratio(timings, "numc", "onnxruntime")}
+
+
+def _network(name: str, folder: Path) -> tuple[Path, graphs.Feeds]:
+    """Write a network that onnxruntime has quantised; returns the file and its inputs."""
+    plain, feeds = exported(*network(name, 1), folder / "plain.onnx")
+    path = folder / "quantised.onnx"
+    if name in DYNAMIC:
+        quantize_dynamic(plain, path, weight_type=QuantType.QInt8)
+        return path, feeds
+    quant_pre_process(plain, folder / "inferred.onnx", skip_symbolic_shape=True)
+    bytes_ = {"weight_type": QuantType.QInt8, "activation_type": QuantType.QUInt8, "per_channel": True}
+    quantize_static(folder / "inferred.onnx", path, _Once(feeds), quant_format=QuantFormat.QOperator, **bytes_)
+    return path, feeds
+
+
+class _Once(CalibrationDataReader):
+    """One batch of data."""
+
+    def __init__(self, feeds: graphs.Feeds) -> None:
+        self._feeds: graphs.Feeds | None = feeds
+
+    def get_next(self) -> graphs.Feeds | None:
+        """Return the batch, and then nothing."""
+        feeds, self._feeds = self._feeds, None
+        return feeds
 
 
 @contextmanager

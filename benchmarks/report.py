@@ -141,10 +141,13 @@ def convs(rows: Rows) -> Table:
 
 
 def quantised(rows: Rows) -> Table:
-    """Times of quantised layers, and the ratio to onnxruntime."""
+    """Times of quantised layers and networks, and the ratio to onnxruntime."""
     who = ("numc", "loops", "onnxruntime")
-    body = tuple((r["layer"], *(duration(r[f"{w}_seconds"]) for w in who), number(r["ratio"])) for r in rows)
-    return Table(("layer", "numc", "loops over integers", "onnxruntime", "time / onnxruntime"), body)
+    body = []
+    for r in rows:
+        times = (r[f"{w}_seconds"] for w in who)
+        body.append((r["layer"], *("" if t is None else duration(t) for t in times), number(r["ratio"])))
+    return Table(("layer or network", "numc", "loops over integers", "onnxruntime", "time / onnxruntime"), tuple(body))
 
 
 def pieces(rows: Rows) -> Table:

@@ -20,7 +20,7 @@ _LAYOUT = {
     "channel": bool,
     "code": str,
     "dense": bool,
-    "bf16": bool,
+    "alone": {"", "bf16", "integers", "unsigned"},
 }
 _PLANE = {"sizes": [_INDEX], "inner": [_INDEX], "low": [_INDEX], "strides": [int], "lanes": [[int]], "taps": [int]}
 _CONTRACTION = {

@@ -220,6 +220,13 @@ def _in_float(generic: ir.Operation, factor: Factor, value: ir.Value, less: int 
         source = _in_float(generic, factor, made.operands[0], less)
         attributes = {name: made.attributes[name] for name in made.attributes}
         return ir.Operation.create(made.name, [wide], [source, *list(made.operands)[1:]], attributes).results[0]
+    if made is not None and made.name == "tensor.insert_slice" and factor.value == factor.argument:
+        source, below, *places = made.operands  # padding
+        if linalg.is_filled_with_zero(below):
+            border = arith.ConstantOp(ir.F32Type.get(), float(-less)).result
+            padded = [_in_float(generic, factor, source, less), linalg.filled(linalg.room(value, wide), border)]
+            attributes = {name: made.attributes[name] for name in made.attributes}
+            return ir.Operation.create(made.name, [wide], [*padded, *places], attributes).results[0]
     inputs = linalg.input_count(generic)
     known = dict(zip(linalg.body(generic).arguments, list(generic.operands)[:inputs], strict=False))
 

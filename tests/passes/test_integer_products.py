@@ -18,7 +18,7 @@ from tiers import one_in, pairs
 Array = np.ndarray[Any, Any]
 EXTREMES = {np.uint8: (0, 255), np.int8: (-128, 127)}
 CASES = [(n, a, b) for n in (1, 257, 258, 259, 600, 3000) for a in EXTREMES for b in EXTREMES]
-USUAL = [(259, np.uint8, np.int8), (3000, np.uint8, np.int8)]
+USUAL = [(3000, np.uint8, np.int8)]
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: type, *, extreme: bool) -> Array:
@@ -51,7 +51,7 @@ def check(file: Path, feeds: dict[str, Array], want: Array, target: str = "host"
     assert not len(wrong), f"{wrong[0]}: {int(got[tuple(wrong[0])]):#x}, want {int(want[tuple(wrong[0])]):#x}"
 
 
-@pytest.mark.parametrize(("length", "first", "second"), one_in(5, CASES, *USUAL))
+@pytest.mark.parametrize(("length", "first", "second"), one_in(11, CASES, *USUAL))
 @pytest.mark.parametrize("extreme", [False, True])
 def test_matrices(tmp_path: Path, length: int, first: type, second: type, extreme: bool) -> None:
     """A sum of 258 products of 9 bits is below 2^24, that of 259 may be above. Zero points are known in the run."""
@@ -100,7 +100,7 @@ OPERATORS = [
     ((np.uint8, 3), (np.uint8, 127), "integers"),
     ((np.int8, "given"), (np.int8, 5), "integers"),
 ]
-SIZES = [(1, 600, 33), (5, 3, 17), (9, 1, 64), (17, 33, 15), (40, 1025, 130), (3, 258, 1)]
+SIZES = [(1, 600, 33), (5, 3, 17), (17, 33, 15), (40, 1025, 130), (3, 258, 1)]
 
 
 @pytest.mark.parametrize(("first", "second", "operator"), OPERATORS)
@@ -128,7 +128,7 @@ def test_words_of_bytes_and_of_pairs(
 
 
 @pytest.mark.parametrize("first", [np.uint8, np.int8])
-@pytest.mark.parametrize("target", one_in(2, HERE, HERE[-1]))
+@pytest.mark.parametrize("target", one_in(3, HERE, HERE[-1]))
 def test_words_of_activations(tmp_path: Path, first: type, target: str) -> None:
     """Both operands are known in the run only, and A is transposed: rows are adjacent, or steps of k are."""
     rng = np.random.default_rng(0)

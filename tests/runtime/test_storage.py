@@ -239,7 +239,7 @@ def test_words_of_bfloat16_numbers(side: str, depth: int) -> None:
     """Two steps of k in a word: the first half of a row's vector, or as many vectors of lanes as there are words."""
     values = numc.round(np.random.default_rng(0).standard_normal((2, 21, depth)).astype(np.float32), "bf16")
     values[0, 0, 0], values[1, 20, depth - 1] = np.inf, 2.0**-130
-    layout = Layout(side, 8, 2, 1, 32, dot=2, dense=side == "lanes", bf16=True)
+    layout = Layout(side, 8, 2, 1, 32, dot=2, dense=side == "lanes", alone="bf16")
     memory = packed(values, layout)
     assert np.array_equal(unpacked(memory, values.shape, layout)[..., 0], values)
     tail = memory[2 * layout.batch_words(21, depth) :]
