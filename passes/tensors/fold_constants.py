@@ -49,7 +49,7 @@ def fold_constants(module: ir.Operation) -> None:
             computed.update(dict.fromkeys(op.results, op))
     moved = set(computed.values())
     leaving = [
-        v for v in computed if _is_f32(v) and any(_in_block(u.owner.operation, block) not in moved for u in v.uses)
+        v for v in computed if _is_weight(v) and any(_in_block(u.owner.operation, block) not in moved for u in v.uses)
     ]
     if not leaving:
         return
@@ -88,9 +88,9 @@ def _is_static(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
 
 
-def _is_f32(value: ir.Value) -> bool:
-    """Whether a tensor is of float32, as weights are; integers are only on the way to these."""
-    return isinstance(ir.RankedTensorType(value.type).element_type, ir.F32Type)
+def _is_weight(value: ir.Value) -> bool:
+    """Whether a tensor is of a type that weights can have; others are only on the way to these."""
+    return str(ir.RankedTensorType(value.type).element_type) in ("f32", "i32")
 
 
 def _elements(value: ir.Value) -> int:

@@ -78,8 +78,7 @@ def _find(generic: ir.Operation, known: dict[ir.Value, Bounds | None], weights: 
     for (one, limits), (other, limits_of_other) in (((a, x), (b, y)), ((b, y), (a, x))):
         if not _within(limits_of_other, 8):
             continue
-        # The sums of the other factor are taken once, and float32 holds them.
-        can_differ = _is_constant(other.operand, weights) and _are_loops(other) and steps < 1 << 16
+        can_differ = _is_constant(other.operand, weights) and _are_loops(other)  # its sums are taken once
         if _are_bytes(limits) and (can_differ or not limits[0]):
             return _Product(generic, (one, other), "bytes", loop, less=limits[0])
         whole, offset = without_offset(one) or (one, None)
@@ -184,28 +183,38 @@ def _numbers(product: _Product, read: Sequence[ir.Value]) -> list[ir.Value]:
         return [arith.FPToSIOp(i32, part).result for part in read]
     total = arith.BitcastOp(i32, read[0]).result
     if len(read) > 1:
-        less = arith.ConstantOp(i32, product.less).result
+        column = read[1]
         if product.offset is not None:
             offset = copied(product.offset.value, {product.offset.argument: read[2]})
-            less = arith.SubIOp(less, offset).result
-        column = arith.FPToSIOp(i32, read[1]).result
-        total = arith.AddIOp(total, arith.MulIOp(column, less).result).result
+            less = arith.SubIOp(arith.ConstantOp(i32, product.less).result, offset).result
+            column = arith.MulIOp(column, less).result
+        total = arith.AddIOp(total, column).result
     return [total]
 
 
 def _columns(product: _Product, operand: ir.Value) -> tuple[ir.Value, ir.AffineMap]:
-    """The sums of B over the reduction, in float32, and how the loops over the result read them."""
+    """The sums of B over the reduction (i32), and how the loops over the result read them.
+
+    They are multiplied by what is subtracted from A, if that is a number.
+    """
     generic, (_, b) = product.generic, product.factors
     kinds, sizes = linalg.iterator_types(generic), ir.RankedTensorType(operand.type).shape
     loops = [expr.position for expr in b.indexing.results]
     kept = [n for n, loop in enumerate(loops) if kinds[loop] == "parallel"]
+    i32 = ir.IntegerType.get_signless(32)
     zeros = linalg.filled(
-        tensor.EmptyOp([sizes[n] for n in kept], ir.F32Type.get()).result,
-        arith.ConstantOp(ir.F32Type.get(), 0.0).result,
+        tensor.EmptyOp([sizes[n] for n in kept], i32).result,
+        arith.ConstantOp(i32, 0).result,
     )
     dims = [ir.AffineDimExpr.get(n) for n in range(len(loops))]
     maps = [ir.AffineMap.get_identity(len(loops)), ir.AffineMap.get(len(loops), 0, [dims[n] for n in kept])]
-    add = lambda x, total: arith.AddFOp(total, x).result  # noqa: E731
+
+    def add(x: ir.Value, total: ir.Value) -> ir.Value:
+        number = arith.FPToSIOp(i32, x).result
+        if product.offset is None:
+            number = arith.MulIOp(number, arith.ConstantOp(i32, product.less).result).result
+        return arith.AddIOp(total, number).result
+
     column = linalg.generic([operand], zeros, maps, [kinds[loop] for loop in loops], add)
     of_result = {expr.position: n for n, expr in enumerate(linalg.indexing_maps(generic)[-1].results)}
     rank = len(of_result)
