@@ -43,7 +43,7 @@ def _walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulat
     sums = [code.cast("bitcast", value, "i32") for value in values]
     with m.f.carry(first, end, count, sums) as loop:
         fetch_ahead(m, loop.index)
-        rows, lanes = words(m, loop.index, count)
+        rows, lanes = words(m, loop.index, count, full=True)
         found = []
         for n, total in enumerate(loop.values):
             row, lane = rows[n // m.vectors], lanes[n % m.vectors]

@@ -14,11 +14,14 @@ def row_vector(m: Micro, k: Value) -> tuple[Value, Value]:
     return f.at(f["rows"], place), within
 
 
-def words(m: Micro, k: Value, count: int) -> tuple[list[Value], list[Value]]:
-    """The words of `count` steps from `k` on, as i32: of the rows, in all lanes, and of the vectors of lanes."""
+def words(m: Micro, k: Value, count: int, *, full: bool = False) -> tuple[list[Value], list[Value]]:
+    """The words of `count` steps from `k` on, as i32: of the rows, in all lanes, and of the vectors of lanes.
+
+    full: the vectors of rows have no room between words.
+    """
     t, f, code = m.setting.tile, m.f, m.code
-    row, within = row_vector(m, k)
-    row = f.at(row, f.i64("divui", within, count))
+    row, within = row_vector(m, f.i64("divui", k, count) if full else k)
+    row = f.at(row, within if full else f.i64("divui", within, count))
     lane = f.at(f["lanes"], f.i64("muli", f.i64("divui", k, count), t.lanes))
     lanes = [code.load(f.at(lane, v * t.width), element="i32") for v in range(m.vectors)]
     return [code.splat(f.at(row, r * t.width), "i32") for r in range(m.rows)], lanes

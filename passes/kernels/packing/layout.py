@@ -36,7 +36,7 @@ class Layout:
     of four is unsigned for the instruction, that of a row: 128 is added to it. What this adds to the sum of a group,
     128 times the sum of its lanes, is behind the block's vectors of lanes and their units, as i32, with the other sign.
     alone: the operand has no groups: numbers are ``bf16`` codes, or ``integers`` that stand for themselves, or
-    ``unsigned`` ones.
+    ``unsigned`` ones. Rows of integers have no room in their vectors: each has `steps` of k.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
@@ -72,6 +72,11 @@ class Layout:
         return 32 // math.gcd(self.bits, 32)
 
     @property
+    def steps(self) -> int:
+        """How many steps of k a vector of a row has."""
+        return self.width * self.dot if self.alone in ("integers", "unsigned") else self.width
+
+    @property
     def unit(self) -> int:
         """What the steps of a block of lanes are padded to a multiple of."""
         return max(self.dot, 2)
@@ -92,7 +97,7 @@ class Layout:
 
     def block_vectors(self, depth: int) -> int:
         """How many vectors of numbers one block of k of a panel is."""
-        steps = -(-depth // self.width) if self.side == "rows" else self.block_steps(depth)
+        steps = -(-depth // self.steps) if self.side == "rows" else self.block_steps(depth)
         return steps * self.step_vectors
 
     def words_of(self, vectors: int) -> int:

@@ -91,7 +91,7 @@ def packed_groups(
 def _padded(x: npt.NDArray[Any], to: Layout, fill: float = 0, *, exact: bool = False) -> npt.NDArray[Any]:
     """(batch, rows or lanes, n) with whole panels and, unless `exact`, whole steps of k."""
     batch, size, depth = x.shape
-    unit = 1 if exact else to.width if to.side == "rows" else to.unit
+    unit = 1 if exact else to.steps if to.side == "rows" else to.unit
     sizes = batch, -(-size // to.extent) * to.extent, -(-depth // unit) * unit
     # In the order of `x`, so that a weight is transposed once at most.
     turned = x.strides[1] < x.strides[2]
@@ -148,9 +148,9 @@ def _numbers(whole: F32Array, depth: int, to: Layout) -> F32Array:
 def _row_words(numbers: npt.NDArray[Any], to: Layout) -> F32Array:
     """Panels of the words of rows (batch, rows, k), and zeros: (batch, panel, vector along k, row, width)."""
     batch, size, steps = numbers.shape
-    slots = np.zeros((batch, size // to.extent, steps // to.width, to.count, to.width), np.float32)
-    vectors = numbers.reshape(batch, size // to.extent, to.count, -1, to.width).transpose(0, 1, 3, 2, 4)
-    slots[..., : to.width // to.dot] = np.ascontiguousarray(vectors).view(np.float32)
+    slots = np.zeros((batch, size // to.extent, steps // to.steps, to.count, to.width), np.float32)
+    vectors = numbers.reshape(batch, size // to.extent, to.count, -1, to.steps).transpose(0, 1, 3, 2, 4)
+    slots[..., : to.steps // to.dot] = np.ascontiguousarray(vectors).view(np.float32)
     return slots
 
 
@@ -208,7 +208,7 @@ def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
     kind = np.dtype(f"{'u' if to.alone in ('bf16', 'unsigned') else 'i'}{4 // to.dot}")
     if to.side == "rows":
         slots = panel.reshape(-1, to.count, to.width)
-        integers = np.ascontiguousarray(slots[:, :, : to.width // to.dot]).view(kind)
+        integers = np.ascontiguousarray(slots[:, :, : to.steps // to.dot]).view(kind)
         if to.dot == 4 and not to.alone:
             integers = integers ^ np.int8(-128)
         integers = integers.transpose(1, 0, 2).reshape(to.count, -1)[:, :depth]

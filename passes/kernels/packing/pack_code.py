@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.kernels.packing.layout import layout
+from numc.passes.kernels.packing.layout import Layout, layout
 from numc.passes.kernels.packing.segments import ARGUMENTS, Read, by_segments, lanes_below
 from numc.passes.kernels.ssa import PTR, Type, Value
 from numc.passes.kernels.values.codes import emit_widened
@@ -31,12 +31,15 @@ def pack_text(kernel: Kernel, side: str) -> str:
     """
     to = layout(kernel, side)
     vector, step = to.parts * to.width, to.step_words
-    along, across = (step, vector) if side == "rows" else (vector, step)
+    across = vector if side == "rows" else step
     order = ("src", "offsets", "count", "size", *ARGUMENTS, "vectors", "panel")
     f = _function(kernel, side, f"{kernel.name}_pack_{side}", order)
     code, widths = f.lanes(to.width), _widths(kernel, side, f)
     with f.carry(0, f["vectors"], 1, _widest(code)) as vectors:
-        panel = f.at(f["panel"], f.i64("muli", vectors.index, along))
+        if side == "rows":
+            panel = f.at(f["panel"], _row_vector(f, to, vectors.index))
+        else:
+            panel = f.at(f["panel"], f.i64("muli", vectors.index, vector))
 
         def body(read: Read) -> Sequence[Value]:
             with f.carry(0, f["count"], 1, vectors.values) as steps:
@@ -47,7 +50,7 @@ def pack_text(kernel: Kernel, side: str) -> str:
 
         kinds = [code.ty("i32")] * 2
         vectors.next = by_segments(f, to.width, vectors.index, kinds, body, element=kernel.element(side))
-        _fill(f, code, panel, across, to.parts)
+        _fill(f, code, panel, across, to.parts, _zero(code, to))
     return f.function(*_reduced(f, vectors.results))
 
 
@@ -69,7 +72,7 @@ def pack_dense_text(kernel: Kernel) -> str:
             raw = load_operand(code, kernel, "lanes", _at(f, kernel, "lanes", source, v * to.width))
             limits = _convert(kernel, "lanes", code, raw, f.at(place, v * to.parts * to.width), limits, widths)
         steps.next = limits
-    _fill(f, code, f["panel"], to.step_words, to.count * to.parts)
+    _fill(f, code, f["panel"], to.step_words, to.count * to.parts, code.f32(0.0))
     return f.function(*_reduced(f, steps.results))
 
 
@@ -124,7 +127,7 @@ def pack_turned_text(kernel: Kernel) -> str:
         rows = min(to.count - first, to.width)
         with f.carry(0, f["size"], to.width, limits) as steps:
             vectors = _steps_of_rows(f, kernel, first, rows, steps.index)
-            chunk = f.at(f["panel"], f.i64("muli", f.i64("divui", steps.index, to.width), to.step_words))
+            chunk = f.at(f["panel"], _row_vector(f, to, f.i64("divui", steps.index, to.width)))
             limits = steps.values
             for r, raw in enumerate(transposed(code, vectors)[:rows]):
                 place = f.at(chunk, (first + r) * to.parts * to.width)
@@ -247,12 +250,26 @@ def _widest(code: Code) -> list[Value]:
     return [code.int(0xFFFFFFFF), code.int(0)]
 
 
-def _fill(f: Function, code: Code, panel: Value, across: int, vectors: int) -> None:
+def _row_vector(f: Function, to: Layout, number: Value) -> Value:
+    """Where the numbers of a row are, `width` of them, in f32 numbers."""
+    parts = to.steps // to.width  # of a vector
+    if parts == 1:
+        return f.i64("muli", number, to.step_words)
+    vector = f.i64("muli", f.i64("divui", number, parts), to.step_words)
+    return f.i64("addi", vector, f.i64("muli", f.i64("remui", number, parts), to.width // parts))
+
+
+def _zero(code: Code, to: Layout) -> Value:
+    """As much as `_convert` stores of a vector, of zeros."""
+    return code.int(0, f"i{32 // to.dot}") if to.side == "rows" and to.alone else code.f32(0.0)
+
+
+def _fill(f: Function, code: Code, panel: Value, across: int, vectors: int, zero: Value) -> None:
     """Append zeros behind the last step, `vectors` of them at each place of the arguments ``count`` to ``size``."""
     with f.loop(f["count"], f["size"]) as u:
         place = f.at(panel, f.i64("muli", u, across))
         for n in range(vectors):
-            code.store(code.f32(0.0), f.at(place, n * code.width))
+            code.store(zero, f.at(place, n * code.width))
 
 
 def _reduced(f: Function, limits: Sequence[Value]) -> tuple[Value, Value]:

@@ -306,7 +306,7 @@ def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
 def _block_vectors(f: Function, to: Layout, depth: Value) -> Value:
     """How many vectors one block of k of a panel is, if it is the last one: `Layout.block_vectors`."""
     if to.side == "rows":
-        return f.i64("muli", f.i64("ceildivui", depth, to.width), to.step_vectors)
+        return f.i64("muli", f.i64("ceildivui", depth, to.steps), to.step_vectors)
     steps = f.i64("ceildivui", depth, to.dot) if to.dense else f.rounded_up(depth, to.unit)
     behind = to.block_steps(to.k_block) - to.word_steps(to.k_block)
     if behind:  # of as many groups as there are
