@@ -7,9 +7,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.micro_kernel import kernel_text
 from numc.passes.kernels.packing.convert_groups import extremes_text, quantize_text
 from numc.passes.kernels.packing.expand_codes import expand_text
-from numc.passes.kernels.packing.layout import layout
 from numc.passes.kernels.packing.pack_code import (
-    join_text,
     pack_dense_text,
     pack_text,
     pack_transposed_text,
@@ -25,8 +23,6 @@ def kernel_functions(kernel: Kernel) -> list[str]:
         texts.append(pack_transposed_text(kernel))
     if kernel.turns:
         texts.append(pack_turned_text(kernel))
-    if layout(kernel, "lanes").alone:
-        texts.append(join_text(kernel))
     if kernel.expands:
         texts.append(expand_text(kernel))
     if kernel.groups is not None:

@@ -7,7 +7,7 @@ read as segments (segments.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.guard import magnitude_range
@@ -42,6 +42,9 @@ def pack_text(kernel: Kernel, side: str) -> str:
             panel = f.at(f["panel"], f.i64("muli", vectors.index, vector))
 
         def body(read: Read) -> Sequence[Value]:
+            if side == "lanes" and to.alone:
+                _words(f, kernel, lambda k: read(f.at(f["src"], f.fetch(f["offsets"], k), kernel.element(side))), panel)
+                return vectors.values
             with f.carry(0, f["count"], 1, vectors.values) as steps:
                 raw = read(f.at(f["src"], f.fetch(f["offsets"], steps.index), kernel.element(side)))
                 place = f.at(panel, f.i64("muli", steps.index, across))
@@ -50,7 +53,8 @@ def pack_text(kernel: Kernel, side: str) -> str:
 
         kinds = [code.ty("i32")] * 2
         vectors.next = by_segments(f, to.width, vectors.index, kinds, body, element=kernel.element(side))
-        _fill(f, code, panel, across, to.parts, _zero(code, to))
+        if side == "rows" or not to.alone:
+            _fill(f, code, panel, across, to.parts, _zero(code, to))
     return f.function(*_reduced(f, vectors.results))
 
 
@@ -64,6 +68,15 @@ def pack_dense_text(kernel: Kernel) -> str:
     order = ("src", "offsets", "count", "size", "panel")
     f = _function(kernel, "lanes", f"{kernel.name}_pack_dense", order)
     code, widths = f.lanes(to.width), _widths(kernel, "lanes", f)
+    if to.alone:
+        for v in range(to.count):
+            first = _at(f, kernel, "lanes", f["src"], v * to.width)
+
+            def read(k: Value, first: Value = first) -> Value:
+                return load_operand(code, kernel, "lanes", _at(f, kernel, "lanes", first, f.fetch(f["offsets"], k)))
+
+            _words(f, kernel, read, f.at(f["panel"], v * to.width))
+        return f.function(*_reduced(f, _widest(code)))
     with f.carry(0, f["count"], 1, _widest(code)) as steps:
         source = _at(f, kernel, "lanes", f["src"], f.fetch(f["offsets"], steps.index))
         place = f.at(f["panel"], f.i64("muli", steps.index, to.step_words))
@@ -103,8 +116,13 @@ def pack_transposed_text(kernel: Kernel) -> str:
                 for start, within in ((start, lanes_below(f, to.width, left)) for start in starts)
             ]
             limits: Sequence[Value] = steps.values
-            for n, lanes in enumerate(transposed(code, square)):
-                raw = code.select(there, lanes, code.zero(kernel.element("lanes")))
+            columns = [
+                code.select(there, lanes, code.zero(kernel.element("lanes"))) for lanes in transposed(code, square)
+            ]
+            for n in range(0, to.width, to.dot) if to.alone else ():
+                place = f.i64("muli", f.i64("divui", f.i64("addi", steps.index, n), to.dot), to.step_words)
+                code.store(_word(code, kernel, columns[n : n + to.dot]), f.at(column, place))
+            for n, raw in enumerate(() if to.alone else columns):
                 place = f.at(column, f.i64("muli", f.i64("addi", steps.index, n), to.step_words))
                 limits = _convert(kernel, "lanes", code, raw, place, limits, widths)
             steps.next = limits
@@ -185,32 +203,55 @@ def transposed(code: Code, square: Sequence[Value]) -> list[Value]:
     return found
 
 
-def join_text(kernel: Kernel) -> str:
-    """The function ``@<kernel>_join``, which joins the steps of k of a packed panel of lanes to words.
+def _words(f: Function, kernel: Kernel, read: Callable[[Value], Value], to: Value) -> None:
+    """Append the words of one vector of lanes; `read` is what reads it at a step of k, and `to` where they begin."""
+    panel = layout(kernel, "lanes")
+    code, zero = f.lanes(panel.width), f.lanes(panel.width).zero(kernel.element("lanes"))
+    rest = f.i64("remui", f["count"], panel.dot)
+    whole = f.i64("subi", f["count"], rest)
 
-    Arguments: the panel, how many steps it has.
-    """
+    def store(step: Value, numbers: Sequence[Value]) -> None:
+        place = f.i64("muli", f.i64("divui", step, panel.dot), panel.step_words)
+        code.store(_word(code, kernel, numbers), f.at(to, place))
+
+    with f.loop(0, whole, panel.dot) as step:
+        store(step, [read(f.i64("addi", step, n)) for n in range(panel.dot)])
+    with f.when(f.compare("ne", rest, f.number(0))):
+        some = [read(whole)]
+        for n in range(1, panel.dot):
+            there = f.compare("ugt", rest, f.number(n))
+            some.append(code.select(there, read(f.select(there, f.i64("addi", whole, n), whole)), zero))
+        store(whole, some)
+
+
+def _word(code: Code, kernel: Kernel, numbers: Sequence[Value]) -> Value:
+    """Append the word (i32) of numbers of successive steps of lanes, which are as they are in memory."""
     to = layout(kernel, "lanes")
     bits = 32 // to.dot
-    f = Function(f"{kernel.name}_join", {"panel": PTR, "count": "i64"})
-    code = f.lanes(to.width)
-    with f.loop(0, f["count"], to.dot) as step:
-        source = f.at(f["panel"], f.i64("muli", step, to.step_words))
-        target = f.at(f["panel"], f.i64("muli", f.i64("divui", step, to.dot), to.step_words))
-        for v in range(0, to.step_words, to.width):
-            word = None
-            for n in range(to.dot):
-                number = code.load(f.at(source, v + n * to.step_words), element="i32")
-                # A bfloat16 number is the high half of a float32 number, and an integer the low bits of its word.
-                high = number if to.alone == "bf16" else code.binary("shli", number, code.int(32 - bits))
-                if n < to.dot - 1:
-                    high = code.binary("shrui", high, code.int(32 - bits * (n + 1)))
-                elif to.alone == "bf16":
-                    high = code.binary("andi", high, code.int(0xFFFF0000))
-                word = high if word is None else code.binary("ori", word, high)
-            assert word is not None
-            code.store(word, f.at(target, v))
-    return f.function()
+    if to.alone == "bf16":
+        low, high = (_bf16_bits(code, kernel, "lanes", x) for x in numbers)
+        return code.binary("ori", code.binary("shrui", low, code.int(16)), high)
+    # All but the last one have room in the significand of a binary32 number.
+    *others, last = numbers
+    low = others.pop()
+    for each in reversed(others):
+        low = code.fma(low, code.f32(2.0**bits), each)
+    high = code.binary("shli", code.cast("fptosi", last, "i32"), code.int(32 - bits))
+    word = code.binary("addi", code.cast("fptosi", low, "i32"), high)
+    if to.alone == "unsigned":
+        return word
+    # Negative integers have borrowed from those above: with an offset none of them does.
+    offsets = code.int(sum(1 << (bits * n + bits - 1) for n in range(to.dot)))
+    return code.binary("xori", code.binary("addi", word, offsets), offsets)
+
+
+def _bf16_bits(code: Code, kernel: Kernel, side: str, raw: Value) -> Value:
+    """Append the bits of numbers as binary32 ones in bfloat16; a NaN is the quiet one."""
+    bits = code.cast("bitcast", converted(code, kernel, side, raw), "i32")
+    if side in kernel.narrow_in_memory:
+        return bits
+    # The payload of a NaN could be in the half of its bits that gets lost.
+    return code.select(code.compare("uno", raw, raw), code.int(0x7FC00000), bits)
 
 
 def load_operand(code: Code, kernel: Kernel, side: str, address: Value, mask: Value | None = None) -> Value:
@@ -293,10 +334,10 @@ def _convert(
     if kernel.fma.groups:
         code.store(raw, place)
         return limits
-    rounded = converted(code, kernel, side, raw, widths)
     if to.alone:
-        _store_number(kernel, side, code, raw, rounded, place)
+        _store_number(kernel, code, raw, place)
         return limits
+    rounded = converted(code, kernel, side, raw, widths)
     if kernel.limits is not None:
         limits = magnitude_range(code, code.cast("bitcast", rounded, "i32"), *limits)
     for part, value in enumerate(emit_parts(code, rounded, to.parts)):
@@ -304,19 +345,11 @@ def _convert(
     return limits
 
 
-def _store_number(kernel: Kernel, side: str, code: Code, raw: Value, rounded: Value, place: Value) -> None:
-    """Append the store of the numbers of words: of rows they are there, of lanes they are words that `join_text` joins.
-
-    `raw` is what they were before their conversion.
-    """
-    to = layout(kernel, side)
-    if to.alone != "bf16":
-        bits = code.cast("fptosi", rounded, "i32")
+def _store_number(kernel: Kernel, code: Code, raw: Value, place: Value) -> None:
+    """Append the store of the numbers of one vector of a row, which are words there."""
+    to = layout(kernel, "rows")
+    if to.alone == "bf16":
+        number = code.binary("shrui", _bf16_bits(code, kernel, "rows", raw), code.int(16))
     else:
-        bits = code.cast("bitcast", rounded, "i32")
-        if side not in kernel.narrow_in_memory:
-            # The payload of a NaN could be in the half of its bits that gets lost.
-            bits = code.select(code.compare("uno", raw, raw), code.int(0x7FC00000), bits)
-        if side == "rows":
-            bits = code.binary("shrui", bits, code.int(16))
-    code.store(code.cast("trunci", bits, f"i{32 // to.dot}") if side == "rows" else bits, place)
+        number = code.cast("fptosi", raw, "i32")
+    code.store(code.cast("trunci", number, f"i{32 // to.dot}"), place)

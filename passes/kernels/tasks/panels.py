@@ -142,16 +142,6 @@ def pack_lanes(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
-    limits = _pack_numbers(f, kernel, data, panel, k0, kc, to)
-    if layout(kernel, "lanes").alone:
-        f.call(f"{kernel.name}_join", to, kc)
-    return limits
-
-
-def _pack_numbers(
-    f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
-) -> Sequence[Value]:
-    """The same before steps of k are joined to words, or converted to those."""
     if not kernel.transposes:
         return _pack_lanes(f, kernel, data, panel, k0, kc, to)
     with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:

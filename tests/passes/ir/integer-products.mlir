@@ -12,12 +12,13 @@
 // CHECK:         %[[P:.*]] = linalg.generic {{.*}} ins(%[[A]], %[[B]] : tensor<2x600xf32>, tensor<600x3xf32>)
 // CHECK:           "numc.fma"({{.*}}) {fma = "bytes"}
 // CHECK:         %[[S:.*]] = linalg.generic {{.*}}["reduction", "parallel"]} ins(%[[B]] : tensor<600x3xf32>)
-// CHECK:           arith.addf
-// CHECK:         linalg.generic {{.*}} ins(%[[P]], %[[S]], %arg2 : tensor<2x3xf32>, tensor<3xf32>, tensor<2x3xi64>)
-// CHECK-DAG:       arith.bitcast
-// CHECK-DAG:       arith.fptosi
+// CHECK:           arith.fptosi
+// CHECK:           arith.constant -256
 // CHECK:           arith.muli
 // CHECK:           arith.addi
+// CHECK:         linalg.generic {{.*}} ins(%[[P]], %[[S]], %arg2 : tensor<2x3xf32>, tensor<3xi32>, tensor<2x3xi64>)
+// CHECK:           arith.bitcast
+// CHECK-NEXT:      arith.addi
 // CHECK-NEXT:      arith.extsi
 // Of A times itself, transposed, both have 9 bits.
 // CHECK:         linalg.generic {{.*}} tensor<2x600xf32>, tensor<2x600xf32>) outs({{.*}} : tensor<2x2xf32>)
