@@ -98,9 +98,7 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
 
 
 def _is_dot(op: ir.Operation) -> bool:
-    return (
-        op.name == "llvm.call_intrinsic" and re.search("vpdp|dpbf16|pmadd", str(op.attributes["intrin"])) is not None
-    )
+    return op.name == "llvm.call_intrinsic" and re.search("vpdp|dpbf16|pmadd", str(op.attributes["intrin"])) is not None
 
 
 def _free(op: ir.Operation) -> bool:
