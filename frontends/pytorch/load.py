@@ -125,12 +125,15 @@ def _exported(
 
 def _changes_constant(program: ExportedProgram, buffers: Collection[int]) -> bool:
     """Whether a program may change a constant that is also a buffer, of which `buffers` are the addresses."""
-    values = {spec.arg.name: program.constants.get(str(spec.target)) for spec in program.graph_signature.input_specs}
+    specs = program.graph_signature.input_specs
+    # A buffer that is not saved is among the constants, too, but known as a buffer.
+    lifted = [spec for spec in specs if spec.kind == InputKind.CONSTANT_TENSOR]
+    values = {spec.arg.name: program.constants.get(str(spec.target)) for spec in lifted}
     seen = {n for n, value in values.items() if isinstance(value, torch.Tensor) and value.data_ptr() in buffers}
     if not seen:
         return False
     # A buffer that changes may be such a constant under its other name.
-    seen |= {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.BUFFER}
+    seen |= {spec.arg.name for spec in specs if spec.kind == InputKind.BUFFER}
     for node in program.graph.nodes:
         if node.op == "call_function" and any(given.name in seen for given in node.all_input_nodes):
             seen.add(node.name)

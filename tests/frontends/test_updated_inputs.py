@@ -129,6 +129,24 @@ def test_a_buffer_of_an_object_that_is_no_module(monkeypatch: pytest.MonkeyPatch
         assert [a.name for a in imported.inputs] == ["x", "steps"][: 1 + changes]
 
 
+def test_a_buffer_that_is_not_saved_is_no_constant_of_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made of it may change: the model is traced once."""
+
+    class Unsaved(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("places", torch.arange(4), persistent=False)
+
+        def forward(self, x: Any) -> Any:
+            return torch.zeros_like(x).masked_fill_(self.places > 1, 1.0) + x
+
+    export, ways = torch.export.export, []
+    monkeypatch.setattr(torch.export, "export", lambda *a, **b: (ways.append(b["strict"]), export(*a, **b))[1])
+    found = numc.compile(Unsaved().eval(), (torch.ones(4),))
+    assert ways == [False]
+    assert found(torch.ones(4).numpy()).tolist() == [1, 1, 2, 2]
+
+
 class Operations(torch.nn.Module):
     def forward(self, cache: Any, index: Any, new: Any, mask: Any, x: Any, rows: Any, ends: Any, experts: Any) -> Any:
         return (
