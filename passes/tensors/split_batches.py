@@ -72,14 +72,12 @@ def _in_batches(value: ir.Value, batches: list[int]) -> ir.Value:
     if before == batches:
         return ir.Value(linalg.maker(value).operands[0])  # type: ignore[union-attr]
     shape = [*batches, *others]
+    kind = ir.RankedTensorType.get(shape, value.type.element_type)
     if (groups := _joined(before, batches)) is not None:
         groups += [[len(before) + n] for n in range(len(others))]
-        kind = ir.RankedTensorType.get(shape, value.type.element_type)
         return tensor.CollapseShapeOp(kind, linalg.maker(value).operands[0], groups).result  # type: ignore[union-attr]
     groups = [list(range(len(batches))), *([len(batches) + n] for n in range(len(others)))]
-    return tensor.ExpandShapeOp(
-        ir.RankedTensorType.get(shape, value.type.element_type), value, groups, [], shape
-    ).result
+    return tensor.ExpandShapeOp(kind, value, groups, [], shape).result
 
 
 def _joined(parts: list[int], batches: list[int]) -> list[list[int]] | None:
@@ -92,7 +90,7 @@ def _joined(parts: list[int], batches: list[int]) -> list[list[int]] | None:
             group.append(place)
             product *= parts[place]
             place += 1
-        if product != size:
+        if product != size or not group:
             return None
         groups.append(group)
     return groups
