@@ -46,9 +46,6 @@ def by_places(graph: fx.Graph) -> None:
                 if (value := _scalar(node, node.all_input_nodes[0])) is not None:
                     _call(node, require, value)
                     graph.erase_node(node)
-    for node in reversed(list(graph.nodes)):
-        if node.op == "call_function" and not node.users and isinstance(node.meta.get("val"), _NUMBERS):
-            graph.erase_node(node)
 
 
 def _most(graph: fx.Graph) -> dict[Any, int]:
@@ -171,7 +168,6 @@ def _replace(node: fx.Node, made: fx.Node) -> None:
 
 
 _RANGES = (aten.sym_constrain_range_for_size.default, aten.sym_constrain_range.default)
-_NUMBERS = (torch.SymInt, torch.SymBool, torch.SymFloat)
 _ITEMS = (aten.item.default, aten._local_scalar_dense.default)
 _TENSORS = {
     operator.add: aten.add.Tensor,
