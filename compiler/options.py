@@ -9,7 +9,7 @@ from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.errors import NumcError
 from numc.compiler.targets import resolve
 from numc.passes.kernels.backend import Target
-from numc.runtime.library import cpu_features
+from numc.runtime.library import usable_features
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,5 @@ class Options:
         """Parse the texts. Raises NumcError for unknown names."""
         if self.policy is not None and (self.fma, self.ops) != ("fp32", "fp32"):
             raise NumcError("a policy says what every operation computes in: leave fma and ops out, or write `default`")
-        host = cpu_features() if self.target == "host" else frozenset()
+        host = usable_features() if self.target == "host" else frozenset()
         return self.policy or plain(self.fma, self.ops), resolve(self.target, host)

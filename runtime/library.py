@@ -228,6 +228,12 @@ def request_amx() -> bool:
     return bool(library().numc_request_amx())
 
 
+def usable_features() -> frozenset[str]:
+    """Return the features of this CPU that this process may use: those of AMX after asking for its registers."""
+    granted = request_amx()
+    return frozenset(name for name in cpu_features() if granted or not name.startswith("amx"))
+
+
 def default_threads() -> int:
     """Return the default number of threads: NUMC_NUM_THREADS, else the number of CPUs that this process may use."""
     return int(library().numc_default_threads())

@@ -108,9 +108,9 @@ def _passes() -> Rows:
 
 def _targets() -> Rows:
     from numc.compiler.targets import TARGETS, resolve
-    from numc.runtime.library import cpu_features
+    from numc.runtime.library import usable_features
 
-    host = resolve("host", cpu_features()).name
+    host = resolve("host", usable_features()).name
     return [
         {"target": name, "float32 lanes": t.isa.width, "host": name == host, "features": " ".join(t.features) or "sse2"}
         for name, t in TARGETS.items()

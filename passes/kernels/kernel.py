@@ -10,7 +10,9 @@ from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.chunked import Chunks
 from numc.passes.kernels.datapaths.datapath import LANES_IN_PLACE, ROWS_IN_PLACE, Datapath, Guard, Setting
 from numc.passes.kernels.datapaths.groups import Groups
+from numc.passes.kernels.datapaths.matrix import product_of
 from numc.passes.kernels.datapaths.table import datapath_of
+from numc.passes.kernels.isa.instruction_set import Matrix
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Kernel(Setting):
     def dot(self) -> int:
         """How many steps of k a word of the packed operands holds, which one instruction multiplies and adds; or 0."""
         return self.datapath.dot(self)
+
+    @property
+    def matrix(self) -> Matrix | None:
+        """The matrix registers that hold the tile, if they do."""
+        return self.isa.matrix if product_of(self) is not None else None
 
     @property
     def chunks(self) -> Chunks | None:
@@ -109,9 +116,10 @@ class Kernel(Setting):
     def fetches_ahead(self) -> bool:
         """Whether the next panel of rows is prefetched: the processor notices too late where it begins.
 
-        With three parts to a row LLVM runs out of registers for it: products took 1.8 times as long.
+        With three parts to a row LLVM runs out of registers for it: products took 1.8 times as long. Matrix registers
+        are loaded faster than lines are fetched.
         """
-        return self.groups is None and self.tile.rows > 1 and self.parts("rows") < 3
+        return self.groups is None and self.tile.rows > 1 and self.parts("rows") < 3 and self.matrix is None
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:

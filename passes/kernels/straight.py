@@ -225,6 +225,11 @@ class Straight:
         types = listed([a.type for a in arguments])
         return self.op(f'llvm.call_intrinsic "{name}"({listed(arguments)}) : ({types}) -> {result}', result)
 
+    def instruct(self, name: str, *arguments: Value) -> None:
+        """Call an LLVM intrinsic that has no result."""
+        types = listed([a.type for a in arguments])
+        self.line(f'llvm.call_intrinsic "{name}"({listed(arguments)}) : ({types}) -> ()')
+
     def effect(self, operation: str, *operands: Value, attributes: str) -> None:
         """An operation in the generic syntax that has no result, with these properties."""
         types = listed([a.type for a in operands])

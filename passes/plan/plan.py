@@ -103,7 +103,8 @@ class Plan:
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
-        used = replace(isa, dot_pairs=pairs, dot_quads=quads, dot_bf16=isa.dot_bf16 if self.dot == 2 else None)
+        bf16, matrix = isa.dot_bf16 if self.dot == 2 else None, isa.matrix if self.dot else None
+        used = replace(isa, dot_pairs=pairs, dot_quads=quads, dot_bf16=bf16, matrix=matrix)
         in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
         transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
         adjacent = self.packing.lanes == ADJACENT
@@ -120,16 +121,16 @@ def takes_narrow(fma: Fma) -> bool:
 
 def check(plan: Plan, kernel: Kernel, depth: int | None, isa: InstructionSet, layer: str) -> None:
     """Raise NumcError if no kernel with the instructions `isa` can follow `plan`; depth: the steps of k, if known."""
-    for complaints in (_tile(plan.tile, kernel.fma, isa), _ways(plan, kernel, depth), _code(plan, kernel, isa)):
+    for complaints in (_tile(plan.tile, kernel, isa), _ways(plan, kernel, depth), _code(plan, kernel, isa)):
         for complaint in complaints:
             raise NumcError(f"layer '{layer}': numc.plan: {complaint}")
 
 
-def _tile(t: TilePlan, fma: Fma, isa: InstructionSet) -> list[str]:
-    found = []
+def _tile(t: TilePlan, kernel: Kernel, isa: InstructionSet) -> list[str]:
+    found, fma = [], kernel.fma
     if t.width != isa.width:
         found.append(f"tile.width = {t.width}: the target's vectors have {isa.width} lanes")
-    if t.rows < 1 or t.vectors < 1 or t.rows * t.vectors > isa.registers:
+    if t.rows < 1 or t.vectors < 1 or (t.rows * t.vectors > isa.registers and kernel.matrix is None):
         registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
         found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
     group = None if fma.group is None else fma.group.group

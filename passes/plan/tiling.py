@@ -10,6 +10,7 @@ from numc.compiler.support.switches import disabled
 from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.groups import STEPS, block_of_k
 from numc.passes.kernels.datapaths.guarded import splits
+from numc.passes.kernels.datapaths.matrix import multiplied
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, Operand, size_of
@@ -24,6 +25,8 @@ _FEW_ROWS, _DEEPEST, _WIDE = 128, 640, 16
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
+# Fewer rows than these are computed where vectors are, not in matrix registers. Vectors have no more rows than these.
+_ROWS_OF_MATRIX, _MOST_ROWS = 4, 16
 
 
 def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> tuple[Tile, str]:
@@ -39,6 +42,13 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
+    matrix = isa.matrix if fast else None
+    if matrix is not None and multiplied(found.fma.datapath, matrix) and (rows is None or rows >= _ROWS_OF_MATRIX):
+        size = matrix.size
+        few_rows, few_lanes = (n is not None and n <= size for n in (rows, lanes))
+        tile = matrix.tile
+        tile = replace(tile, rows=size if few_rows else tile.rows, vectors=1 if few_lanes else tile.vectors)
+        return tile, "matrix registers"
     if lanes is not None and lanes <= tile.width:
         why = f"lanes fit into one vector ({lanes}): more rows"
         return replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators))), why
@@ -65,6 +75,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
 def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:
     """Numbers of rows below a whole tile that get a micro-kernel of their own."""
     rows = size_of(found, found.shape.rows)
+    if tile.rows > _MOST_ROWS:  # of matrix registers, one of two
+        return (tile.rows // 2,) if rows is None or 0 < rows % tile.rows <= tile.rows // 2 else ()
     if rows is None:
         return tuple(n for n in (1, 2, 4, 8) if n < tile.rows)
     return (rows % tile.rows,) if rows % tile.rows else ()

@@ -73,53 +73,85 @@ def _dots(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 F32 = np.ndarray[Any, np.dtype[np.float32]]
-Product = Callable[[F32, F32, bool], Any]
+Product = Callable[[F32, F32, str, bool], Any]
 
 
-def _arguments(a: F32, b: F32, fast: bool) -> Any:
-    return matmul(a, b, fma="avx512_bf16", fast=fast)
+def _arguments(a: F32, b: F32, fma: str, fast: bool) -> Any:
+    return matmul(a, b, fma=fma, fast=fast)
 
 
-def _adjacent_k(a: F32, b: F32, fast: bool) -> Any:
+def _adjacent_k(a: F32, b: F32, fma: str, fast: bool) -> Any:
     """The lanes are read along k, as those of attention are."""
-    return _compiled(lambda x, y: x @ y.T, (a, np.ascontiguousarray(b.T)), fast)
+    return _compiled(lambda x, y: x @ y.T, (a, np.ascontiguousarray(b.T)), fma, fast)
 
 
-def _weight_of_lanes(a: F32, b: F32, fast: bool) -> Any:
+def _adjacent_rows(a: F32, b: F32, fma: str, fast: bool) -> Any:
+    """The rows are read step by step, as those of gradients of weights are."""
+    return _compiled(lambda x, y: x.T @ y, (np.ascontiguousarray(a.T), b), fma, fast)
+
+
+def _weight_of_lanes(a: F32, b: F32, fma: str, fast: bool) -> Any:
     y = torch.from_numpy(b)
-    return _compiled(lambda x: x @ y, (a,), fast)
+    return _compiled(lambda x: x @ y, (a,), fma, fast)
 
 
-def _weight_of_rows(a: F32, b: F32, fast: bool) -> Any:
+def _weight_of_rows(a: F32, b: F32, fma: str, fast: bool) -> Any:
     x = torch.from_numpy(a)
-    return _compiled(lambda y: x @ y, (b,), fast)
+    return _compiled(lambda y: x @ y, (b,), fma, fast)
 
 
-def _bfloat16(a: F32, b: F32, fast: bool) -> Any:
+def _bfloat16(a: F32, b: F32, fma: str, fast: bool) -> Any:
     """Operands that lie in memory as bfloat16."""
-    return _compiled(lambda x, y: (x.bfloat16() @ y.bfloat16()).float(), (a, b), fast)
+    return _compiled(lambda x, y: (x.bfloat16() @ y.bfloat16()).float(), (a, b), fma, fast)
 
 
-def _compiled(function: Callable[..., torch.Tensor], inputs: tuple[F32, ...], fast: bool) -> Any:
+def _compiled(function: Callable[..., torch.Tensor], inputs: tuple[F32, ...], fma: str, fast: bool) -> Any:
     class Model(torch.nn.Module):
         def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
             return function(*tensors)
 
-    program = numc.compile(Model(), tuple(map(torch.from_numpy, inputs)), fma="avx512_bf16", fast=fast)
+    program = numc.compile(Model(), tuple(map(torch.from_numpy, inputs)), fma=fma, fast=fast)
     return program(*inputs)
 
 
-@pytest.mark.parametrize("product", [_arguments, _adjacent_k, _weight_of_lanes, _weight_of_rows, _bfloat16])
-@pytest.mark.parametrize(("m", "k", "n"), [(19, 301, 45), (3, 2, 70)])
-def test_avx512_bf16_with_and_without_the_instruction(product: Product, m: int, k: int, n: int) -> None:
+PRODUCTS = [_arguments, _adjacent_k, _adjacent_rows, _weight_of_lanes, _weight_of_rows, _bfloat16]
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize(
+    ("fma", "sizes"),
+    [
+        *(("avx512_bf16", sizes) for sizes in ((19, 301, 45), (3, 2, 70))),
+        *(("amx_bf16", sizes) for sizes in ((19, 301, 45), (50, 49, 70), (33, 1040, 7))),
+    ],
+)
+def test_with_and_without_the_instruction(product: Product, fma: str, sizes: tuple[int, int, int]) -> None:
     """Operands of every class, packed in all ways; the payload of a NaN can be in the bits that bfloat16 lacks."""
+    m, k, n = sizes
     a, b = reference.samples(m * k, 4).reshape(m, k), reference.samples(k * n, 5).reshape(k, n)
     b[:, ::2], a[1::2] = 1.5, np.random.default_rng(0).standard_normal(a[1::2].shape)  # some results are numbers
     a[1, 1] = np.array(0x7F800001, np.uint32).view(np.float32)
-    got, want = (np.asarray(product(a, b, fast)) for fast in (True, False))
+    got, want = (np.asarray(product(a, b, fma, fast)) for fast in (True, False))
     assert np.isnan(got[1]).all()
     assert not np.isnan(got).all()
     assert (found := reference.first_mismatch(got, want)) is None, found
+
+
+@pytest.mark.parametrize("depth", [1, 2, 15, 16, 17, 31, 33])
+def test_amx_bf16_keeps_the_sign_of_zeros(depth: int) -> None:
+    """What fills a register behind the last step must not turn sums of -0, which tiny negative products become, to +0.
+
+    The accumulators are -0 too: a single +0 among what is added to them would show.
+    """
+    a = np.full((40, depth), 2.0**-100, np.float32)
+    b = np.full((depth, 33), -(2.0**-100), np.float32)
+    c = np.full((40, 33), -0.0, np.float32)
+    b[:, 1] = -b[:, 1]
+    got, want = (matmul(a, b, c, fma="amx_bf16", fast=fast) for fast in (True, False))
+    assert (found := reference.first_mismatch(got, want)) is None, found
+    # An odd number of steps is one more of +0.
+    assert np.signbit(want[:, 0]).all() == (depth % 2 == 0)
+    assert not np.signbit(want[:, 1]).any()
 
 
 @pytest.mark.skipif("amx_bf16" not in cpu_features() or not request_amx(), reason="this processor has no AMX-BF16")
@@ -133,7 +165,7 @@ def test_tdpbf16ps() -> None:
         got = _tile_product(a, b, c.reshape(16, 16))
     except CompilerBug as bug:  # pragma: no cover
         pytest.fail(str(bug))
-    want = numc.matmul(a, b, c.reshape(16, 16), fma="amx_bf16")
+    want = numc.matmul(a, b, c.reshape(16, 16), fma="amx_bf16", fast=False)
     assert (found := reference.first_mismatch(got, want)) is None, found
 
 

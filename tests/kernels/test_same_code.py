@@ -34,5 +34,7 @@ def test_what_is_left_out_has_the_code_of_what_is_kept(fma: str) -> None:
     for fast in (True, False):
         if "x86-64-v4-vnni" in HERE and ("x86-64-v4-vnni", fast) not in kept:
             assert code("x86-64-v4-vnni", fast) == code("x86-64-v4", fast)
+        if "x86-64-v4-amx" in HERE and ("x86-64-v4-amx", fast) not in kept:
+            assert code("x86-64-v4-amx", fast) == code("x86-64-v4-vnni", fast)
         if "zen4" in HERE and ("zen4", fast) not in kept:
             assert code("zen4", fast) == code("x86-64-v4-vnni", fast)

@@ -7,11 +7,12 @@ import pytest
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.compiler.targets import TARGETS
 from numc.passes.kernels.datapaths.guarded import splits
-from numc.runtime.library import cpu_features
+from numc.runtime.library import usable_features
 
-HERE = [name for name, target in TARGETS.items() if cpu_features().issuperset(target.features)]
+HERE = [name for name, target in TARGETS.items() if usable_features().issuperset(target.features)]
 WITHOUT_CHEAP = ("portable", "x86-64-v2")  # no target of these has cheap sequences
-WITHOUT_GROUPS = [name for name in HERE if name not in ("x86-64-v4-vnni", "zen4")]  # whose code differs without groups
+_LIKE_OTHERS = ("x86-64-v4-vnni", "x86-64-v4-amx", "zen4")
+WITHOUT_GROUPS = [name for name in HERE if name not in _LIKE_OTHERS]  # whose code differs without groups
 
 
 def runnable(target: str) -> str:
@@ -25,8 +26,9 @@ def variants(fma: str) -> list[tuple[str, bool]]:
     """Return the pairs (target, fast) that compile to different code for the operator, the plainest one first.
 
     The others compile to the code of one of these, which `tests/kernels/test_same_code.py` holds: some targets have no
-    cheap sequences, x86-64-v4-vnni differs from x86-64-v4 in the cheap sequences of operands with groups only, and zen4
-    from x86-64-v4-vnni in those of accumulators that are rounded by splits, and in the instruction of avx512_bf16.
+    cheap sequences, x86-64-v4-vnni differs from x86-64-v4 in the cheap sequences of operands with groups only, zen4
+    from x86-64-v4-vnni in those of accumulators that are rounded by splits, and in the instruction of avx512_bf16, and
+    x86-64-v4-amx in the instruction of amx_bf16.
     """
     chosen = []
     for target in HERE:
@@ -34,6 +36,7 @@ def variants(fma: str) -> list[tuple[str, bool]]:
             without_cheap = target in WITHOUT_CHEAP and fast
             like_v4 = target == "x86-64-v4-vnni" and not (fast and parse_fma(fma).groups)
             like_vnni = target == "zen4" and not (fast and has_code_for_zen4(fma))
+            like_vnni |= target == "x86-64-v4-amx" and not (fast and parse_fma(fma).datapath == "amx_bf16")
             if not (without_cheap or like_v4 or like_vnni):
                 chosen.append((target, fast))
     return chosen

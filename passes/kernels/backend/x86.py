@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numc.passes.kernels.backend import Backend, CodeGenerator, Target
+from numc.passes.kernels.isa.amx import AMX
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.avx512_vnni import AVX512_VNNI
@@ -30,6 +31,7 @@ TARGETS = (
     Target("x86-64-v3", X86, AVX2, _V3, "x86-64-v3"),
     Target("x86-64-v4", X86, AVX512, _V4, "x86-64-v4"),
     Target("x86-64-v4-vnni", X86, AVX512_VNNI, (*_V4, "avx512_vnni"), "x86-64-v4"),
+    Target("x86-64-v4-amx", X86, AMX, (*_V4, "avx512_vnni", "amx_bf16", "amx_int8", "amx_tile"), "x86-64-v4"),
     # SSE4a tells AMD's processors from others: no code needs it.
     Target("zen4", X86, ZEN4, (*_V4, "avx512_vnni", "avx512_bf16", "sse4a"), "x86-64-v4"),
 )

@@ -31,7 +31,8 @@ def _function_attributes(target: Target) -> str:
     """The attributes that make LLVM generate one function for this target, whatever the host is."""
     # Every processor with SSE4.2 has CMPXCHG16B; SSE2 is what x86-64 begins with.
     least = ("sse4.2", "cx16") if target.features else ("sse2",)
-    listed = ", ".join(f'"+{f.replace("_", "")}"' for f in (*least, *target.features))
+    names = (f.replace("_", "-" if f.startswith("amx") else "") for f in (*least, *target.features))
+    listed = ", ".join(f'"+{name}"' for name in names)
     width = f'["prefer-vector-width", "{32 * target.isa.width}"]'
     # With a frame pointer LLVM can align the stack for the vectors that it spills: those across two lines of the cache
     # take several times as long.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from numc.compiler.arithmetic.operators import Fma
@@ -16,6 +17,7 @@ from numc.passes.kernels.datapaths.datapath import (
     fetch_ahead,
     panels,
 )
+from numc.passes.kernels.datapaths.matrix import in_matrices, product_of
 from numc.passes.kernels.datapaths.words import words
 from numc.passes.kernels.environment import subnormals_flushed
 from numc.passes.kernels.ssa import Value
@@ -72,14 +74,15 @@ def _two_chains(m: Micro, first: Value, end: Value, values: Accumulators) -> Acc
     return rows.results
 
 
-def _flushed(f: Function, s: Setting) -> AbstractContextManager[None]:
-    return subnormals_flushed(f)
+def _in_matrices(s: Setting) -> int:
+    """TDPBF16PS takes words of two steps."""
+    return 2 if product_of(s) is not None else 0
 
 
-def _flushed_unless_paired(f: Function, s: Setting) -> AbstractContextManager[None]:
-    """The mode that FMAs need: the instruction always flushes."""
-    return nullcontext() if _pair(s) else subnormals_flushed(f)
+def _mode(words: Callable[[Setting], int]) -> Callable[[Function, Setting], AbstractContextManager[None]]:
+    """The mode that FMAs need: instructions on words always flush."""
+    return lambda f, s: nullcontext() if words(s) else subnormals_flushed(f)
 
 
-AVX512_BF16 = Datapath(step=_fma, walk=_pairs, around=_flushed_unless_paired, dot=_pair)
-AMX_BF16 = Datapath(step=_fma, walk=_two_chains, around=_flushed)
+AVX512_BF16 = Datapath(step=_fma, walk=_pairs, around=_mode(_pair), dot=_pair)
+AMX_BF16 = in_matrices(Datapath(step=_fma, walk=_two_chains, around=_mode(_in_matrices), dot=_in_matrices))

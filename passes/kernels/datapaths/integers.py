@@ -18,6 +18,7 @@ from numc.passes.kernels.datapaths.datapath import (
     fetch_ahead,
     one_by_one,
 )
+from numc.passes.kernels.datapaths.matrix import in_matrices
 from numc.passes.kernels.datapaths.words import words
 from numc.passes.kernels.ssa import Value
 
@@ -53,4 +54,4 @@ def _walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulat
     return [code.cast("bitcast", total, "f32") for total in loop.results]
 
 
-INTEGERS = Datapath(step=_step, walk=_walk, dot=_count)
+INTEGERS = in_matrices(Datapath(step=_step, walk=_walk, dot=_count))

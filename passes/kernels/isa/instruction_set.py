@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from numc.passes.kernels.builder import Code
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.ssa import Value
 
 
@@ -97,6 +97,31 @@ class Exponential(Elementary):
     reciprocal: Callable[[Code, Value], Value]
 
 
+Product = Callable[[Code, int, int, int], None]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Registers of `size` rows of `size` 32-bit words, numbered from 0 to 7, and products of two added to a third.
+
+    tile: the micro-tile of contractions that use them. begin(f), end(f): around all their uses in a function.
+    load(code, register, address, pitch), store(...): `pitch` words from one row to the next in memory.
+    bf16, unsigned_signed, signed_unsigned (code, c, a, b): C += A B, where words are pairs of bfloat16 numbers, or four
+    bytes, those of A, or of B, without a sign. Of bfloat16 numbers, the sums over even and over odd places are kept
+    apart, each an FMA after the other from +0, and are then added, and the result to C (arithmetic.md); integers wrap.
+    """
+
+    tile: Tile
+    size: int
+    begin: Callable[[Function], None]
+    end: Callable[[Function], None]
+    load: Callable[[Code, int, Value, int], None]
+    store: Callable[[Code, int, Value, int], None]
+    bf16: Product
+    unsigned_signed: Product
+    signed_unsigned: Product
+
+
 def registers(code: Code, x: Value, bits: int) -> list[Value]:
     """The vectors of one register of `bits` bits each that `x` is of."""
     lanes = bits // x.type.bits
@@ -129,6 +154,7 @@ class InstructionSet:
     permute(code, x, index): the lanes of an f32 vector that the lowest bits of i32 name.
     masks: whether vectors are loaded and stored without some of their lanes by one instruction.
     elementary: instructions with which elementary functions of f32 have cheaper code.
+    matrix: registers of matrices.
     """
 
     name: str
@@ -151,6 +177,7 @@ class InstructionSet:
     permute: Callable[[Code, Value, Value], Value] | None = None
     masks: bool = False
     elementary: Elementary | None = None
+    matrix: Matrix | None = None
 
     def dot(self, count: int) -> Callable[[Code, Value, Value, Value], Value] | None:
         """The instruction that multiplies and adds `count` integers of each word, if there is one."""

@@ -41,6 +41,9 @@ class Layout:
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
     dense: the words of a block of lanes take the room that they need, and not that of as many float32 numbers.
+    matrix: 0, or how many words of a row or lane a matrix register takes: panels have whole registers of them. Those of
+    lanes behind the last step are -0 if they are bfloat16 numbers, and so are their products: no sum changes, not even
+    -0. (The last step of an odd number shares its word with +0, as the operator defines it.)
     code: the format whose codes the panels hold; empty if they hold float32 numbers or words of integers.
     """
 
@@ -55,6 +58,7 @@ class Layout:
     code: str = ""
     dense: bool = False
     alone: str = ""
+    matrix: int = 0
 
     @property
     def code_format(self) -> Format:
@@ -74,12 +78,12 @@ class Layout:
     @property
     def steps(self) -> int:
         """How many steps of k a vector of a row has."""
-        return self.width * self.dot if self.alone in ("integers", "unsigned") else self.width
+        return self.width * self.dot if self.matrix or self.alone in ("integers", "unsigned") else self.width
 
     @property
     def unit(self) -> int:
         """What the steps of a block of lanes are padded to a multiple of."""
-        return max(self.dot, 2)
+        return max(self.dot, 2) * (self.matrix or 1)
 
     @property
     def extent(self) -> int:
@@ -112,7 +116,8 @@ class Layout:
 
     def word_steps(self, depth: int) -> int:
         """The same without what is behind the words or numbers."""
-        return -(-depth // self.dot) if self.dense else -(-depth // self.unit) * self.unit
+        steps = -(-depth // self.unit) * self.unit
+        return steps // self.dot if self.dense else steps
 
     def batch_words(self, size: int, depth: int) -> int:
         """The size of the panels of one batch of `size` rows or lanes."""
@@ -164,8 +169,10 @@ def layout(kernel: Kernel, side: str) -> Layout:
     alone = ""
     if kernel.dot and kernel.groups is None:
         first = "unsigned" if kernel.operand(side) == 0 else "integers"
-        alone = {"avx512_bf16": "bf16", "bytes": first}.get(kernel.fma.datapath, "integers")
-    return Layout(side, kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block, *words, alone=alone)
+        alone = {"avx512_bf16": "bf16", "amx_bf16": "bf16", "bytes": first}.get(kernel.fma.datapath, "integers")
+    sizes = kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block
+    matrix = 0 if kernel.matrix is None else kernel.matrix.size
+    return Layout(side, *sizes, *words, alone=alone, matrix=matrix)
 
 
 def stored_layout(kernel: Kernel, side: str) -> Layout:

@@ -42,7 +42,9 @@ def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F
 
 def _packed_panels(values: F32Array, to: Layout) -> tuple[F32Array, list[Range]]:
     """Pack whole panels: return them, and by block of k the range of every row or lane."""
-    whole, depth = _padded(values, to), values.shape[2]
+    depth, whole = values.shape[2], _padded(values, to)
+    if to.matrix and to.alone == "bf16" and to.side == "lanes":
+        whole[:, :, -(-depth // to.dot) * to.dot :] = -0.0
     magnitude = np.abs(whole).view(np.uint32)
     ranges = [
         (np.min(block - np.uint32(1), axis=2), np.max(block, axis=2))

@@ -13,6 +13,7 @@ from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_groups import SOURCE, in_panel
 from numc.passes.kernels.packing.expand_codes import expand_name
+from numc.passes.kernels.packing.fill import fill_lanes, fill_rows
 from numc.passes.kernels.packing.layout import Layout, layout, stored_layout
 from numc.passes.kernels.packing.pack_code import converts_open
 from numc.passes.kernels.packing.segments import adjacent
@@ -45,6 +46,16 @@ def pack_rows(
     f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack `count` rows from `row` on, the `kc` steps from `k0` on; returns their limits."""
+    limits = _rows_in_order(f, kernel, data, row, count, k0, kc, to)
+    if layout(kernel, "rows").matrix:
+        fill_rows(f, kernel, kc, to)
+    return limits
+
+
+def _rows_in_order(
+    f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
+    """The same without what is behind the last step, in the order in which the rows are in memory."""
     if not kernel.turns:
         return _pack_rows(f, kernel, data, row, count, k0, kc, to)
     offsets, steps = context(f, "a_row", "a_k")
@@ -142,6 +153,16 @@ def pack_lanes(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
+    limits = _lanes_in_order(f, kernel, data, panel, k0, kc, to)
+    if layout(kernel, "lanes").matrix:
+        fill_lanes(f, kernel, kc, to)
+    return limits
+
+
+def _lanes_in_order(
+    f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
+) -> Sequence[Value]:
+    """The same without what is behind the last step, in the order in which the lanes are in memory."""
     if not kernel.transposes:
         return _pack_lanes(f, kernel, data, panel, k0, kc, to)
     with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:
@@ -297,7 +318,9 @@ def _block_vectors(f: Function, to: Layout, depth: Value) -> Value:
     """How many vectors one block of k of a panel is, if it is the last one: `Layout.block_vectors`."""
     if to.side == "rows":
         return f.i64("muli", f.i64("ceildivui", depth, to.steps), to.step_vectors)
-    steps = f.i64("ceildivui", depth, to.dot) if to.dense else f.rounded_up(depth, to.unit)
+    steps = f.rounded_up(depth, to.unit)
+    if to.dense:
+        steps = f.i64("divui", steps, to.dot)
     behind = to.block_steps(to.k_block) - to.word_steps(to.k_block)
     if behind:  # of as many groups as there are
         size = to.group or to.k_block

@@ -67,8 +67,13 @@ def _entry_text() -> str:
 def _body_text(task: Task) -> str:
     f = Function(_BODY, _ARGUMENTS)
     frame = enter(f, task)
+    matrix = task.kernel.matrix
+    if matrix is not None:
+        matrix.begin(f)
     with f.loop(f["begin"], f["end"]) as number:
         _task(frame, number)
+    if matrix is not None:
+        matrix.end(f)
     leave(frame)
     return f.function()
 
