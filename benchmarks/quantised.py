@@ -34,11 +34,7 @@ def quantised(seconds: float, quick: bool) -> list[Row]:
     """Time each layer on one thread."""
     rows = []
     with graphs.folder() as folder:
-        layers = [*(_product(*sizes) for sizes in PRODUCTS), *(_convolution(*sizes) for sizes in CONVOLUTIONS)]
-        for number, (name, node, image, constants) in enumerate(layers[:2] if quick else layers):
-            path = Path(folder) / f"{number}.onnx"
-            _save(node, image, constants, path)
-            feeds = {"x": image}
+        for name, path, feeds in _layers(Path(folder), quick):
             program = numc.compile(path)
             with _without("integer-products"):
                 loops = numc.compile(path)
@@ -48,15 +44,33 @@ def quantised(seconds: float, quick: bool) -> list[Row]:
                 "onnxruntime": onnxruntime_call(path, feeds),
             }
             rows.append(_row(name, calls, seconds))
-        for name in () if quick else (*STATIC, *DYNAMIC):
-            path, feeds = _network(name, Path(folder))
+        for name, path, feeds in () if quick else _networks(Path(folder)):
             program = numc.compile(path)
             calls = {
                 "numc": lambda p=program, f=feeds: p(f, threads=1),
                 "onnxruntime": onnxruntime_call(path, feeds),
             }
-            rows.append(_row(f"{name}, {'static' if name in STATIC else 'dynamic'}", calls, 4 * seconds))
+            rows.append(_row(name, calls, 4 * seconds))
     return rows
+
+
+def models(folder: Path) -> Iterator[tuple[str, Path, graphs.Feeds]]:
+    """The name, the file and the inputs of each layer and network."""
+    yield from _layers(folder, quick=False)
+    yield from _networks(folder)
+
+
+def _layers(folder: Path, quick: bool) -> Iterator[tuple[str, Path, graphs.Feeds]]:
+    layers = [*(_product(*sizes) for sizes in PRODUCTS), *(_convolution(*sizes) for sizes in CONVOLUTIONS)]
+    for number, (name, node, image, constants) in enumerate(layers[:2] if quick else layers):
+        path = folder / f"{number}.onnx"
+        _save(node, image, constants, path)
+        yield name, path, {"x": image}
+
+
+def _networks(folder: Path) -> Iterator[tuple[str, Path, graphs.Feeds]]:
+    for name in (*STATIC, *DYNAMIC):
+        yield f"{name}, {'static' if name in STATIC else 'dynamic'}", *_network(name, folder)
 
 
 def _row(name: str, calls: dict[str, Call], seconds: float) -> Row:

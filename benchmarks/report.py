@@ -150,6 +150,18 @@ def quantised(rows: Rows) -> Table:
     return Table(("layer or network", "numc", "loops over integers", "onnxruntime", "time / onnxruntime"), tuple(body))
 
 
+def matrix(rows: Rows) -> Table:
+    """Times in matrix registers and without them, and the ratios to the peer and to torch's sgemm."""
+    who = ("numc", "without", "peer")
+    columns = ("contractions", "numc", "without these registers", "peer", "time / peer", "time / torch sgemm")
+    body = []
+    for r in rows:
+        *times, peer = (duration(r[f"{w}_seconds"]) for w in who)
+        slowdown = "" if r["slowdown"] is None else number(r["slowdown"])
+        body.append((r["case"], *times, f"{r['peer']}: {peer}", number(r["ratio"]), slowdown))
+    return Table(columns, tuple(body))
+
+
 def pieces(rows: Rows) -> Table:
     """Times of pieces and of their peers, and the ratio to the faster peer, by the number of threads."""
     who = ("numc", "onnxruntime", "inductor")
@@ -485,6 +497,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
         "Pieces of networks in fp32: time / the faster of onnxruntime and inductor, one thread",
     ),
     "quantised": ("quantised", quantised, "Quantised layers: time / onnxruntime, one thread"),
+    "matrix": ("matrix", matrix, "Matrix registers: time / a peer that uses them, one thread"),
     "emulators": ("emulators", emulators, "Other emulators, one thread"),
     "compile": ("compile", compile, "numc compile"),
     "startup": ("startup", startup, "Start-up"),

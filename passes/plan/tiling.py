@@ -22,6 +22,8 @@ _FEW = 64
 # takes less time than reading from many pages, and from few sets of a cache. Vectors of 32 bytes are packed: their
 # addresses, and the lines that they cross, take longer than their multiply-adds.
 _FEW_ROWS, _DEEPEST, _WIDE = 128, 640, 16
+# As many FMAs as begin while one is computed, and rows that leave few of a tile of six empty.
+_HIDING, _SEVERAL_ROWS = 10, 48
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
@@ -37,7 +39,7 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     """
     # Rows that several products take are loaded into registers: then two vectors are to use them.
     adds = fast and not found.fma.groups and splits(found.fma) and len(found.fma.terms) == 1
-    special = isa.adders if adds else isa.one_fma if is_one_fma(found.fma) else None
+    special = isa.adders if adds else isa.one_fma if _takes_more(isa, found) else None
     tile = special or isa.tile
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
@@ -70,6 +72,22 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     if rows and even < tile.rows:
         return replace(tile, rows=even), f"rows in tiles of one size ({rows}), not in whole ones and a rest"
     return tile, "the target's tile"
+
+
+def _takes_more(isa: InstructionSet, found: Found) -> bool:
+    """Whether a step is one FMA, and the tile with more accumulators for that pays.
+
+    Where the usual tile hides the latency of FMAs already, the other one only saves loads: if no lanes are wasted, few
+    rows are, and rows do not lie in lines.
+    """
+    if isa.one_fma is None or not is_one_fma(found.fma):
+        return False
+    usual, more = isa.tile, isa.one_fma
+    rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
+    if usual.rows * usual.vectors < _HIDING:
+        return True
+    filled = lanes is None or -(-lanes // more.lanes) * more.lanes <= -(-lanes // usual.lanes) * usual.lanes
+    return filled and (rows is None or (rows >= _SEVERAL_ROWS and _sliding(found.rows, found) is None))
 
 
 def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:

@@ -64,4 +64,5 @@ _TILES = Matrix(
     signed_unsigned=_product("tdpbsud"),
 )
 
-AMX = replace(AVX512_VNNI, name="amx", matrix=_TILES)
+# Loads of six broadcasts and four vectors for 24 FMAs, which begin in pairs: fewer for each than with eight and two.
+AMX = replace(AVX512_VNNI, name="amx", one_fma=Tile(width=16, vectors=4, rows=6), matrix=_TILES)
