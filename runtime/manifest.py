@@ -21,7 +21,7 @@ _LAYOUT = {
     "code": str,
     "dense": bool,
     "alone": {"", "bf16", "integers", "unsigned"},
-    "matrix": {0, 16},
+    "matrix": range(0, 17, 16),
 }
 _PLANE = {"sizes": [_INDEX], "inner": [_INDEX], "low": [_INDEX], "strides": [int], "lanes": [[int]], "taps": [int]}
 _CONTRACTION = {

@@ -27,8 +27,9 @@ _HIDING, _SEVERAL_ROWS = 10, 48
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
-# Fewer rows than these are computed where vectors are, not in matrix registers. Vectors have no more rows than these.
-_ROWS_OF_MATRIX, _MOST_ROWS = 4, 16
+# Fewer rows or steps of k than these are computed in vectors, not in matrix registers: most of a register would be empty.
+# Vectors have no more rows than the last number.
+_ROWS_OF_MATRIX, _STEPS_OF_MATRIX, _MOST_ROWS = 4, 24, 16
 
 
 def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> tuple[Tile, str]:
@@ -45,12 +46,13 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
     matrix = isa.matrix if fast else None
-    if matrix is not None and multiplied(found.fma.datapath, matrix) and (rows is None or rows >= _ROWS_OF_MATRIX):
-        size = matrix.size
-        few_rows, few_lanes = (n is not None and n <= size for n in (rows, lanes))
-        tile = matrix.tile
-        tile = replace(tile, rows=size if few_rows else tile.rows, vectors=1 if few_lanes else tile.vectors)
-        return tile, "matrix registers"
+    if matrix is not None and multiplied(found.fma.datapath, matrix):
+        depth = size_of(found, found.shape.k)
+        if (rows is None or rows >= _ROWS_OF_MATRIX) and (depth is None or depth >= _STEPS_OF_MATRIX):
+            few_rows, few_lanes = (n is not None and n <= matrix.size for n in (rows, lanes))
+            tile = matrix.tile
+            tile = replace(tile, rows=matrix.size if few_rows else tile.rows, vectors=1 if few_lanes else tile.vectors)
+            return tile, "matrix registers"
     if lanes is not None and lanes <= tile.width:
         why = f"lanes fit into one vector ({lanes}): more rows"
         return replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators))), why
