@@ -1,4 +1,4 @@
-"""Times of contractions in matrix registers, where the processor has them, against the same without and against peers."""
+"""Times of contractions in matrix registers, where the processor has them, against those without and against peers."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def _products() -> Iterator[tuple[str, str, dict[str, Call]]]:
 def _quantised(folder: Path) -> Iterator[tuple[str, str, dict[str, Call]]]:
     for name, path, feeds in models(folder):
         programs = {"numc": numc.compile(path), "without": numc.compile(path, target=_WITHOUT)}
-        calls: dict[str, Call] = {
-            who: lambda p=program, f=feeds: p(f, threads=1) for who, program in programs.items()
-        }
+        calls: dict[str, Call] = {who: lambda p=program, f=feeds: p(f, threads=1) for who, program in programs.items()}
         yield name, "onnxruntime", {**calls, "peer": onnxruntime_call(path, feeds)}
 
 

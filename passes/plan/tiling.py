@@ -27,8 +27,8 @@ _HIDING, _SEVERAL_ROWS = 10, 48
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
-# Fewer rows or steps of k than these are computed in vectors, not in matrix registers: most of a register would be empty.
-# Vectors have no more rows than the last number.
+# Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty. Only tiles in
+# two such registers have more rows than the last number.
 _ROWS_OF_MATRIX, _STEPS_OF_MATRIX, _MOST_ROWS = 4, 24, 16
 
 
@@ -95,7 +95,7 @@ def _takes_more(isa: InstructionSet, found: Found) -> bool:
 def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:
     """Numbers of rows below a whole tile that get a micro-kernel of their own."""
     rows = size_of(found, found.shape.rows)
-    if tile.rows > _MOST_ROWS:  # of matrix registers, one of two
+    if tile.rows > _MOST_ROWS:  # one register of two
         return (tile.rows // 2,) if rows is None or 0 < rows % tile.rows <= tile.rows // 2 else ()
     if rows is None:
         return tuple(n for n in (1, 2, 4, 8) if n < tile.rows)

@@ -260,6 +260,29 @@ def test_lanes_are_read_in_place_from_a_plane_or_packed() -> None:
     check(DEPTHWISE, Options("bf16_1_1"), *edits)
 
 
+@pytest.mark.parametrize("source", [PRODUCT, TRANSPOSED, TURNED, RUNS])
+@pytest.mark.parametrize(("fma", "target"), [("amx_bf16", "x86-64-v4-amx"), ("avx512_bf16", "zen4")])
+def test_words_of_bfloat16_numbers(source: str, fma: str, target: str) -> None:
+    """However they are packed; the runs of steps that are adjacent have an odd length."""
+    contents, plain = (built(source, Options(fma, target=name)) for name in (runnable(target), "x86-64-v4"))
+    got, want = (result(each, source) for each in (contents, plain))
+    assert "dot = 2" in pipeline_text(source, Options(fma, target=target))
+    assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+def test_tiles_in_matrix_registers() -> None:
+    """Whole registers, for enough rows and steps of k; a tile of other rows is one of vectors, which has no words."""
+    options = Options("amx_bf16", target="x86-64-v4-amx")
+    for (rows, steps), tile in {(16, 24): (16, 2), (33, 64): (32, 2), (3, 150): None, (19, 23): None}.items():
+        few = re.sub(r"\bA\b", f"tensor<{rows}x{steps}xf32>", PRODUCT)
+        few = re.sub(r"\bB\b", f"tensor<{steps}x{N}xf32>", re.sub(r"\bC\b", f"tensor<{rows}x{N}xf32>", few))
+        text = pipeline_text(few, options)
+        assert ("matrix registers" in text) == (tile is not None)
+        assert tile is None or f"rows = {tile[0]} : i64, vectors = {tile[1]} : i64" in text
+    with pytest.raises(NumcError, match="dot = 2: the target or operator 'amx_bf16' with this tile has no such dot"):
+        built(PRODUCT, options, changed(rows=12, vectors=2, partial=[]))
+
+
 @pytest.mark.parametrize(
     ("fma", "target"), [("fp32", "x86-64-v4"), ("bf16_2_2{3}", "x86-64-v3"), ("highbfp", "x86-64-v4")]
 )

@@ -135,7 +135,7 @@ class InstructionSet:
     width: f32 lanes of a vector register. registers: how many vector registers there are. tile: the micro-tile that is
     used unless a plan says otherwise. fma: whether a fused multiply-add is an instruction; if not, it is replaced by
     binary64 arithmetic with the same bits (without_fma.py), and cheap sequences made of FMAs are not worth their while.
-    one_fma: the micro-tile where a step is one FMA and takes no other registers, if that has room for more accumulators.
+    one_fma: the micro-tile where a step is one FMA and takes no other registers, if there is room for a larger one.
     adders: the micro-tile for roundings by additions, where these have units of their own beside those of FMAs.
 
     clamp(code, x, largest): x limited to the magnitude `largest`; NaN stays or becomes a limit.

@@ -192,8 +192,13 @@ def place_lanes(
 
 
 def _pays(f: Function, kernel: Kernel, panel: Value) -> Value:
-    """Whether squares of adjacent steps are read in less time than lanes, by the number of segments of these."""
+    """Whether squares of adjacent steps are read in less time than lanes, by the number of segments of these.
+
+    Words would reach from one run into the next: they need a single one.
+    """
     run, depth, first = context(f, "b_run", "depth", "lane_first")
+    if layout(kernel, "lanes").alone:
+        return f.compare("uge", run, depth)
     width = kernel.tile.width
     vector = f.i64("muli", panel, kernel.tile.vectors)
     segments = f.i64("subi", f.fetch(first, f.i64("addi", vector, 1)), f.fetch(first, vector))
