@@ -89,7 +89,9 @@ def _takes_more(isa: InstructionSet, found: Found) -> bool:
     if usual.rows * usual.vectors < _HIDING:
         return True
     filled = lanes is None or -(-lanes // more.lanes) * more.lanes <= -(-lanes // usual.lanes) * usual.lanes
-    return filled and (rows is None or (rows >= _SEVERAL_ROWS and _sliding(found.rows, found) is None))
+    if found.fma.groups or not filled:
+        return False
+    return rows is None or (rows >= _SEVERAL_ROWS and _sliding(found.rows, found) is None)
 
 
 def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:
