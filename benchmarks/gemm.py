@@ -18,7 +18,8 @@ Row = dict[str, Any]
 _LONG = 1_000_000  # steps that take milliseconds, so that starting a thread takes little of the time
 
 
-def _operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+def operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return A (m, k) and B (k, n), standard normal."""
     rng = np.random.default_rng(0)
     return rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
 
@@ -29,7 +30,7 @@ def operators(seconds: float, quick: bool) -> list[Row]:
     rows = []
     with graphs.folder() as folder:
         for m, n, k in GEMM_SHAPES[:1] if quick else GEMM_SHAPES:
-            a, b = _operands(m, n, k)
+            a, b = operands(m, n, k)
             calls = {fma: _matmul(a, b, fma) for fma in OPERATORS}
             calls["torch bf16"] = _torch_bf16(a, b)
             model, _, _ = graphs.matmul(Product(m, n, k), folder)
@@ -70,7 +71,7 @@ def sizes(seconds: float, quick: bool) -> list[Row]:
     torch.set_num_threads(1)
     rows = []
     for size in SQUARES[1:5:2] if quick else SQUARES:
-        a, b = _operands(size, size, size)
+        a, b = operands(size, size, size)
         for fma in ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{4}"):
             rows.append({"size": size, "operator": fma, **_against_sgemm(_matmul(a, b, fma), a, b, seconds)})
     return rows
@@ -78,7 +79,7 @@ def sizes(seconds: float, quick: bool) -> list[Row]:
 
 def threads(seconds: float, quick: bool) -> list[Row]:
     """Time one and two threads at 1024^3, and in the same turns what two processors reach together at best."""
-    a, b = _operands(*(512,) * 3 if quick else (1024,) * 3)
+    a, b = operands(*(512,) * 3 if quick else (1024,) * 3)
     x, y = torch.from_numpy(a), torch.from_numpy(b)
     rows = []
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 import numc
 from benchmarks import graphs
 from benchmarks.cases import GEMM_SHAPES
+from benchmarks.gemm import operands
 from benchmarks.measure import Call, in_turns, ratio
 from benchmarks.peers import onnxruntime_call
 from benchmarks.quantised import models
@@ -29,14 +30,13 @@ def matrix(seconds: float, quick: bool) -> list[Row]:
         return []
     torch.set_num_threads(1)
     with graphs.folder() as folder:
-        calls = [*_products(), *_quantised(Path(folder))]
-        return [_row(*each, seconds) for each in (calls[:1] if quick else calls)]
+        cases = chain(_products(), _quantised(Path(folder)))
+        return [_row(*each, seconds) for each in islice(cases, 1 if quick else None)]
 
 
 def _products() -> Iterator[tuple[str, str, dict[str, Call]]]:
-    rng = np.random.default_rng(0)
     for m, n, k in GEMM_SHAPES:
-        a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+        a, b = operands(m, n, k)
         x, y = torch.from_numpy(a), torch.from_numpy(b)
         calls: dict[str, Call] = {
             "numc": lambda a=a, b=b: numc.matmul(a, b, fma="amx_bf16", threads=1),
@@ -57,5 +57,5 @@ def _quantised(folder: Path) -> Iterator[tuple[str, str, dict[str, Call]]]:
 def _row(case: str, peer: str, calls: dict[str, Call], seconds: float) -> Row:
     timings = in_turns(calls, seconds=seconds)
     times = {f"{who}_seconds": timing.best for who, timing in timings.items()}
-    fp32 = {"slowdown": ratio(timings, "numc", "fp32")} if "fp32" in calls else {"slowdown": None}
-    return {"case": case, "peer": peer, **times, "ratio": ratio(timings, "numc", "peer"), **fp32}
+    slowdown = ratio(timings, "numc", "fp32") if "fp32" in calls else None
+    return {"case": case, "peer": peer, **times, "ratio": ratio(timings, "numc", "peer"), "slowdown": slowdown}

@@ -140,8 +140,9 @@ class _Planner:
         """The micro-kernels of a contraction, and why they have this tile."""
         ready = root(found.lanes.value) in self._read_only
         tile, why = tile_for(self._isa, found, fast=self._fast, ready=ready)
-        partial, narrow = partial_rows(tile, found), is_narrow(tile, found)
-        kernel = Kernel(found.fma, tile, found.swap, self._fast, partial, self._isa, narrow, self._statistics)
+        narrow = is_narrow(tile, found)
+        kernel = Kernel(found.fma, tile, found.swap, self._fast, (), self._isa, narrow, self._statistics)
+        kernel = replace(kernel, partial=partial_rows(kernel, found))
         if takes_in_place(kernel, found):
             kernel = replace(kernel, tile=whole_depth(tile, found))
         return replace(kernel, narrow_in_memory=found.narrow), why

@@ -27,9 +27,8 @@ _HIDING, _SEVERAL_ROWS = 10, 48
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
-# Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty. Only tiles in
-# two such registers have more rows than the last number.
-_ROWS_OF_MATRIX, _STEPS_OF_MATRIX, _MOST_ROWS = 4, 24, 16
+# Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty.
+_ROWS_OF_MATRIX, _STEPS_OF_MATRIX = 4, 24
 
 
 def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> tuple[Tile, str]:
@@ -38,6 +37,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     ready: the lanes are in memory when the program begins, as a recurrent weight is, so that they can be packed once.
     Few rows leave registers for more vectors, few lanes for more rows.
     """
+    if fast and (in_matrices := _in_matrices(isa, found)) is not None:
+        return in_matrices, "matrix registers"
     # Rows that several products take are loaded into registers: then two vectors are to use them.
     adds = fast and not found.fma.groups and splits(found.fma) and len(found.fma.terms) == 1
     special = isa.adders if adds else isa.one_fma if _takes_more(isa, found) else None
@@ -45,14 +46,6 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
-    matrix = isa.matrix if fast else None
-    if matrix is not None and multiplied(found.fma.datapath, matrix):
-        depth = size_of(found, found.shape.k)
-        if (rows is None or rows >= _ROWS_OF_MATRIX) and (depth is None or depth >= _STEPS_OF_MATRIX):
-            few_rows, few_lanes = (n is not None and n <= matrix.size for n in (rows, lanes))
-            tile = matrix.tile
-            tile = replace(tile, rows=matrix.size if few_rows else tile.rows, vectors=1 if few_lanes else tile.vectors)
-            return tile, "matrix registers"
     if lanes is not None and lanes <= tile.width:
         why = f"lanes fit into one vector ({lanes}): more rows"
         return replace(tile, vectors=1, rows=max(1, min(accumulators, rows or accumulators))), why
@@ -76,6 +69,19 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     return tile, "the target's tile"
 
 
+def _in_matrices(isa: InstructionSet, found: Found) -> Tile | None:
+    """The micro-tile in matrix registers, if they compute the operator and known sizes fill enough of them."""
+    unit, shape = isa.matrix, found.shape
+    if unit is None or multiplied(found.fma.datapath, unit) is None:
+        return None
+    rows, lanes, depth = (size_of(found, dims) for dims in (shape.rows, shape.lanes, shape.k))
+    if (rows is not None and rows < _ROWS_OF_MATRIX) or (depth is not None and depth < _STEPS_OF_MATRIX):
+        return None
+    few_rows, few_lanes = (n is not None and n <= unit.size for n in (rows, lanes))
+    tile = unit.tile
+    return replace(tile, rows=unit.size if few_rows else tile.rows, vectors=1 if few_lanes else tile.vectors)
+
+
 def _takes_more(isa: InstructionSet, found: Found) -> bool:
     """Whether a step is one FMA, and the tile with more accumulators for that pays.
 
@@ -94,11 +100,12 @@ def _takes_more(isa: InstructionSet, found: Found) -> bool:
     return rows is None or (rows >= _SEVERAL_ROWS and _sliding(found.rows, found) is None)
 
 
-def partial_rows(tile: Tile, found: Found) -> tuple[int, ...]:
-    """Numbers of rows below a whole tile that get a micro-kernel of their own."""
-    rows = size_of(found, found.shape.rows)
-    if tile.rows > _MOST_ROWS:  # one register of two
-        return (tile.rows // 2,) if rows is None or 0 < rows % tile.rows <= tile.rows // 2 else ()
+def partial_rows(kernel: Kernel, found: Found) -> tuple[int, ...]:
+    """Numbers of rows below a whole tile that get a micro-kernel of their own: of matrix registers, one of two."""
+    tile, rows = kernel.tile, size_of(found, found.shape.rows)
+    if kernel.matrix is not None:
+        one = kernel.matrix.size
+        return (one,) if tile.rows > one and (rows is None or 0 < rows % tile.rows <= one) else ()
     if rows is None:
         return tuple(n for n in (1, 2, 4, 8) if n < tile.rows)
     return (rows % tile.rows,) if rows % tile.rows else ()

@@ -225,6 +225,8 @@ def _pack_transposed(
         name = f"{kernel.name}_pack_transposed"
         low, high = f.call(name, *arguments, *_width(f, kernel, "lanes"), results=_RESULTS)
         runs.next = [f.binary("minui", runs.values[0], low), f.binary("maxui", runs.values[1], high)]
+    if layout(kernel, "lanes").alone:  # words have zeros where steps are missing
+        return runs.results
     code = f.lanes(kernel.tile.width)
     with f.loop(kc, f.rounded_up(kc, layout(kernel, "lanes").unit)) as step:
         for n in range(0, step_words, kernel.tile.width):
