@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import numc
-from tiers import by_default, one_in
+from tiers import by_default
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 FMAS = ["fp32", "bf16_1_2", "highbfp", "int8", "fma(a=bf16, b=bf16, acc=bf16:sr8)"]
@@ -22,11 +22,10 @@ CASES += [
     ("GRU", "fp32", "bidirectional", 5, 3),
     ("RNN", "fp32", "forward", 5, 3),
 ]
-DEFAULT = [CASES[0], CASES[-3], CASES[-4]]
 
 
 @pytest.mark.parametrize(
-    ("operator", "fma", "direction", "steps", "batch"), by_default(one_in(2, CASES, *DEFAULT), DEFAULT)
+    ("operator", "fma", "direction", "steps", "batch"), by_default(CASES, [CASES[0], CASES[-3], CASES[-4]])
 )
 def test_bits_and_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operator: str, fma: str, direction: str,
                         steps: int | str, batch: int | str) -> None:  # fmt: skip
