@@ -45,6 +45,7 @@ from numc.passes.plan.keep_borders import keep_borders
 from numc.passes.plan.plan_kernels import plan_kernels
 from numc.passes.streams.side_by_side import side_by_side
 from numc.passes.tensors.affine_reads import affine_reads
+from numc.passes.tensors.byte_tensors import byte_tensors
 from numc.passes.tensors.crop_windows import crop_windows
 from numc.passes.tensors.direct_slices import direct_slices
 from numc.passes.tensors.drop_unused_results import drop_unused_results
@@ -223,7 +224,8 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "hoist-products": ours(hoist_products, switch="hoist-products"),  # after merging: fewer and larger ones
         # After fusion: what became an index map needs no constant.
         "fold-constants": ours(fold_constants, switch="fold-constants"),
-        # After everything that looks for contractions, and copies them.
+        # Both after everything that looks for contractions, and copies them.
+        "byte-tensors": ours(byte_tensors, "target.isa.masks", switch="byte-tensors"),
         "narrow-operands": ours(narrow_operands, "pack_weights", "statistics", switch="narrow-operands"),
         "read-only-arguments": ours(read_only_arguments),
         "separate-buffers": ours(separate_buffers),  # no cse from here to bufferize: it would merge them again

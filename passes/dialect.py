@@ -137,7 +137,7 @@ def contracted(generic: ir.Operation) -> Contracted | None:
         return None
     ops = [op.operation for op in linalg.body(generic).operations]
     steps = [op for op in ops if op.name == "numc.fma"]
-    known = ("numc.round", "numc.fma", "arith.extf", "linalg.yield")
+    known = ("numc.round", "numc.fma", "arith.extf", "arith.uitofp", "arith.sitofp", "linalg.yield")
     if len(steps) != 1 or any(op.name not in known for op in ops):
         return None
     if len(ops[-1].operands) != 1 or ops[-1].operands[0] != steps[0].results[0]:
@@ -145,9 +145,10 @@ def contracted(generic: ir.Operation) -> Contracted | None:
     fma, inputs = fma_of(steps[0]), linalg.input_count(generic)
     # No rounding can stand for a conversion to groups, which depends on more than one value.
     slots = slots_of(steps[0])
+    bytes_ = ("arith.uitofp", "arith.sitofp", "") if fma.datapath == "bytes" else ("", "", "")
     a, b, c = (
-        _converted(generic, value, str(to), slots.get(name))
-        for value, to, name in zip(steps[0].operands, (fma.a, fma.b, ""), ("a", "b", ""), strict=True)
+        _converted(generic, value, str(to), slots.get(name), byte)
+        for value, to, name, byte in zip(steps[0].operands, (fma.a, fma.b, ""), ("a", "b", ""), bytes_, strict=True)
     )
     if a is None or b is None or c is None:
         return None
@@ -156,15 +157,19 @@ def contracted(generic: ir.Operation) -> Contracted | None:
     return Contracted(steps[0], fma, (a[0], b[0], c[0]), (a[1], b[1]))
 
 
-def _converted(generic: ir.Operation, value: ir.Value, to: str, slot: int | None) -> tuple[int, str] | None:
+def _converted(
+    generic: ir.Operation, value: ir.Value, to: str, slot: int | None, byte: str
+) -> tuple[int, str] | None:
     """The argument of a body that `value` is, and `to` if it was rounded to that on the way, without random bits.
 
-    slot: that of its widths, if they are open.
+    slot: that of its widths, if they are open. byte: the operation that makes it of a byte, if it may be one.
     """
     conversion = "" if isinstance(value.owner, ir.Block) else to
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name == "arith.extf" and _is_stored_in(op.operands[0], to):
+            return _argument(generic, op.operands[0], "")
+        if op.name == byte and str(op.operands[0].type) == "i8":
             return _argument(generic, op.operands[0], "")
         if op.name != "numc.round" or draws(op) or ir.StringAttr(op.attributes["to"]).value != to:
             return None

@@ -387,11 +387,11 @@ def filled_with(value: ir.Value) -> str | None:
 
 def fills_with(op: ir.Operation) -> str | None:
     """The f32 constant that an operation fills its output with, as text; None if it does anything else."""
-    number = _filling(op)
+    number = filling(op)
     return str(number.owner.attributes["value"]) if number is not None and is_f32(number) else None
 
 
-def _filling(op: ir.Operation) -> ir.Value | None:
+def filling(op: ir.Operation) -> ir.Value | None:
     """The constant that an operation fills its output with; None if it does anything else."""
     if op.name not in ("linalg.fill", "linalg.generic"):
         return None
@@ -411,14 +411,14 @@ def _filling(op: ir.Operation) -> ir.Value | None:
 
 def fills_zero(op: ir.Operation) -> bool:
     """Whether an operation fills its output with +0, of f32 or of a narrow dtype."""
-    number = _filling(op)
+    number = filling(op)
     return number is not None and str(number.owner.attributes["value"]) in _ZEROS
 
 
 def is_filled_with_zero(value: ir.Value) -> bool:
     """Whether a tensor is an integer 0 everywhere."""
     made = maker(value)
-    number = None if made is None else _filling(made)
+    number = None if made is None else filling(made)
     found = None if number is None else number.owner.attributes["value"]
     return isinstance(found, ir.IntegerAttr) and found.value == 0
 

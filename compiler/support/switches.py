@@ -11,6 +11,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 
 SWITCHES = {
     "by-rows": "attention and pooling some rows at a time",
+    "byte-tensors": "integers of 8 bits between the layers of quantised models in bytes",
     "cut-backward": "large backward passes of training as programs one after the other, between which memory is freed",
     "fast": "cheap rounding sequences under guards",
     "fold-constants": "computing at compile time what depends on weights only",

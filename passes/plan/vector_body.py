@@ -23,7 +23,7 @@ _BINARY = {
     )
 }
 _UNARY = ("arith.negf", "math.absf", "math.sqrt", "math.roundeven")
-_CASTS = {f"arith.{name}": name for name in ("bitcast", "sitofp", "fptosi", "extsi", "extui", "trunci")}
+_CASTS = {f"arith.{name}": name for name in ("bitcast", "sitofp", "uitofp", "fptosi", "extsi", "extui", "trunci")}
 _COMPARISONS = {
     "arith.cmpf": "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split(),  # noqa: SIM905
     "arith.cmpi": "eq ne slt sle sgt sge ult ule ugt uge".split(),  # noqa: SIM905

@@ -74,8 +74,10 @@ def bounds_of_body(value: ir.Value, values: Mapping[ir.Value, Bounds | None]) ->
         return _constant(made.attributes["value"])
     if made.name in ("arith.extsi", "arith.extui"):
         return _widened(made, values)
+    if made.name not in _RULES:  # what floats are made of is a graph with many paths
+        return None
     operands = [bounds_of_body(operand, values) for operand in made.operands]
-    if made.name not in _RULES or None in operands:
+    if None in operands:
         return None
     found = _RULES[made.name](*operands)
     half = 1 << (ir.IntegerType(value.type).width - 1)

@@ -10,7 +10,7 @@ Codes of other formats took 6 % (fp16) to 22 % (e4m3fn) of the time of a whole n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,10 +21,10 @@ from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.compiler.arithmetic.formats import FORMATS, Conversion
 from numc.passes import facts, linalg
 from numc.passes.dialect import EncodeOp, contracted
+from numc.passes.tensors.held import Held, of, write_narrow, writes
 
 ACTIVATIONS = "numc.activations"
 """On the module: rows of the program's manifest about the tensors that operations make and contractions read."""
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice", "tensor.reshape")
 _ELEMENTS = {
     narrow.stored.format: element
     for element, narrow in NARROW_ELEMENTS.items()
@@ -79,49 +79,21 @@ def _why_not(to: Conversion) -> str:
 
 
 @dataclass
-class _Held:
-    """Tensors that have the same elements, or some of them: what makes, views and reads them.
+class _Held(Held):
+    """Tensors that contractions read. to: what these round them to."""
 
-    tensors: all of them. made: those that operations compute. filled: the operations and operands that have to be
-    filled with zeros. read: the contractions and the numbers of their operands. to: what these are rounded to.
-    """
-
-    tensors: dict[ir.Value, None] = field(default_factory=dict)
-    made: list[ir.Value] = field(default_factory=list)
-    filled: list[tuple[ir.Operation, int]] = field(default_factory=list)
-    read: dict[tuple[ir.Operation, int], None] = field(default_factory=dict)
     to: Conversion | None = None
 
-    def add(self, tensor: ir.Value) -> str:
-        """Add a tensor, and all that have its elements; return why codes cannot take their place, or nothing."""
-        if tensor in self.tensors:
-            return ""
-        self.tensors[tensor] = None
-        return self._add_maker(tensor) or next(filter(None, map(self._add_use, list(tensor.uses))), "")
+    def fills(self, op: ir.Operation) -> bool:
+        return linalg.fills_zero(op)
 
-    def _add_maker(self, tensor: ir.Value) -> str:
-        maker = linalg.maker(tensor)
-        if maker is None or maker.name == "arith.constant" or not isinstance(tensor.type, ir.RankedTensorType):
-            return "given to the program or to a loop"
-        if maker.name in _VIEWS:
-            return self.add(maker.operands[0])
-        if maker.name == "tensor.insert_slice":
-            below = linalg.maker(maker.operands[1])
-            if below is not None and (linalg.fills_zero(below) or below.name == "tensor.empty"):
-                self.filled.append((maker, 1))
-                return self.add(maker.operands[0])
-            return self.add(maker.operands[0]) or self.add(maker.operands[1])
-        self.made.append(tensor)
-        if maker.name == "linalg.generic" and (linalg.contracts(maker) or _writes(maker, tensor)):
+    def why_not_made(self, tensor: ir.Value) -> str:
+        maker = tensor.owner.operation
+        if maker.name == "linalg.generic" and (linalg.contracts(maker) or writes(maker, tensor)):
             return ""
         return f"made by {linalg.name_of(maker) or maker.name}"
 
-    def _add_use(self, use: ir.OpOperand) -> str:
-        owner, number = use.owner.operation, use.operand_number
-        if owner.name in _VIEWS or (owner.name == "tensor.insert_slice" and number < 2):
-            return self.add(owner.results[0])
-        if owner.name == "tensor.dim":
-            return ""
+    def why_not_read(self, owner: ir.Operation, number: int) -> str:
         to = _operands_of(owner).get(number) if owner.name == "linalg.generic" else None
         if not isinstance(to, Conversion):
             return to or f"read as float32 by {linalg.name_of(owner) or owner.name}"
@@ -139,13 +111,9 @@ class _Held:
         """Let the tensors be of the narrow dtype."""
         assert self.to is not None
         element = ir.Type.parse(_ELEMENTS[self.to.format])
-        for owner, number in self.filled:
-            owner.operands[number] = _filled(owner, number, element)
+        self.retype(element)
         for owner, number in self.read:
             _widen(owner, number, element)
-        for tensor in self.tensors:
-            if tensor not in self.made:
-                tensor.set_type(_of(tensor, element))
         for tensor in self.made:
             _narrow(tensor, self.to, element)
 
@@ -159,27 +127,6 @@ def _bytes(tensor: ir.Value, bits: int) -> int | None:
     """The size of a tensor whose elements have so many bits; None if it is free."""
     kind = ir.RankedTensorType(tensor.type)
     return prod(kind.shape) * bits // 8 if kind.has_static_shape else None
-
-
-def _writes(generic: ir.Operation, tensor: ir.Value) -> bool:
-    """Whether each element of a result of `generic` is written once, and does not depend on what was there."""
-    place = linalg.input_count(generic) + ir.OpResult(tensor).result_number
-    argument = linalg.body(generic).arguments[place]
-    return not linalg.reduces(generic) and linalg.is_unused(argument) and linalg.is_f32(argument)
-
-
-def _of(tensor: ir.Value, element: ir.Type) -> ir.RankedTensorType:
-    return ir.RankedTensorType.get(ir.RankedTensorType(tensor.type).shape, element)
-
-
-def _filled(reader: ir.Operation, number: int, element: ir.Type) -> ir.Value:
-    """An operand of zeros, or one that is empty, with elements of another type."""
-    old = reader.operands[number]
-    with ir.InsertionPoint(reader), reader.location:
-        room = linalg.room(old, _of(old, element))
-        if old.owner.name == "tensor.empty":
-            return room
-        return linalg.filled(room, arith.ConstantOp(element, 0.0).result)
 
 
 def _widen(contraction: ir.Operation, number: int, element: ir.Type) -> None:
@@ -196,7 +143,7 @@ def _widen(contraction: ir.Operation, number: int, element: ir.Type) -> None:
 
 def _narrow(tensor: ir.Value, to: Conversion, element: ir.Type) -> None:
     """Let the operation that makes a tensor round its elements; behind a contraction, one that its kernel can do."""
-    maker, kind, number = tensor.owner.operation, _of(tensor, element), ir.OpResult(tensor).result_number
+    maker, kind, number = tensor.owner.operation, of(tensor, element), ir.OpResult(tensor).result_number
 
     def encoded(value: ir.Value) -> ir.Value:
         return EncodeOp(element, value, to=ir.StringAttr.get(str(to))).result
@@ -210,11 +157,7 @@ def _narrow(tensor: ir.Value, to: Conversion, element: ir.Type) -> None:
         for owner, place in readers:
             owner.operands[place] = made
         return
-    place, block = linalg.input_count(maker) + number, linalg.body(maker)
-    with ir.InsertionPoint(maker), maker.location:
-        maker.operands[place] = linalg.room(maker.operands[place], kind)
-    block.arguments[place].set_type(element)
-    end = list(block.operations)[-1].operation
-    with ir.InsertionPoint(end), maker.location:
-        end.operands[number] = encoded(end.operands[number])
-    tensor.set_type(kind)
+    value = list(linalg.body(maker).operations)[-1].operands[number]
+    with ir.InsertionPoint(list(linalg.body(maker).operations)[-1]), maker.location:
+        made = encoded(value)
+    write_narrow(tensor, element, made)

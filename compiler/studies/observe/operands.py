@@ -45,7 +45,7 @@ class Operands:
         self._packed = about["packed"]
         self._layout = Layout(**about["layout"]) if self._packed else None
         self._plane = Plane(**about["plane"]) if about["plane"] else None
-        self._narrow = {side.removesuffix("s"): _format(about, side) for side in about.get("narrow", ())}
+        self._narrow = {side.removesuffix("s"): _stored(about, side) for side in about.get("narrow", ())}
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -199,17 +199,21 @@ class Operands:
 
     def _read(self, across: str, address: int, low: int, count: int) -> npt.NDArray[np.float32]:
         """Return adjacent elements of an operand, `low` elements behind an address."""
-        if (fmt := self._narrow.get(across)) is None:
-            return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address + 4 * low))
-        kind = ctypes.c_uint16 if fmt.bits == 16 else ctypes.c_uint8
-        codes = np.ctypeslib.as_array((kind * count).from_address(address + fmt.bits // 8 * low))
-        return decode(codes.astype(np.int64), fmt)
+        kind, fmt = self._narrow.get(across, (ctypes.c_float, None))
+        found = np.ctypeslib.as_array((kind * count).from_address(address + ctypes.sizeof(kind) * low))
+        return found.astype(np.float32, copy=False) if fmt is None else decode(found.astype(np.int64), fmt)
 
 
-def _format(about: Mapping[str, Any], side: str) -> Format:
-    """The format of the operand that supplies the ``rows`` or the ``lanes``, of single values."""
-    fma = stated_fma(about["fma"])
-    return fma.singles[int((side == "rows") == about["swap"])].format
+def _stored(about: Mapping[str, Any], side: str) -> tuple[Any, Format | None]:
+    """What holds a number of the operand that supplies the ``rows`` or the ``lanes``, and the format of codes.
+
+    Bytes of integers have a sign in b.
+    """
+    fma, number = stated_fma(about["fma"]), int((side == "rows") == about["swap"])
+    if fma.datapath == "bytes":
+        return (ctypes.c_int8 if number else ctypes.c_uint8), None
+    fmt = fma.singles[number].format
+    return (ctypes.c_uint16 if fmt.bits == 16 else ctypes.c_uint8), fmt
 
 
 def _joined(parts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -84,7 +84,7 @@ class Setting:
     of its own where their steps of k are adjacent. turns: so are rows that are adjacent themselves. codes: the side
     whose panels are codes of its format, if one is; expands: tasks make numbers of them, so that micro-kernels do not
     read codes. dense: lanes are packed words of integers without room between them. narrow_in_memory: the sides whose
-    operand lies in memory in the bytes of its format, a narrow dtype, and not as f32 numbers.
+    operand lies in memory in the bytes of its format, a narrow dtype, or in bytes of integers, and not as f32 numbers.
     """
 
     fma: Fma
@@ -132,7 +132,9 @@ class Setting:
 
     def element(self, side: str) -> str:
         """The type of that operand's elements in memory: f32, or integers of as many bits as its format has."""
-        return f"i{self.conversion(side).format.bits}" if side in self.narrow_in_memory else "f32"
+        if side not in self.narrow_in_memory:
+            return "f32"
+        return "i8" if self.fma.datapath == "bytes" else f"i{self.conversion(side).format.bits}"
 
     def is_open(self, side: str) -> bool:
         """Whether a run chooses the widths of that operand."""

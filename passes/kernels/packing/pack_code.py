@@ -231,6 +231,8 @@ def _word(code: Code, kernel: Kernel, numbers: Sequence[Value]) -> Value:
     if to.alone == "bf16":
         low, high = (_bf16_bits(code, kernel, "lanes", x) for x in numbers)
         return code.binary("ori", code.binary("shrui", low, code.int(16)), high)
+    if "lanes" in kernel.narrow_in_memory:
+        return _word_of_bytes(code, kernel, numbers)
     # All but the last one have room in the significand of a binary32 number.
     *others, last = numbers
     low = others.pop()
@@ -243,6 +245,21 @@ def _word(code: Code, kernel: Kernel, numbers: Sequence[Value]) -> Value:
     # Negative integers have borrowed from those above: with an offset none of them does.
     offsets = code.int(sum(1 << (bits * n + bits - 1) for n in range(to.dot)))
     return code.binary("xori", code.binary("addi", word, offsets), offsets)
+
+
+def _word_of_bytes(code: Code, kernel: Kernel, numbers: Sequence[Value]) -> Value:
+    """The same of bytes."""
+    bits = 32 // len(numbers)
+    *others, word = [_integer_of_byte(code, kernel, "lanes", x) for x in numbers]
+    for each in reversed(others):
+        low = code.binary("andi", each, code.int((1 << bits) - 1))  # without the copies of its sign
+        word = code.binary("ori", code.binary("shli", word, code.int(bits)), low)
+    return word
+
+
+def _integer_of_byte(code: Code, kernel: Kernel, side: str, raw: Value) -> Value:
+    """The integers (i32) of bytes: those of a have no sign."""
+    return code.cast("extsi" if kernel.operand(side) else "extui", raw, "i32")
 
 
 def _bf16_bits(code: Code, kernel: Kernel, side: str, raw: Value) -> Value:
@@ -264,6 +281,8 @@ def converted(code: Code, kernel: Kernel, side: str, raw: Value, widths: Numbers
     """Append the conversion of lanes of an operand to its format, in which narrow ones are already."""
     if side not in kernel.narrow_in_memory:
         return emit_round(code, raw, kernel.conversion(side), widths=widths)
+    if kernel.fma.datapath == "bytes":
+        return code.cast("sitofp", _integer_of_byte(code, kernel, side, raw), "f32")
     return emit_widened(code, code.cast("extui", raw, "i32"), kernel.conversion(side).format)
 
 
@@ -350,6 +369,8 @@ def _store_number(kernel: Kernel, code: Code, raw: Value, place: Value) -> None:
     to = layout(kernel, "rows")
     if to.alone == "bf16":
         number = code.binary("shrui", _bf16_bits(code, kernel, "rows", raw), code.int(16))
+    elif "rows" in kernel.narrow_in_memory:
+        number = _integer_of_byte(code, kernel, "rows", raw)
     else:
         number = code.cast("fptosi", raw, "i32")
     code.store(code.cast("trunci", number, f"i{32 // to.dot}"), place)
