@@ -25,7 +25,7 @@ _CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 3, 6, 8, 32
 # Operations on floats that give the same bits in any order, and if they meet an element twice.
 _EXTREMES = ("arith.maximumf", "arith.minimumf")
 # Elements that can be in lanes of a vector, as they are in memory.
-_LANES = ("f32", "f64", "i32", "i64")
+_LANES = ("f32", "f64", "i32", "i64", "i8")
 _WRITTEN_LANES = (*_LANES, *NARROW_ELEMENTS)
 # Steps of the loop across that are shared out together: what is read along them fills whole lines of the cache.
 _TOGETHER = 64

@@ -138,8 +138,9 @@ class Kernel(Setting):
 
     @property
     def takes_rows_in_place(self) -> bool:
-        """Whether rows need no packing if their steps of k are adjacent: nothing is converted, no range is wanted."""
-        return not self.converts("rows") and self.limits is None and not self.dot
+        """Whether rows need no packing if their steps of k are adjacent: they are f32, and no range is wanted."""
+        is_f32 = not self.converts("rows") and self.element("rows") == "f32"
+        return is_f32 and self.limits is None and not self.dot
 
     @property
     def takes_lanes_in_place(self) -> bool:

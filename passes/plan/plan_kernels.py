@@ -142,10 +142,10 @@ class _Planner:
         tile, why = tile_for(self._isa, found, fast=self._fast, ready=ready)
         narrow = is_narrow(tile, found)
         kernel = Kernel(found.fma, tile, found.swap, self._fast, (), self._isa, narrow, self._statistics)
-        kernel = replace(kernel, partial=partial_rows(kernel, found))
+        kernel = replace(kernel, partial=partial_rows(kernel, found), narrow_in_memory=found.narrow)
         if takes_in_place(kernel, found):
             kernel = replace(kernel, tile=whole_depth(tile, found))
-        return replace(kernel, narrow_in_memory=found.narrow), why
+        return kernel, why
 
     def share(self, every: Sequence[_Prepared]) -> None:
         """Find the contractions whose lanes are packed once: several of few rows that read the same argument alike."""
