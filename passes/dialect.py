@@ -157,9 +157,7 @@ def contracted(generic: ir.Operation) -> Contracted | None:
     return Contracted(steps[0], fma, (a[0], b[0], c[0]), (a[1], b[1]))
 
 
-def _converted(
-    generic: ir.Operation, value: ir.Value, to: str, slot: int | None, byte: str
-) -> tuple[int, str] | None:
+def _converted(generic: ir.Operation, value: ir.Value, to: str, slot: int | None, byte: str) -> tuple[int, str] | None:
     """The argument of a body that `value` is, and `to` if it was rounded to that on the way, without random bits.
 
     slot: that of its widths, if they are open. byte: the operation that makes it of a byte, if it may be one.

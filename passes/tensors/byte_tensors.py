@@ -31,7 +31,7 @@ def byte_tensors(module: ir.Operation, masks: bool) -> None:
         known: dict[ir.Value, Bounds | None] = {}
         for joins in (True, False):
             seen: set[ir.Value] = set()
-            for tensor in _made(module):
+            for tensor in _candidates(module):
                 if tensor not in seen:
                     held = _Held(known=known, joins=joins)
                     why = held.add(tensor)
@@ -40,11 +40,21 @@ def byte_tensors(module: ir.Operation, masks: bool) -> None:
                         held.narrow()
 
 
-def _made(module: ir.Operation) -> list[ir.Value]:
-    """The tensors of i32 and of float32 numbers that operations make, and do not only fill with a constant."""
-    generics = [op for op in linalg.operations(module, "linalg.generic") if linalg.filling(op) is None]
-    made = [result for generic in generics for result in generic.results]
-    return [tensor for tensor in made if _element(tensor) in ("i32", "f32")]
+def _candidates(module: ir.Operation) -> list[ir.Value]:
+    """The tensors of i32 numbers that operations make, and the float32 numbers that contractions of bytes read."""
+    found: list[ir.Value] = []
+    for generic in linalg.operations(module, "linalg.generic"):
+        made = [result for result in generic.results if _element(result) == "i32"]
+        if made and linalg.filling(generic) is None:
+            found += made
+        found += [generic.operands[n] for n in _factors(generic) if _element(generic.operands[n]) == "f32"]
+    return found
+
+
+def _factors(generic: ir.Operation) -> tuple[int, ...]:
+    """The numbers of A and B of a contraction of bytes; none of any other operation."""
+    found = contracted(generic)
+    return found.numbers[:2] if found is not None and found.fma.datapath == "bytes" else ()
 
 
 def _element(tensor: ir.Value) -> str:
@@ -85,7 +95,7 @@ class _Held(Held):
             self.made.remove(tensor)
             self.copies.append(maker)
             return self.add(maker.operands[0])
-        if _element(tensor) == "f32":  # the contractions that read it say what it is
+        if _element(tensor) == "f32":  # only contractions of bytes may read it
             return ""
         return "" if self._fit(bounds(tensor, self.known)) else "more than bytes"
 
@@ -95,9 +105,8 @@ class _Held(Held):
         if self.joins and _is_copy(owner):
             return self.add(owner.results[0])
         self.read[owner, number] = None
-        found = contracted(owner)
-        if found is not None and found.fma.datapath == "bytes":
-            self.signs &= {number == found.numbers[1]}
+        if factors := _factors(owner):
+            self.signs &= {number == factors[1]}
             return "" if self.signs else "of another sign"
         return "" if not linalg.reduces(owner) and _element(owner.operands[number]) == "i32" else "read as it is"
 
