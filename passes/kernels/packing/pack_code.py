@@ -37,7 +37,7 @@ def pack_text(kernel: Kernel, side: str) -> str:
     code, widths = f.lanes(to.width), _widths(kernel, side, f)
     with f.carry(0, f["vectors"], 1, _widest(code)) as vectors:
         if side == "rows":
-            panel = f.at(f["panel"], _row_vector(f, to, vectors.index))
+            panel = f.at(f["panel"], row_vector(f, to, vectors.index))
         else:
             panel = f.at(f["panel"], f.i64("muli", vectors.index, vector))
 
@@ -145,7 +145,7 @@ def pack_turned_text(kernel: Kernel) -> str:
         rows = min(to.count - first, to.width)
         with f.carry(0, f["size"], to.width, limits) as steps:
             vectors = _steps_of_rows(f, kernel, first, rows, steps.index)
-            chunk = f.at(f["panel"], _row_vector(f, to, f.i64("divui", steps.index, to.width)))
+            chunk = f.at(f["panel"], row_vector(f, to, f.i64("divui", steps.index, to.width)))
             limits = steps.values
             for r, raw in enumerate(transposed(code, vectors)[:rows]):
                 place = f.at(chunk, (first + r) * to.parts * to.width)
@@ -162,9 +162,9 @@ def _steps_of_rows(f: Function, kernel: Kernel, first: int, rows: int, step: Val
     """
     padded, width, element = 1 << (rows - 1).bit_length(), kernel.tile.width, kernel.element("rows")
     part = f.lanes(padded)
-    count = f.i64("minsi", f.i64("maxsi", f.i64("subi", f["count"], first), 0), padded)
+    count = f.i64("minsi", f.i64("maxsi", f.i64("subi", f["count"], first), 0), rows)
     left = f.i64("subi", f["size"], step)
-    every, full = f.compare("eq", count, f.number(padded)), f.compare("uge", left, f.number(width))
+    every, full = f.compare("eq", count, f.number(rows)), f.compare("uge", left, f.number(width))
     source, offsets = f.at(f["src"], first, element), f.at(f["offsets"], step, "i64")
     order = [[n + m for m in range(0, width, padded)] for n in range(padded)]
 
@@ -173,7 +173,8 @@ def _steps_of_rows(f: Function, kernel: Kernel, first: int, rows: int, step: Val
 
     with f.choose(f.binary("andi", every, full), *[f.lanes(width).ty(element)] * padded) as found:
         with found.then():
-            found.next = [part.joined([read(f.fetch(offsets, s)) for s in steps]) for steps in order]
+            all_rows = lanes_below(f, padded, f.number(rows)) if rows < padded else None
+            found.next = [part.joined([read(f.fetch(offsets, s), all_rows) for s in steps]) for steps in order]
         with found.otherwise():
             some, none = (lanes_below(f, padded, n) for n in (count, f.number(0)))
             last = f.i64("subi", left, 1)
@@ -310,7 +311,7 @@ def _widest(code: Code) -> list[Value]:
     return [code.int(0xFFFFFFFF), code.int(0)]
 
 
-def _row_vector(f: Function, to: Layout, number: Value) -> Value:
+def row_vector(f: Function, to: Layout, number: Value) -> Value:
     """Where the numbers of a row are, `width` of them, in f32 numbers."""
     parts = to.steps // to.width  # of a vector
     if parts == 1:

@@ -15,7 +15,7 @@ from numc.passes.kernels.packing.convert_groups import SOURCE, in_panel
 from numc.passes.kernels.packing.expand_codes import expand_name
 from numc.passes.kernels.packing.fill import fill_lanes, fill_rows
 from numc.passes.kernels.packing.layout import Layout, layout, stored_layout
-from numc.passes.kernels.packing.pack_code import converts_open
+from numc.passes.kernels.packing.pack_code import converts_open, row_vector
 from numc.passes.kernels.packing.segments import adjacent
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import Task, context
@@ -38,6 +38,8 @@ class Panel:
 
 # What transposing a square takes for each of its vectors, in reads of a segment.
 _SQUARE = 2
+# Steps of k for which all panels of rows that are adjacent are packed before the next ones.
+_TURNED = 32
 _LIMITS = ("i32", "i32")
 _RESULTS = ", ".join(_LIMITS)
 
@@ -68,6 +70,43 @@ def _rows_in_order(
         with found.otherwise():
             found.next = _pack_rows(f, kernel, data, row, count, k0, kc, to)
     return found.results
+
+
+def rows_are_adjacent(f: Function, row: Value, count: Value) -> Value:
+    """Whether `count` rows from `row` on, at least one, are adjacent in memory."""
+    return _are_apart(f, f.at(context(f, "a_row")[0], row, "i64"), count, f.number(1))
+
+
+def turn_panels(
+    f: Function,
+    kernel: Kernel,
+    data: Value,
+    rows: tuple[Value, Value],
+    steps: tuple[Value, Value],
+    to: tuple[Value, Value, Value],
+) -> None:
+    """Pack rows that are adjacent: the panels of a few steps of k, then those of the next ones.
+
+    A panel takes less of a step than a cache line has, which would be gone before the next panel takes the rest. rows:
+    the first one and the end. steps: the first one, and how many. to: the panels, how far they are from each other in
+    f32 numbers, and their limits.
+    """
+    (begin, end), (k0, kc), (panels, pitch, limits), packed = rows, steps, to, layout(kernel, "rows")
+    offsets, k_offsets = context(f, "a_row", "a_k")
+    first = f.at(data, f.fetch(offsets, begin), kernel.element("rows"))
+    with f.loop(0, kc, _TURNED) as step:
+        size, is_first = f.i64("minui", f.i64("subi", kc, step), _TURNED), f.compare("eq", step, f.number(0))
+        of_steps = f.at(k_offsets, f.i64("addi", k0, step), "i64")
+        inside = row_vector(f, packed, f.i64("divui", step, packed.width))
+        with f.loop(begin, end, packed.count) as row:
+            n, count = f.i64("subi", row, begin), f.i64("minui", f.i64("subi", end, row), packed.count)
+            number = f.i64("divui", n, packed.count)
+            panel = f.at(panels, f.i64("addi", f.i64("muli", number, pitch), inside))
+            arguments = f.at(first, n, kernel.element("rows")), of_steps, count, size, panel
+            found = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
+            place = f.at(limits, f.i64("addi", number, number), "i32")
+            before = [f.select(is_first, f.int(v), f.fetch(place, w, "i32")) for w, v in enumerate((0xFFFFFFFF, 0))]
+            store_limits(f, [f.binary(*each) for each in zip(("minui", "maxui"), before, found, strict=True)], place)
 
 
 def _are_apart(f: Function, offsets: Value, count: Value, step: Value) -> Value:

@@ -26,7 +26,9 @@ from numc.passes.kernels.tasks.panels import (
     expand,
     make_rows,
     packed_panel,
+    rows_are_adjacent,
     store_limits,
+    turn_panels,
     width,
 )
 from numc.passes.kernels.tasks.plane import fill_plane_text
@@ -109,6 +111,21 @@ def _task(frame: Frame, number: Value) -> None:
 
 
 def _pack_rows(frame: Frame, block: Block) -> None:
+    """Pack all rows of the block."""
+    f, kernel = frame.f, frame.task.kernel
+    if not kernel.turns or kernel.groups is not None or kernel.matrix is not None:
+        _pack_panels(frame, block)
+        return
+    adjacent = rows_are_adjacent(f, block.i0, f.i64("subi", block.i_end, block.i0))
+    with f.when(adjacent):
+        source = f.at(frame.words["a"], block.a_start, kernel.element("rows"))
+        to = frame.buffers["rows"], frame.row_pitch, frame.buffers["limits"]
+        turn_panels(f, kernel, source, (block.i0, block.i_end), (block.k0, block.kc), to)
+    with f.when(f.negated(adjacent)):
+        _pack_panels(frame, block)
+
+
+def _pack_panels(frame: Frame, block: Block) -> None:
     """Pack all rows of the block, panel by panel."""
     f, task, kernel = frame.f, frame.task, frame.task.kernel
     with f.loop(block.i0, block.i_end, kernel.tile.rows) as i:
