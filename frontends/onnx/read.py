@@ -13,6 +13,7 @@ from onnx import external_data_helper, inliner
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.large import Array, MappedFile, embedded, map_external, without_data
+from numc.frontends.onnx.order import put_in_order
 
 MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
@@ -52,6 +53,7 @@ def read(path: Path) -> Read:
         model = inliner.inline_local_functions(model) if model.functions else model
     except Exception as error:
         raise NumcError(f"damaged model: its local functions cannot be inlined: {error}") from None
+    put_in_order(model.graph)
     _check_graph(model, large)
     return Read(model, tuple(sources), large, files)
 

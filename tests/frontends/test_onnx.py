@@ -378,6 +378,20 @@ def test_inputs_that_are_missing(save: Maker) -> None:
     assert error(file) == "damaged model: nothing defines the output 'y'"
 
 
+def test_nodes_in_any_order(save: Maker) -> None:
+    """Converters to float16 append casts of the inputs at the end; a cycle is none of an order."""
+    nodes = [
+        helper.make_node("Mul", ["a", "b"], ["y"], name="product"),
+        helper.make_node("Neg", ["x"], ["b"]),
+        helper.make_node("Relu", ["x"], ["a"]),
+    ]
+    x = np.arange(-2, 2, dtype=np.float32)
+    assert np.array_equal(numc.compile(save(nodes, [value("x", [4])], [value("y", [4])]))(x), np.maximum(x, 0) * -x)
+    nodes[1] = helper.make_node("Add", ["x", "y"], ["b"])
+    file = save(nodes, [value("x", [4])], [value("y", [4])])
+    assert error(file) == "damaged model: node 'product' (Mul) reads 'a', which nothing before it defines"
+
+
 @pytest.mark.parametrize(("shapes", "found"), [
     ({"y": (1, 64)}, "shapes: no input 'y'; the inputs are x"),
     ({"x": (1, 2, 64)}, "shapes: 'x' has 2 dimensions [-1, 64], found [1, 2, 64]"),

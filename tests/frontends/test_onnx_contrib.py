@@ -60,6 +60,26 @@ def node(operator: str, inputs: list[str], outputs: list[str], domain: str = MS,
     return helper.make_node(operator, inputs, outputs, domain=domain, **attributes)
 
 
+def test_names_of_other_operators(tmp_path: Path) -> None:
+    """Unique gives its values in the order of the first ones, and has three results."""
+    x = np.array([3, 1, 3, 2, 1], np.float32)
+    feeds = {"x": x, "m": floats(2, 3, 4), "n": floats(2, 5, 4)}
+    constants = {"axis": np.int32(-1), "places": np.array([[0, 1], [1, 2]], np.int64)}
+    nodes = [
+        node("TransposeMatMul", ["m", "n"], ["product"], transB=1, alpha=0.5),
+        node("ExpandDims", ["m", "axis"], ["wide"]),
+        node("GatherND", ["m", "places"], ["chosen"]),
+    ]
+    check(tmp_path, nodes, {name: feeds[name] for name in "mn"}, constants)
+    given = helper.make_tensor_value_info("x", 1, [5])
+    ends = [helper.make_empty_tensor_value_info(name) for name in ("values", "back", "counts")]
+    graph = helper.make_graph([node("Unique", ["x"], [end.name for end in ends])], "g", [given], ends)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "u.onnx")
+    got = numc.compile(tmp_path / "u.onnx").by_name({"x": x})
+    assert [got[end.name].tolist() for end in ends] == [[3, 1, 2], [0, 1, 0, 2, 1], [2, 2, 1]]
+
+
 def test_activations_normalisations_and_quantised_weights(tmp_path: Path) -> None:
     """Batch and length are free."""
     feeds = {"x": floats(2, 3, 64), "skip": floats(2, 3, 64), "ids": RNG.integers(0, 9, (2, 3)).astype(np.int32)}

@@ -76,16 +76,97 @@ def test_pools(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds), feeds)
 
 
-def test_depth_to_space(tmp_path: Path) -> None:
-    """One channel that is left, as in networks for super-resolution, and several."""
-    shapes = {"a": (1, 4, 2, 3), "b": (2, 8, 3, 2)}
+@pytest.mark.parametrize("free", [False, True])
+def test_depth_to_space_and_back(tmp_path: Path, free: bool) -> None:
+    """One channel that is left, as many as a block has rows, as in networks for super-resolution, and others."""
+    shapes = {"a": (1, 4, 2, 3), "b": (2, 8, 3, 2), "c": (1, 12, 2, 5), "d": (2, 45, 2, 4)}
+    blocks = {"a": 2, "b": 2, "c": 2, "d": 3}
     feeds = {name: np.arange(np.prod(s), dtype=np.float32).reshape(s) for name, s in shapes.items()}
     nodes = [
-        helper.make_node("DepthToSpace", [name], [f"{name}{mode}"], blocksize=2, mode=mode)
+        helper.make_node("DepthToSpace", [name], [f"{name}{mode}"], blocksize=blocks[name], mode=mode)
         for name in feeds
         for mode in ("DCR", "CRD")
     ]
+    feeds["e"] = np.arange(2 * 3 * 4 * 6, dtype=np.float32).reshape(2, 3, 4, 6)
+    nodes.append(helper.make_node("SpaceToDepth", ["e"], ["deep"], blocksize=2))
+    compare(model_of(tmp_path, nodes, feeds, free=free), feeds)
+
+
+def test_pads_that_crop(tmp_path: Path) -> None:
+    """What is taken away on one side and padded on the other, cropped only, and along some axes only."""
+    feeds = {"x": np.arange(1.0, 61.0, dtype=np.float32).reshape(1, 2, 5, 6)}
+    pads = {"p": [0, 0, -1, 1, 0, 0, 2, -2], "q": [0, 0, -1, 0, 0, 0, -1, -2], "r": [-2, 1, 1, -1]}
+    constants = {name: np.array(each, np.int64) for name, each in pads.items()}
+    constants |= {"v": np.float32(7.5), "axes": np.array([3, -2], np.int64)}
+    nodes = [helper.make_node("Pad", ["x", name, "v"], [f"y{name}"]) for name in "pq"]
+    nodes.append(helper.make_node("Pad", ["x", "r", "", "axes"], ["yr"]))
+    compare(model_of(tmp_path, nodes, feeds, constants=constants), feeds)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_local_response_normalisation(tmp_path: Path, size: int) -> None:
+    """Of an even number, one channel more behind than before: ONNX's formula, which onnxruntime has for odd ones."""
+    x = np.random.default_rng(0).standard_normal((2, 7, 3, 2)).astype(np.float32)
+    node = helper.make_node("LRN", ["x"], ["y"], size=size, alpha=0.5, beta=0.75, bias=1.5)
+    before, behind = (size - 1) // 2, -(-(size - 1) // 2)
+    sums = [(x[:, max(0, c - before) : c + behind + 1].astype(float) ** 2).sum(1) for c in range(7)]
+    want = x / (1.5 + 0.5 / size * np.stack(sums, 1)) ** 0.75
+    got = numc.compile(model_of(tmp_path, [node], {"x": x}))(x)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_logarithms_of_sums(tmp_path: Path, free: bool) -> None:
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)}
+    constants = {"one": np.array([1], np.int64), "two": np.array([0, -1], np.int64)}
+    nodes = [
+        helper.make_node("ReduceLogSumExp", ["x", *given], [f"y{n}{keeps}"], keepdims=keeps)
+        for n, given in enumerate(([], ["one"], ["two"]))
+        for keeps in (0, 1)
+    ]
+    compare(model_of(tmp_path, nodes, feeds, constants=constants, free=free), feeds)
+
+
+def test_einsum_without_a_result(tmp_path: Path) -> None:
+    """Its letters are those that come once, in alphabetical order."""
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in
+             {"a": (3, 4), "b": (4, 5), "c": (2, 3, 4), "d": (5,)}.items()}  # fmt: skip
+    cases = {"ij,jk": "ab", "ba": "a", "i,j": "dd", "zij,jk": "cb"}
+    nodes = [
+        helper.make_node("Einsum", [*names], [f"y{n}"], equation=equation)
+        for n, (equation, names) in enumerate(cases.items())
+    ]
     compare(model_of(tmp_path, nodes, feeds), feeds)
+
+
+def test_images_of_bytes_are_resized(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {
+        "u": rng.integers(0, 256, (1, 2, 5, 6)).astype(np.uint8),
+        "s": rng.integers(-128, 128, (1, 2, 4, 3)).astype(np.int8),
+    }
+    constants = {"scales": np.array([1, 1, 2, 2], np.float32)}
+    nodes = [
+        helper.make_node(
+            "Resize", [name, "", "scales"], [f"{name}{how}"], mode="linear", coordinate_transformation_mode=how
+        )
+        for name in feeds
+        for how in ("half_pixel", "asymmetric", "align_corners")
+    ]
+    path = model_of(tmp_path, nodes, feeds, constants=constants)
+    compare_closely(path, feeds)
+
+
+def compare_closely(path: Path, feeds: dict[str, Array]) -> None:
+    """Averages are cut off: a rounding error of one is a step."""
+    session = onnxruntime.InferenceSession(path)
+    got = numc.compile(path).by_name(feeds)
+    for name, want in zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True):
+        assert got[name].dtype == want.dtype
+        away = np.abs(got[name].astype(int) - want.astype(int))
+        assert away.max() <= 1, name
+        assert (away == 0).mean() > 0.9, name
 
 
 def test_factors_of_gemm(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
 
 def sign(node: Node) -> None:
@@ -48,3 +48,17 @@ def lp_normalization(node: Node) -> None:
     norm = node.op("ReduceL1" if node.attribute("p", 2) == 1 else "ReduceL2", source, axes)
     zero = node.like(0, source)
     node.op("Where", node.op("Equal", norm, zero), zero, node.op("Div", source, norm), to=node.output(0))
+
+
+def local_response(node: Node) -> None:
+    """LRN: of an even number of channels torch-mlir takes one more before a channel, and ONNX one more behind it."""
+    if node.attribute("size", 1) % 2 or node.known_shape(node.input(0)) is None:
+        return
+
+    def turned(value: str, to: str = "") -> str:
+        return node.op("Slice", value, node.ints(-1), node.ints(-END), node.ints(1), node.ints(-1), to=to)
+
+    source = turned(node.input(0))
+    copy = node.copy()
+    copy.input[0], copy.output[0] = source, node.fresh()
+    turned(copy.output[0], to=node.output(0))

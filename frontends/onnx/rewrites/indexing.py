@@ -15,10 +15,29 @@ def extreme(node: Node) -> None:
 
 
 def depth_to_space(node: Node) -> None:
-    """DepthToSpace: torch-mlir mixes up the dimensions of CRD where one channel is left, where CRD and DCR are one."""
-    shape, block = node.known_shape(node.input(0)), node.attribute("blocksize", 1)
-    if node.attribute("mode", "DCR") == "CRD" and shape is not None and shape[1] == block * block:
-        node.copy(mode="DCR")
+    """DepthToSpace: torch-mlir mixes up the dimensions of CRD, and divides fixed sizes only."""
+    is_crd, block = node.attribute("mode", "DCR") == "CRD", node.attribute("blocksize", 1)
+    if not is_crd and None not in node.shape(node.input(0))[1:]:
+        return
+    batch, _, height, width = node.sizes(node.input(0))
+    channels, order = ([-1, block, block], (0, 1, 4, 2, 5, 3)) if is_crd else ([block, block, -1], (0, 3, 4, 1, 5, 2))
+    apart = node.transpose(node.reshape(node.input(0), [batch, *channels, height, width]), *order)
+    large = (node.product(size, block) for size in (height, width))
+    node.reshape(apart, [batch, -1, *large], to=node.output(0))
+
+
+def space_to_depth(node: Node) -> None:
+    """SpaceToDepth: torch-mlir divides fixed sizes only."""
+    block = node.attribute("blocksize", 1)
+    shape = node.shape(node.input(0))
+    if None not in shape[2:]:
+        return
+    batch, channels, *large = node.sizes(node.input(0))
+    height, width = (
+        size // block if isinstance(size, int) else node.op("Div", size, node.ints(block)) for size in large
+    )
+    apart = node.reshape(node.input(0), [batch, channels, height, block, width, block])
+    node.reshape(node.transpose(apart, 0, 3, 5, 1, 2, 4), [batch, -1, height, width], to=node.output(0))
 
 
 def split(node: Node) -> None:
@@ -76,6 +95,7 @@ def pad(node: Node) -> None:
     """Pad with elements of the source, which are gathered; what is taken away instead goes first, as in onnxruntime."""
     source, mode = node.input(0), node.attribute("mode", "constant")
     if mode == "constant":
+        _crop_before(node)
         return
     if mode not in ("edge", "reflect", "wrap"):
         raise RefusedError(f"its mode '{mode}' is none that ONNX has")
@@ -105,6 +125,23 @@ def pad(node: Node) -> None:
             places = _padded(node, size, node.ints(low), node.ints(high), mode)
         value = node.op("Gather", value, places, axis=axis)
     node.op("Identity", value, to=node.output(0))
+
+
+def _crop_before(node: Node) -> None:
+    """Take away what negative pads take away first: torch-mlir would insert the rest outside of the result."""
+    pads, axes = node.constants.get(node.input(1)), node.constant_input(3, "axes") if node.input(3) else None
+    if pads is None or pads.min(initial=0) >= 0:
+        return
+    rank, value = node.rank(node.input(0)), node.input(0)
+    chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+    if pads.size != 2 * len(chosen):
+        raise RefusedError(f"its pads are not two numbers for each of {len(chosen)} dimensions")
+    for n, axis in enumerate(chosen):
+        low, high = int(pads[n]), int(pads[n + len(chosen)])
+        if low < 0 or high < 0:
+            value = node.cut(value, axis, max(0, -low), min(high, 0) or END)
+    copy = node.copy()
+    copy.input[0], copy.input[1] = value, node.ints(*(max(0, int(pad)) for pad in pads))
 
 
 def _size_of(node: Node, value: str, axis: int) -> str:

@@ -13,8 +13,12 @@ MAX_GROUPS = 64
 
 
 def einsum(node: Node) -> None:
-    """Einsum of scalars: torch-mlir runs out of memory."""
-    if any(character.isalpha() or character == "." for character in node.attribute("equation", "a")):
+    """Einsum of scalars: torch-mlir runs out of memory. A result that is left out: torch-mlir takes it for a scalar."""
+    equation = node.attribute("equation", "a")
+    if any(character.isalpha() or character == "." for character in equation):
+        if "->" not in equation:
+            letters = sorted(c for c in set(equation) if c.isalpha() and equation.count(c) == 1)
+            node.copy(equation=f"{equation}->{'...' if '...' in equation else ''}{''.join(letters)}")
         return
     product, *others = node.proto.input
     for other in others:

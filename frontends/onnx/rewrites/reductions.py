@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
@@ -39,10 +38,10 @@ def reduce(node: Node) -> None:
 
 
 def log_sum_exp(node: Node) -> None:
-    """ReduceLogSumExp of float64: torch-mlir mixes up its types. The largest number is taken out of the sum."""
+    """ReduceLogSumExp: torch-mlir mixes up its types. The largest number is taken out of the sum."""
     reduce(node)
     source, axes = node.input(0), node.input(1)
-    if node.made or node.dtype(source) != TensorProto.DOUBLE:
+    if node.made:
         return
     if not axes and node.attribute("noop_with_empty_axes", 0):
         node.op("Identity", source, to=node.output(0))

@@ -22,6 +22,19 @@ def standard(node: Node) -> None:
     node.copy().domain = ""
 
 
+def unique(node: Node) -> None:
+    """Unique: values in the order in which they come first, where each is among these, and how often it is there."""
+    node.ops("Unique", [node.input(0)], [node.output(0), "", node.output(1), node.output(2)], sorted=0)
+
+
+def expand_dims(node: Node) -> None:
+    """ExpandDims is Unsqueeze of one axis."""
+    axis = node.constant_input(1, "axis")
+    if axis is None:
+        raise RefusedError("it has no axis")
+    node.op("Unsqueeze", node.input(0), node.ints(int(axis.item())), to=node.output(0))
+
+
 def gelu(node: Node) -> None:
     """Gelu, BiasGelu."""
     source = node.input(0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -40,11 +41,13 @@ def resize(node: Node) -> None:
     if axes is None:
         _check_free(node, mode, coordinates)
         return
-    if _is_lowered_rightly(node, mode, coordinates, axes, len(shape)):
+    is_whole = not node.is_float(source) and mode != "nearest"
+    if not is_whole and _is_lowered_rightly(node, mode, coordinates, axes, len(shape)):
         return
-    if not node.is_float(source) and mode != "nearest":
+    if is_whole and mode != "linear":
         raise RefusedError(f"its mode '{mode}' is available for floats only")
-    value, outside = source, ""
+    # Integers are what their averages are cut off to, as in onnxruntime.
+    value, outside = node.cast(source, TensorProto.FLOAT) if is_whole else source, ""
     for axis in axes:
         place, out = _places(axis, coordinates)
         value = _along(node, value, axis, mode, place, len(shape))
@@ -52,9 +55,13 @@ def resize(node: Node) -> None:
             there = node.constant(out.reshape([-1, *[1] * (len(shape) - 1 - axis.axis)]), np.bool_)
             outside = node.op("Or", outside, there) if outside else there
     if outside:
-        other = node.like(node.attribute("extrapolation_value", 0.0), source)
-        value = node.op("Where", outside, other, value)
-    node.op("Identity", value, to=node.output(0))
+        other = node.attribute("extrapolation_value", 0.0)
+        filled = node.constant(other, np.float32) if is_whole else node.like(other, source)
+        value = node.op("Where", outside, filled, value)
+    if is_whole:
+        node.cast(value, node.dtype(source), to=node.output(0))
+    else:
+        node.op("Identity", value, to=node.output(0))
 
 
 def _axes(node: Node, shape: list[int | None]) -> list[_Axis] | None:
