@@ -53,14 +53,14 @@ class Arithmetic:
         from numc.compiler.arithmetic.policy.load import load_policy
         from numc.compiler.options import Options
 
-        if self.policy is not None and (self.fma or self.ops):
-            given = "--fma" if self.fma else "--ops"
+        if self.policy is not None and (self.fma is not None or self.ops is not None):
+            given = "--ops" if self.fma is None else "--fma"
             raise NumcError(f"--policy says what every operation computes in: leave {given} out, or write a `default`")
         policy = load_policy(self.policy) if self.policy is not None else None
         options = Options(
-            self.fma or "fp32",
-            self.ops or "fp32",
-            self.target or "host",
+            "fp32" if self.fma is None else self.fma,
+            "fp32" if self.ops is None else self.ops,
+            "host" if self.target is None else self.target,
             policy=policy,
             respect_dtypes=self.respect_dtypes,
         )

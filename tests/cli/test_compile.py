@@ -108,6 +108,9 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
         (["MODEL", "--fma", "bf16_1_4"], "bf16_1_4"),
         (["MODEL", "--ops", "bf61"], "bf16"),
         (["MODEL", "--target", "x86-64-v5"], "unknown target 'x86-64-v5' (did you mean "),
+        (["MODEL", "--target", ""], "unknown target '': choose one of "),
+        (["MODEL", "--fma", ""], "FMA operator '': cannot read it from its end"),
+        (["MODEL", "--ops", ""], "format '': cannot read it from its end"),
         (
             ["MODEL", "--emit", "lvm"],
             f"--emit 'lvm': no such stage (did you mean 'llvm'?): one of {', '.join(STAGES)}",
