@@ -32,7 +32,7 @@ from numc.frontends.training.clock import Clock
 from numc.frontends.training.converted import expect
 from numc.frontends.training.cuts import SWITCH as CUT
 from numc.frontends.training.decompositions import rnn, training_table
-from numc.frontends.training.draws import draw_in_vectors, keep_copies, narrow_masks
+from numc.frontends.training.draws import draw_in_vectors, keep_copies, keep_draws, narrow_masks
 from numc.frontends.training.free_sizes import FixedSizesError, fix_numbers, is_free, lift_sizes, read_numbers
 from numc.frontends.training.inductor import without_inductor
 from numc.frontends.training.recompute import SWITCH as RECOMPUTE
@@ -99,6 +99,7 @@ class Backend:
         def cut(joint: fx.GraphModule, *args: Any, num_fwd_outputs: int, **given: Any) -> Any:
             saved.user_results = num_fwd_outputs
             narrow_masks(joint.graph)
+            keep_draws(joint.graph)
             parts = min_cut_rematerialization_partition(joint, *args, num_fwd_outputs=num_fwd_outputs, **given)
             if not disabled(RECOMPUTE) and not any(policy.draws_results for policy in policies):
                 forward, backward = (part.graph for part in parts)

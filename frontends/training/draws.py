@@ -7,10 +7,13 @@ shows that they draw the same in this process.
 from __future__ import annotations
 
 import functools
+from operator import getitem
 from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch.partitioners import must_recompute
+from torch.utils.checkpoint import CheckpointPolicy
 
 from numc.runtime.abi import DTYPES
 from numc.runtime.library import library_of_python
@@ -38,6 +41,23 @@ def narrow_masks(graph: fx.Graph) -> None:
             made.meta.pop("tensor_meta", None)
         node.replace_all_uses_with(wide)
         graph.erase_node(node)
+
+
+def keep_draws(graph: fx.Graph) -> None:
+    """Keep what checkpointed regions draw, so that both passes see the same numbers; the rest is computed again.
+
+    torch would draw again from a saved state of its generator, which takes longer and lets no mask be kept in bits.
+    It is called before the graph is cut.
+    """
+    for node in graph.nodes:
+        if draws(node) and must_recompute(node):
+            for kept in (node, *(user for user in node.users if user.target is getitem)):
+                kept.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+
+def draws(node: fx.Node) -> bool:
+    """Whether an operation draws random numbers."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def keep_copies(forward: fx.Graph, backward: fx.Graph) -> None:

@@ -27,6 +27,7 @@ from numc.frontends.training import ahead
 from numc.frontends.training.ahead import Ahead
 from numc.frontends.training.converted import diagnose, to_linalg
 from numc.frontends.training.cuts import cuts
+from numc.frontends.training.draws import draws
 from numc.frontends.training.free_sizes import (
     FixedSizesError,
     has_free_sizes,
@@ -339,7 +340,7 @@ def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal], begins: Collectio
             continue
         if stage % 2 != (node not in eager):
             stage += 1
-        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+        if draws(node):
             stage = drawn = max(stage, drawn)
         stages[node] = stage
     return stages

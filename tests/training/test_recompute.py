@@ -168,3 +168,55 @@ def test_what_a_function_remembers() -> None:
     model = Model(nn.Linear(8, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 4))
     found, _ = bits(model, torch.randn(6, 8, requires_grad=True), "fp32")
     assert len(found) == 7
+
+
+REGIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "dropout": lambda x: nn.functional.dropout(x.sin(), 0.3).exp(),
+    "noise": lambda x: (x.sin() * torch.randn_like(x)).exp(),
+    "rrelu": lambda x: nn.functional.rrelu(x.sin(), training=True).exp(),
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_a_checkpoint_draws_once(name: str) -> None:
+    torch._dynamo.reset()
+    layers = nn.Linear(8, 8), nn.Linear(8, 8)
+    x = torch.randn(16, 8, requires_grad=True)
+    read = [x, *(p for layer in layers for p in layer.parameters())]
+
+    def region(x: torch.Tensor) -> torch.Tensor:
+        return layers[1](REGIONS[name](layers[0](x))).sin()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda x: checkpoint(region, x, use_reentrant=False), x, use_reentrant=False).square()
+
+    backend = numc.backend("fp32")
+    compiled = torch.compile(function, backend=backend)
+    for seed in range(3):
+        found = []
+        for run in (function, compiled):
+            torch.manual_seed(seed)
+            result = run(x)
+            gradients = torch.autograd.grad(result.sum(), read)
+            found.append((result, *gradients, torch.get_rng_state()))
+        torch.testing.assert_close(found[1], found[0])
+    if name == "dropout":  # nothing else is kept than the mask
+        assert [(row.format, row.bytes) for row in backend.saved[0].rows(backend.arithmetic)] == [("bits", 16)]
+
+
+def test_a_checkpoint_without_the_state_of_the_generator_has_one_mask() -> None:
+    torch._dynamo.reset()
+
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        def region(x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.dropout(x, 0.3).sin()
+
+        return checkpoint(region, x, use_reentrant=False, preserve_rng_state=False)
+
+    compiled = torch.compile(dropped, backend=numc.backend("fp32"))
+    for _ in range(3):
+        x = torch.rand(16, 8).add(0.1).requires_grad_()
+        result = compiled(x)
+        (gradient,) = torch.autograd.grad(result.sum(), x)
+        assert torch.equal(gradient == 0, result == 0)
+        assert 0 < (result == 0).sum() < result.numel()
