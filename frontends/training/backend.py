@@ -27,6 +27,7 @@ from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.freed import give_back
 from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
+from numc.frontends.pytorch.rewrites.losses import multilabel_margin_loss_forward
 from numc.frontends.training import regions, tracing
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.converted import expect
@@ -227,18 +228,32 @@ def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _traceable() -> Iterator[None]:
-    """Make torch trace attention and recurrent networks as the operations that they consist of."""
+    """Make torch trace attention, recurrent networks and losses as the operations that they consist of."""
     mkldnn, flash = torch._C._get_mkldnn_enabled(), torch.backends.cuda.flash_sdp_enabled()
     theirs = torch_rnn._rnn_helper
     torch_rnn._rnn_helper = rnn
     torch._C._set_mkldnn_enabled(False)
     torch.backends.cuda.enable_flash_sdp(False)
     try:
-        yield
+        with _differentiated(torch.ops.aten.multilabel_margin_loss_forward.default, multilabel_margin_loss_forward):
+            yield
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)
         torch.backends.cuda.enable_flash_sdp(flash)
         torch_rnn._rnn_helper = theirs
+
+
+@contextlib.contextmanager
+def _differentiated(operation: torch._ops.OpOverload, decomposed: Callable[..., Any]) -> Iterator[None]:
+    """Trace an operation as another decomposition than the one that torch differentiates, whatever the table has."""
+    theirs = operation.py_kernels[torch._C.DispatchKey.Autograd]
+    operation.py_kernels[torch._C.DispatchKey.Autograd] = decomposed
+    operation._dispatch_cache.clear()  # torch has the kernel of an earlier call there
+    try:
+        yield
+    finally:
+        operation.py_kernels[torch._C.DispatchKey.Autograd] = theirs
+        operation._dispatch_cache.clear()
 
 
 def backend(name: str | Arithmetic = "fp32", /, *, respect_dtypes: bool | None = None, **given: Given) -> Backend:

@@ -151,3 +151,22 @@ def test_the_nearest_element_is_that_of_torch() -> None:
         ],
         row,
     )
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_classes_from_the_first_minus_one_on_do_not_count(reduction: str) -> None:
+    def loss(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.multilabel_margin_loss(x, target, reduction=reduction)
+
+    targets = torch.tensor([[1, 2, -1, 0], [3, -1, 2, -1], [-1, 0, 1, 2], [0, 3, 1, 2]])
+    x = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    check([loss, lambda x, target: loss(x[0], target[0])], x, targets)
+    torch._dynamo.reset()
+    compiled, found = torch.compile(loss, backend=numc.backend("fp32")), []
+    for function in (loss, compiled):
+        given = x.clone().requires_grad_()
+        result = function(given, targets)
+        found.append((result, *torch.autograd.grad(result.sum(), given)))
+    torch.testing.assert_close(found[1], found[0])
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, targets), found[0][0])

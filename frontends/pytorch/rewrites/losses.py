@@ -1,0 +1,26 @@
+"""Losses that torch's own decompositions compute otherwise than eager torch."""
+
+from __future__ import annotations
+
+import torch
+
+MEAN, SUM = 1, 2  # reductions
+
+
+def multilabel_margin_loss_forward(
+    value: torch.Tensor, target: torch.Tensor, reduction: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """aten.multilabel_margin_loss_forward; torch's decomposition counts class 0 for each place from the first -1 on."""
+    rows, targets = torch.atleast_2d(value), torch.atleast_2d(target)
+    given = (targets == -1).cumsum(1) == 0
+    places = torch.where(given, targets, 0)
+    classes = torch.arange(rows.shape[1], device=value.device)
+    wanted = ((places.unsqueeze(2) == classes) & given.unsqueeze(2)).any(1)
+    margins = 1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)  # by example, given class and any class
+    counted = given.unsqueeze(2) & ~wanted.unsqueeze(1) & (margins > 0)
+    found = torch.where(counted, margins, 0).sum((1, 2)) / rows.shape[1]
+    if reduction in (MEAN, SUM):
+        found = found.mean() if reduction == MEAN else found.sum()
+    else:
+        found = found.reshape(value.shape[:-1])
+    return found, wanted.to(value.dtype).reshape(target.shape)
