@@ -140,6 +140,18 @@ def test_einsum_without_a_result(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds), feeds)
 
 
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_grids(tmp_path: Path, aligned: int) -> None:
+    """Of one image, and of several, in two and in three dimensions."""
+    rng = np.random.default_rng(0)
+    shapes = {"a": (1, 2, 3), "b": (2, 2, 3), "c": (1, 3, 4)}
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    sizes = {"a": [1, 2, 4, 5], "b": [2, 3, 5, 6], "c": [1, 2, 3, 4, 5]}
+    constants = {f"s{name}": np.array(size, np.int64) for name, size in sizes.items()}
+    nodes = [helper.make_node("AffineGrid", [n, f"s{n}"], [f"y{n}"], align_corners=aligned) for n in feeds]
+    compare(model_of(tmp_path, nodes, feeds, constants=constants, opset=20), feeds)
+
+
 def test_images_of_bytes_are_resized(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     feeds = {

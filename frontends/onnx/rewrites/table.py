@@ -26,7 +26,6 @@ Rule = Callable[[Node], None]
 Rules = dict[tuple[str, str], Rule]
 
 _EXPANDED = (
-    "AffineGrid",
     "Attention",
     "CausalConvWithState",
     "CenterCropPad",
@@ -81,6 +80,7 @@ RULES: Rules = {
     ("", "ReduceLogSumExp"): reductions.log_sum_exp,
     **{("", operator): indexing.random for operator in _RANDOM},
     ("", "Abs"): integers.absolute,
+    ("", "AffineGrid"): resize.affine_grid,
     ("", "ArgMax"): indexing.extreme,
     ("", "ArgMin"): indexing.extreme,
     ("", "AveragePool"): windows.average_pool,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
+from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 Floats = npt.NDArray[np.float64]
@@ -203,6 +204,29 @@ def _cubic(distance: Floats, a: float) -> Floats:
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+
+
+def affine_grid(node: Node) -> None:
+    """AffineGrid: ONNX's function of one image takes the batch away with its Squeeze, so that this is written out."""
+    sizes = node.constants.get(node.input(1))
+    if sizes is None or sizes.size != 4 or int(sizes.reshape(-1)[0]) != 1:
+        expand(node)
+        return
+    _, _, height, width = (int(size) for size in sizes.reshape(-1))
+    one, two = np.float32(1), np.float32(2)
+
+    def along(count: int) -> npt.NDArray[np.float32]:
+        """The places of pixels from -1 to 1, in the steps of ONNX's function: float32 numbers, each rounded."""
+        aligned, size = node.attribute("align_corners", 0), np.float32(count)
+        step = two / (size - one) if aligned and count > 1 else two / size
+        start = -one if aligned else step / two - one
+        return np.asarray(start + np.arange(count, dtype=np.float32) * step, np.float32)
+
+    x, y = np.meshgrid(along(width), along(height))
+    places = np.stack([x, y, np.ones_like(x)], -1).reshape(1, -1, 3)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(node.dtype(node.input(0)) or TensorProto.FLOAT)
+    moved = node.op("MatMul", node.constant(places, dtype), node.transpose(node.input(0), 0, 2, 1))
+    node.reshape(moved, [1, height, width, 2], to=node.output(0))
 
 
 def grid_sample(node: Node) -> None:
