@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
@@ -99,10 +101,7 @@ def pad(node: Node) -> None:
         return
     if mode not in ("edge", "reflect", "wrap"):
         raise RefusedError(f"its mode '{mode}' is none that ONNX has")
-    rank, pads, axes = node.rank(source), node.constants.get(node.input(1)), node.constant_input(3, "axes")
-    chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
-    if pads is not None and pads.size != 2 * len(chosen):
-        raise RefusedError(f"its pads are not two numbers for each of {len(chosen)} dimensions")
+    pads, chosen = node.constants.get(node.input(1)), _padded_axes(node)
     value = source
     for n, axis in enumerate(chosen):
         size = node.size(source, axis)
@@ -114,7 +113,7 @@ def pad(node: Node) -> None:
             continue
         low, high = int(pads[n]), int(pads[n + len(chosen)])
         if low < 0 or high < 0:
-            value = node.cut(value, axis, max(0, -low), min(high, 0) or END)
+            value = _cropped(node, value, axis, low, high)
             size = size + min(low, 0) + min(high, 0) if isinstance(size, int) else _size_of(node, value, axis)
             low, high = max(low, 0), max(high, 0)
         if low == high == 0:
@@ -129,19 +128,30 @@ def pad(node: Node) -> None:
 
 def _crop_before(node: Node) -> None:
     """Take away what negative pads take away first: torch-mlir would insert the rest outside of the result."""
-    pads, axes = node.constants.get(node.input(1)), node.constant_input(3, "axes") if node.input(3) else None
+    pads, value = node.constants.get(node.input(1)), node.input(0)
     if pads is None or pads.min(initial=0) >= 0:
         return
-    rank, value = node.rank(node.input(0)), node.input(0)
-    chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
-    if pads.size != 2 * len(chosen):
-        raise RefusedError(f"its pads are not two numbers for each of {len(chosen)} dimensions")
+    chosen = _padded_axes(node)
     for n, axis in enumerate(chosen):
         low, high = int(pads[n]), int(pads[n + len(chosen)])
         if low < 0 or high < 0:
-            value = node.cut(value, axis, max(0, -low), min(high, 0) or END)
+            value = _cropped(node, value, axis, low, high)
     copy = node.copy()
     copy.input[0], copy.input[1] = value, node.ints(*(max(0, int(pad)) for pad in pads))
+
+
+def _padded_axes(node: Node) -> Sequence[int]:
+    """The axes of a Pad, for each of which it has two pads."""
+    rank, axes, pads = node.rank(node.input(0)), node.constant_input(3, "axes"), node.constants.get(node.input(1))
+    chosen = range(rank) if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+    if pads is not None and pads.size != 2 * len(chosen):
+        raise RefusedError(f"its pads are not two numbers for each of {len(chosen)} dimensions")
+    return chosen
+
+
+def _cropped(node: Node, value: str, axis: int, low: int, high: int) -> str:
+    """Emit what negative pads leave of an axis."""
+    return node.cut(value, axis, max(0, -low), min(high, 0) or END)
 
 
 def _size_of(node: Node, value: str, axis: int) -> str:

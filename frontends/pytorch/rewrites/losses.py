@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-MEAN, SUM = 1, 2  # reductions
+_MEAN, _SUM = 1, 2  # reductions
 
 
 def multilabel_margin_loss_forward(
@@ -19,8 +19,8 @@ def multilabel_margin_loss_forward(
     margins = 1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)  # by example, given class and any class
     counted = given.unsqueeze(2) & ~wanted.unsqueeze(1) & (margins > 0)
     found = torch.where(counted, margins, 0).sum((1, 2)) / rows.shape[1]
-    if reduction in (MEAN, SUM):
-        found = found.mean() if reduction == MEAN else found.sum()
+    if reduction in (_MEAN, _SUM):
+        found = found.mean() if reduction == _MEAN else found.sum()
     else:
         found = found.reshape(value.shape[:-1])
     return found, wanted.to(value.dtype).reshape(target.shape)
