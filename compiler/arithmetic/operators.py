@@ -176,6 +176,11 @@ class Fma:
         return FP32 if self.keeps_total else self.acc
 
     @property
+    def is_one_fma(self) -> bool:
+        """Whether a step is an f32 FMA. It rounds once: with a binary32 accumulator it is the exact datapath, too."""
+        return self.product is None and len(self.terms) == 1 and str(self.acc) == "fp32"
+
+    @property
     def draws(self) -> bool:
         """Whether a step draws random bits; formats with groups are converted in the operator, and draw there."""
         converted = (c.noise for c in self.groups or ())

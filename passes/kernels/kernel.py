@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from numc.compiler.arithmetic.operators import FP32
 from numc.passes.kernels.datapaths import counting, group_sums, stochastic
-from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.chunked import Chunks
 from numc.passes.kernels.datapaths.datapath import LANES_IN_PLACE, ROWS_IN_PLACE, Datapath, Guard, Setting
 from numc.passes.kernels.datapaths.groups import Groups
@@ -37,6 +36,7 @@ class Kernel(Setting):
         some += ("_turns" if self.turns else "") + (f"_{self.codes}_in_codes" if self.codes else "")
         some += ("_expanded" if self.expands else "") + ("_dense" if self.dense else "")
         some += "".join(f"_narrow_{side}" for side in self.narrow_in_memory)
+        some += "".join(f"_{side}_{how}" for side in ("rows", "lanes") if (how := self.adjacency_of(side).value))
         some += ("" if self.fast else "_unguarded") + (f"_dot{self.dot}" if self.dot else "")
         return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
 
@@ -164,4 +164,4 @@ class Kernel(Setting):
     @property
     def joins(self) -> bool:
         """Whether whole tiles can go from their initial values to the epilogue in registers (register_tile.py)."""
-        return self.fetches_ahead and not self.counts and is_one_fma(self.fma) and self.datapath.in_place
+        return self.fetches_ahead and not self.counts and self.fma.is_one_fma and self.datapath.in_place

@@ -50,7 +50,7 @@ class Functions:
         unknown = ir.Location.unknown()
         texts = [(text, unknown) for text in first]
         texts += [each for group in self._texts.values() for each in group] + self._shared
-        text = _equal_once("\n".join(text for text, _ in texts), self._named.values())
+        text = _needed("\n".join(text for text, _ in texts), self._named.values())
         source = ir.Module.parse(text, self._module.context)
         block = self._module.regions[0].blocks[0]
         locations, marked = _locations(texts), ir.UnitAttr.get(self._module.context)
@@ -78,10 +78,11 @@ def kernels_of(module: ir.Operation) -> dict[str, ir.Operation]:
     return {str(ir.StringAttr(op.attributes["sym_name"]).value): op for op in functions}
 
 
-def _equal_once(text: str, kept: Collection[str]) -> str:
-    """The functions of a text, equal ones once, though they have several names; those called `kept` stay.
+def _needed(text: str, kept: Collection[str]) -> str:
+    """The functions of a text that those called `kept` need, equal ones once, though they have several names.
 
     Kernels differ in what only some of their functions depend on, and so do tasks: both have many functions in common.
+    Of a kernel's functions that pack operands, a program needs few.
     """
     kept = set(kept)
     pieces = _DEFINITION.split(text)  # in turns: what is between definitions, a definition, its name
@@ -106,8 +107,20 @@ def _equal_once(text: str, kept: Collection[str]) -> str:
         for user in {user for name in same for user in users.get(name, []) if user in found}:
             found[user] = _SYMBOL.sub(partial(_renamed, same), found[user])
         rest = [_SYMBOL.sub(partial(_renamed, same), piece) for piece in rest]
+    used = _reached(found, kept)
+    found = {name: definition for name, definition in found.items() if name in used}
     written = (found[name].replace("@(", f"@{name}(", 1) if name in found else "" for name in names)
     return "".join(piece for pair in zip_longest(rest, written, fillvalue="") for piece in pair)
+
+
+def _reached(definitions: Mapping[str, str], first: Collection[str]) -> set[str]:
+    """The names of the functions that the functions called `first` need."""
+    found, left = set(first), list(first)
+    while left:
+        called = set(_SYMBOL.findall(definitions.get(left.pop(), ""))) - found
+        found |= called
+        left += called
+    return found
 
 
 def _renamed(names: Mapping[str, str], symbol: re.Match[str]) -> str:

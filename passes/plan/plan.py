@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.passes.kernels.datapaths.datapath import Adjacency
 from numc.passes.kernels.datapaths.groups import STEPS
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import has_codes
+from numc.passes.plan.contraction import Found
 
 #: The attributes of a region: what it computes, how, and the largest magnitudes of its operands where they are given.
 CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibration"
@@ -98,8 +100,8 @@ class Plan:
     tasks: str
     why: str
 
-    def kernel(self, fma: Fma, isa: InstructionSet, *, swap: bool, narrow: tuple[str, ...] = ()) -> Kernel:
-        """The micro-kernels that the plan asks for, of the instructions `isa`; narrow: as `Kernel.narrow_in_memory`."""
+    def kernel(self, found: Found, isa: InstructionSet) -> Kernel:
+        """The micro-kernels of a contraction that the plan asks for, of the instructions `isa`."""
         t = self.tile
         tile = Tile(t.width, t.vectors, t.rows, t.k_block)
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
@@ -109,9 +111,12 @@ class Plan:
         transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
         adjacent = self.packing.lanes == ADJACENT
         some = t.partial, used, t.narrow, counts, in_place, adjacent, transposes, turns, *self.packing.codes
-        kernel = Kernel(fma, tile, swap, self.guarded, *some)
+        kernel = Kernel(found.fma, tile, found.swap, self.guarded, *some)
         dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
-        return replace(kernel, dense=dense, narrow_in_memory=narrow)
+        of_rows, of_lanes = found.adjacency
+        if self.packing.lanes == PADDED_PLANE:  # which has strides of its own
+            of_lanes = Adjacency.UNKNOWN
+        return replace(kernel, dense=dense, narrow_in_memory=found.narrow, adjacency=(of_rows, of_lanes))
 
 
 def takes_narrow(fma: Fma) -> bool:

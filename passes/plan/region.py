@@ -64,7 +64,7 @@ def read_region(op: ir.Operation, isa: InstructionSet) -> Region:
     found = _found(op, where)
     found = exchanged(found) if plan.way == TRANSPOSED_TILES else found
     _agree(stated, described(found, stated.id, stated.layer, stated.role, phases=stated.phases), where)
-    kernel = plan.kernel(found.fma, isa, swap=found.swap, narrow=found.narrow)
+    kernel = plan.kernel(found, isa)
     check(plan, kernel, size_of(found, found.shape.k), isa, stated.layer)
     inside = padded_in_region(found)
     padding, outside = (inside, None) if plan.packing.lanes == PADDED_PLANE else (None, inside)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from numc.compiler.support.switches import disabled
-from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.groups import STEPS, block_of_k
 from numc.passes.kernels.datapaths.guarded import splits
 from numc.passes.kernels.datapaths.matrix import multiplied
@@ -56,7 +55,7 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
     # Where broadcasts from memory take no unit of their own, a second vector only serves whole tiles.
-    one = isa.adders is not None and is_one_fma(found.fma)
+    one = isa.adders is not None and found.fma.is_one_fma
     if ready and one and rows and rows % tile.rows and rows <= 3 * tile.rows:
         return replace(tile, vectors=1, rows=rows), f"rows fit into one tile ({rows}): lanes are read once"
     line = _sliding(found.rows, found) if rows else None
@@ -88,7 +87,7 @@ def _takes_more(isa: InstructionSet, found: Found) -> bool:
     Where the usual tile hides the latency of FMAs already, the other one only saves loads: if no lanes are wasted, few
     rows are, and rows do not lie in lines.
     """
-    if isa.one_fma is None or not is_one_fma(found.fma):
+    if isa.one_fma is None or not found.fma.is_one_fma:
         return False
     usual, more = isa.tile, isa.one_fma
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)

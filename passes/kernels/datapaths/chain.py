@@ -50,11 +50,6 @@ def exact_addends(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Dra
         yield code.cast("truncf", emit_product(code, a, b, fma, drawn), "f32"), c
 
 
-def is_one_fma(fma: Fma) -> bool:
-    """Whether a step is an f32 FMA. It rounds once: with a binary32 accumulator it is the exact datapath, too."""
-    return fma.product is None and len(fma.terms) == 1 and str(fma.acc) == "fp32"
-
-
 def emit_product(code: Code, a: Parts, b: Parts, fma: Fma, drawn: Drawn) -> Value:
     """The exact sum of the products in binary64; rounded to the product's format, if there is one.
 
@@ -78,7 +73,7 @@ def exact_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn)
     The sum with C is rounded to odd in binary64 (TwoSum, then the last bit), which a second rounding to at most 24 bits
     cannot tell from the real number.
     """
-    if is_one_fma(fma):
+    if fma.is_one_fma:
         return fp32_step(code, fma, a, b, c, drawn)
     product = emit_product(code, a, b, fma, drawn)
     total = emit_add_to_odd(code, product, code.cast("extf", c, "f64"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +26,20 @@ from numc.passes.kernels.values.carrier import F32, F64
 from numc.passes.kernels.values.codes import code_bits, emit_unpacked
 from numc.passes.kernels.values.rounding import Noise
 from numc.passes.kernels.values.widths import Numbers, run_time
+
+
+class Adjacency(Enum):
+    """What is known of the memory of an operand, whatever its sizes: which elements of a row or of lanes are adjacent.
+
+    NONE: nor is there one between two of them.
+    """
+
+    UNKNOWN = ""
+    ALL = "adjacent"
+    NONE = "apart"
+
+
+_LINE = 64  # bytes of a cache line
 
 Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose sum it is
 
@@ -85,6 +100,7 @@ class Setting:
     whose panels are codes of its format, if one is; expands: tasks make numbers of them, so that micro-kernels do not
     read codes. dense: lanes are packed words of integers without room between them. narrow_in_memory: the sides whose
     operand lies in memory in the bytes of its format, a narrow dtype, or in bytes of integers, and not as f32 numbers.
+    adjacency: that of the elements of a row along k, and of the lanes.
     """
 
     fma: Fma
@@ -103,6 +119,7 @@ class Setting:
     expands: bool = False
     dense: bool = False
     narrow_in_memory: tuple[str, ...] = ()
+    adjacency: tuple[Adjacency, Adjacency] = (Adjacency.UNKNOWN, Adjacency.UNKNOWN)
 
     @property
     def instructions(self) -> InstructionSet:
@@ -135,6 +152,10 @@ class Setting:
         if side not in self.narrow_in_memory:
             return "f32"
         return "i8" if self.fma.datapath == "bytes" else f"i{self.conversion(side).format.bits}"
+
+    def adjacency_of(self, side: str) -> Adjacency:
+        """What is known of the memory of that operand."""
+        return self.adjacency[int(side == "lanes")]
 
     def is_open(self, side: str) -> bool:
         """Whether a run chooses the widths of that operand."""
@@ -284,19 +305,46 @@ def store_tile(m: Micro, segment: Segment, values: Accumulators) -> None:
 
 def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """The loop over steps of k in ascending order."""
-    with m.f.carry(first, end, 1, values) as loop:
+    f, unrolled = m.f, m.setting.instructions.unrolled
+    is_whole = (m.rows, m.vectors) == (m.setting.tile.rows, m.setting.tile.vectors)
+    if unrolled == 1 or not is_whole or not m.setting.fma.is_one_fma:
+        return _by_vectors(m, first, end, values)
+    whole = f.i64("subi", end, f.i64("remui", f.i64("subi", end, first), unrolled))
+    share = 4 * m.setting.tile.rows * m.setting.parts("rows")  # of a step, in bytes to prefetch
+    with f.carry(first, whole, unrolled, values) as loop:
+        found: Accumulators = loop.values
+        for n in range(unrolled):
+            new_line = n * share // _LINE != (n - 1) * share // _LINE
+            found = one_step(m, f.i64("addi", loop.index, n), found, ahead=new_line)
+        loop.next = found
+    with f.carry(whole, end, 1, loop.results) as loop:
         loop.next = one_step(m, loop.index, loop.values)
     return loop.results
 
 
-def one_step(m: Micro, k: Value, values: Accumulators) -> list[Value]:
-    """One step of k on every accumulator."""
+def _by_vectors(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
+    """The same; where a vector of a packed row begins is computed once for all of its steps."""
+    f, width = m.f, m.setting.tile.width
+    start = f.i64("subi", first, f.i64("andi", first, width - 1))
+    with f.carry(start, end, width, values) as vectors:
+        begin = f.i64("maxsi", first, vectors.index)
+        with f.carry(begin, f.i64("minsi", end, f.i64("addi", vectors.index, width)), 1, vectors.values) as loop:
+            loop.next = one_step(m, loop.index, loop.values, vectors.index)
+        vectors.next = loop.results
+    return vectors.results
+
+
+def one_step(
+    m: Micro, k: Value, values: Accumulators, vector: Value | None = None, *, ahead: bool = True
+) -> list[Value]:
+    """One step of k on every accumulator. vector: as for `row_places`. ahead: with a prefetch."""
     code = m.code
-    fetch_ahead(m, k)
+    if ahead:
+        fetch_ahead(m, k)
     drawn = m.drawn(k)
     if m.together > 1:
-        return _some_together(m, k, values, drawn)
-    rows, lanes = panels(m, k)
+        return _some_together(m, k, values, drawn, vector)
+    rows, lanes = panels(m, k, vector)
     lanes = scaled(m, lanes)
     found = []
     for n, c in enumerate(values):
@@ -305,10 +353,12 @@ def one_step(m: Micro, k: Value, values: Accumulators) -> list[Value]:
     return found
 
 
-def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Drawn]) -> list[Value]:
+def _some_together(
+    m: Micro, k: Value, values: Accumulators, drawn: Sequence[Drawn], vector: Value | None
+) -> list[Value]:
     """The same on `Datapath.together` accumulators after the other ones."""
     code, size = m.code, m.together
-    places, lanes = row_places(m, k), scaled(m, lane_values(m, k))
+    places, lanes = row_places(m, k, vector), scaled(m, lane_values(m, k))
     rows: list[list[Value]] = []
 
     def step(n: int) -> Value:
@@ -352,16 +402,20 @@ def vector_starts(m: Micro) -> list[tuple[Value, Value]]:
     return [(at, f.compare("ne", f.fetch(f["vectors"], 2 * v + 1), f.number(0))) for v, at in enumerate(starts)]
 
 
-def row_places(m: Micro, k: Value) -> list[list[Value]]:
-    """Where the values of the rows are at step `k`: [row][part] (layout.py says how panels are laid out)."""
+def row_places(m: Micro, k: Value, vector: Value | None = None) -> list[list[Value]]:
+    """Where the values of the rows are at step `k`: [row][part] (layout.py says how panels are laid out).
+
+    vector: the first step of that vector of a packed row which `k` is in, if it is known.
+    """
     s, scalar, code = m.setting, m.f.scalar, m.code
     t, parts = s.tile, s.parts("rows")
-    within = scalar.binary("andi", k, scalar.int(t.width - 1, "i64"))
-    chunk = scalar.binary("subi", k, within)
+    if vector is None:
+        vector = scalar.binary("subi", k, scalar.binary("andi", k, scalar.int(t.width - 1, "i64")))
+    within = scalar.binary("subi", k, vector)
     if s.rows_in_place:
-        at = scalar.binary("addi", scalar.binary("muli", chunk, m.f["chunk"]), within)
+        at = scalar.binary("addi", scalar.binary("muli", vector, m.f["chunk"]), within)
         return [[code.at(start, at)] for start in m.row_starts]
-    at = scalar.binary("addi", scalar.binary("muli", chunk, scalar.int(t.rows * parts, "i64")), within)
+    at = scalar.binary("addi", scalar.binary("muli", vector, scalar.int(t.rows * parts, "i64")), within)
     base = code.at(m.f["rows"], at)
     return [[code.at(base, (r * parts + p) * t.width) for p in range(parts)] for r in range(m.rows)]
 
@@ -403,9 +457,12 @@ def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
     return [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
 
 
-def panels(m: Micro, k: Value) -> tuple[list[list[Value]], list[list[Value]]]:
-    """The values of step `k`: of the rows, in all lanes, [row][part], and of the lanes, [vector][part]."""
-    places = row_places(m, k)
+def panels(m: Micro, k: Value, vector: Value | None = None) -> tuple[list[list[Value]], list[list[Value]]]:
+    """The values of step `k`: of the rows, in all lanes, [row][part], and of the lanes, [vector][part].
+
+    vector: as for `row_places`.
+    """
+    places = row_places(m, k, vector)
     lanes = lane_values(m, k)
     return [[m.code.splat(at) for at in parts] for parts in places], lanes
 

@@ -46,7 +46,6 @@ from numc.passes.kernels.datapaths.chain import (
     exact_step,
     fp32_addends,
     fp32_step,
-    is_one_fma,
 )
 from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -144,7 +143,7 @@ def together(s: Setting) -> int:
     units stay busy only if operations for both kinds alternate. More than two accumulators take too many registers.
     """
     fma, fmt = s.fma, s.fma.acc.format
-    one = is_one_fma(fma) or (fma.product is None and len(fma.terms) == 1 and fmt.parts == 3)
+    one = fma.is_one_fma or (fma.product is None and len(fma.terms) == 1 and fmt.parts == 3)
     return 1 if one else 2
 
 

@@ -136,6 +136,7 @@ class InstructionSet:
     used unless a plan says otherwise. fma: whether a fused multiply-add is an instruction; if not, it is replaced by
     binary64 arithmetic with the same bits (without_fma.py), and cheap sequences made of FMAs are not worth their while.
     one_fma: the micro-tile where a step is one FMA and takes no other registers, if there is room for a larger one.
+    unrolled: how many steps of one FMA follow each other without a jump, in whole tiles.
     adders: the micro-tile for roundings by additions, where these have units of their own beside those of FMAs.
 
     clamp(code, x, largest): x limited to the magnitude `largest`; NaN stays or becomes a limit.
@@ -163,6 +164,7 @@ class InstructionSet:
     tile: Tile
     fma: bool
     one_fma: Tile | None = None
+    unrolled: int = 1
     adders: Tile | None = None
     clamp: Callable[[Code, Value, float], Value] = _clamp
     full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder

@@ -52,7 +52,7 @@ def pack_text(kernel: Kernel, side: str) -> str:
             return steps.results
 
         kinds = [code.ty("i32")] * 2
-        vectors.next = by_segments(f, to.width, vectors.index, kinds, body, element=kernel.element(side))
+        vectors.next = by_segments(f, kernel, side, vectors.index, kinds, body)
         if side == "rows" or not to.alone:
             _fill(f, code, panel, across, to.parts, _zero(code, to))
     return f.function(*_reduced(f, vectors.results))

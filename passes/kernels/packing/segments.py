@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from numc.passes.kernels.abi import EVERY_OTHER, MOST_STRIDED_SEGMENTS
 from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.datapaths.datapath import Adjacency, Setting
 from numc.passes.kernels.ssa import Type, Value
 
 # The arguments of a function that reads by segments: the first segment of each vector, offset and mask of each segment.
@@ -20,20 +21,21 @@ Read = Callable[[Value], Value]
 
 def by_segments(
     f: Function,
-    width: int,
+    setting: Setting,
+    side: str,
     number: Value,
     kinds: Sequence[Type | str],
     body: Callable[[Read], Sequence[Value]],
     table: Sequence[Value] | None = None,
-    element: str = "f32",
 ) -> Sequence[Value]:
-    """Append code that reads vector `number` by a table; returns what `body` returns, of types `kinds`.
+    """Append code that reads vector `number` of an operand by a table; returns what `body` returns, of types `kinds`.
 
-    table: the values of ARGUMENTS; by default the arguments of `f` with these names. element: of the operand.
+    table: the values of ARGUMENTS; by default the arguments of `f` with these names.
     `body` is called once for every way to read: it gets what appends the load of the vector's lanes, given the address
     that offsets count from. What does not depend on that address stands before the body's code.
     """
-    segments = _Segments(f, width, number, table or [f[name] for name in ARGUMENTS], element)
+    width, adjacency = setting.tile.width, setting.adjacency_of(side)
+    segments = _Segments(f, width, number, table or [f[name] for name in ARGUMENTS], setting.element(side))
 
     def choose(cases: list[tuple[Value, Callable[[], Read]]], last: Callable[[], Read]) -> Sequence[Value]:
         if not cases:
@@ -46,6 +48,11 @@ def by_segments(
                 chosen.next = list(choose(others, last))
         return chosen.results
 
+    if adjacency == Adjacency.NONE:
+        return body(segments.one_by_one)
+    if adjacency == Adjacency.ALL:
+        start, is_whole = segments.whole()
+        return choose([(is_whole, lambda: segments.whole_from(start))], lambda: segments.at_once(1, width))
     flagged = f.compare("uge", segments.first_mask(), f.number(EVERY_OTHER))
     start, is_whole = segments.whole()
     with f.choose(flagged, *kinds) as found:

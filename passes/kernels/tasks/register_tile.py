@@ -13,7 +13,7 @@ from numc.passes.kernels.datapaths.datapath import (
     LANES_IN_PLACE,
     ROWS_IN_PLACE,
     Micro,
-    one_step,
+    one_by_one,
     row_starts,
     vector_starts,
 )
@@ -59,10 +59,9 @@ def register_tile_text(task: Task) -> str:
     watch(start, 0)
     micro = Micro(kernel.name, f, kernel, kernel.datapath, t.rows, t.vectors, fast=False)
     micro.row_starts, micro.vector_starts = row_starts(micro), vector_starts(micro)
-    with f.carry(0, f["kc"], 1, start) as loop:
-        loop.next = one_step(micro, loop.index, loop.values)
-    watch(loop.results, t.rows * t.lanes)
-    for n, result in enumerate(loop.results):
+    results = one_by_one(micro, f.number(0), f["kc"], start)
+    watch(results, t.rows * t.lanes)
+    for n, result in enumerate(results):
         r, v = divmod(n, t.vectors)
         at = [step(f, s, a, v * t.width) for s, a in zip(task.streams, lines[r], strict=True)]
         values = [load(code, s, a) for s, a in zip(task.epilogue_streams, at[inputs:], strict=False)]

@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.chain import is_one_fma
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, Guard, product_numbers
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
@@ -78,7 +77,7 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
                 steps.next = [after, *found]
             return steps.results
 
-        after, *found = by_segments(f, t.width, v, kinds, body, table, kernel.element("lanes"))
+        after, *found = by_segments(f, kernel, "lanes", v, kinds, body, table)
         again = {"begin": v, "end": f.i64("addi", v, 1)}
         edge.leave(lane, before, after, found, again, f.compare("eq", left, f.number(t.width)))
     return f.function()
@@ -99,7 +98,7 @@ def _plane_text(task: Task, name: str, *, fast: bool) -> str:
         return f.function()
     height, length = plane.lanes[-2][0] if len(plane.lanes) > 1 else 1, plane.lanes[-1][0]
     width, count = kernel.tile.width, -(-length // kernel.tile.width)
-    vectors = min(2, count) if is_one_fma(kernel.fma) else 1
+    vectors = min(2, count) if kernel.fma.is_one_fma else 1
     # A quarter of the registers is for lanes and for elements of the row.
     most = min(_ROWS, kernel.instructions.registers * 3 // (4 * vectors))
     rows = -(-height // -(-height // most))
