@@ -1,4 +1,4 @@
-"""Functions that passes add to a module: equal ones once."""
+"""Functions that passes add to a module: equal ones once, and those that are needed."""
 
 from torch_mlir import ir
 
@@ -57,3 +57,22 @@ def test_different_functions_stay():
     _, found = added("addf", "mulf")
     assert len(found) == 6
     assert "call @layer_1_task_edge" in found["layer_1_task_body"]
+
+
+def test_functions_that_nothing_needs_are_left_out():
+    """Of what tasks share, as the functions of a kernel, the ones that they call, and what these call."""
+    shared = "func.func private @NAME(%x: f32) {\n  CALL\n  return\n}\n"
+    texts = [
+        shared.replace("NAME", "called").replace("CALL", "func.call @inner(%x) : (f32) -> ()"),
+        shared.replace("NAME", "inner").replace("CALL", "%0 = arith.addf %x, %x : f32"),
+        shared.replace("NAME", "left_out").replace("CALL", "func.call @inner(%x) : (f32) -> ()"),
+    ]
+    task = "func.func @SELF(%x: f32) {\n  func.call @called(%x) : (f32) -> ()\n  return\n}\n"
+    module = ir.Module.parse("func.func @main() { return }", ir.Context())
+    with module.context, ir.Location.unknown():
+        functions = Functions(module.operation)
+        functions.define(task, "layer", "task", ir.Location.unknown())
+        functions.add_shared(texts, ir.Location.unknown())
+        functions.finish([])
+        found = kernels_of(module.operation)
+    assert list(found) == ["layer_task", "called", "inner"]
