@@ -38,10 +38,7 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
     """
     if fast and (in_matrices := _in_matrices(isa, found)) is not None:
         return in_matrices, "matrix registers"
-    # Rows that several products take are loaded into registers: then two vectors are to use them.
-    adds = fast and not found.fma.groups and splits(found.fma) and len(found.fma.terms) == 1
-    special = isa.adders if adds else isa.one_fma if _takes_more(isa, found) else None
-    tile = special or isa.tile
+    tile = _special(isa, found, fast=fast) or isa.tile
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
     accumulators = tile.rows * tile.vectors
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
@@ -79,6 +76,17 @@ def _in_matrices(isa: InstructionSet, found: Found) -> Tile | None:
     few_rows, few_lanes = (n is not None and n <= unit.size for n in (rows, lanes))
     tile = unit.tile
     return replace(tile, rows=unit.size if few_rows else tile.rows, vectors=1 if few_lanes else tile.vectors)
+
+
+def _special(isa: InstructionSet, found: Found, *, fast: bool) -> Tile | None:
+    """The micro-tile for what an operator does with registers, if there is one."""
+    fma = found.fma
+    if isa.word_sums is not None and Kernel(fma, isa.tile, found.swap, fast, isa=isa).dot:
+        return isa.word_sums if fma.group is None or fma.group.group is None else None
+    # Rows that several products take are loaded into registers: then two vectors are to use them.
+    if fast and not fma.groups and splits(fma) and len(fma.terms) == 1:
+        return isa.adders
+    return isa.one_fma if _takes_more(isa, found) else None
 
 
 def _takes_more(isa: InstructionSet, found: Found) -> bool:

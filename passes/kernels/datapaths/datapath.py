@@ -308,7 +308,7 @@ def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accu
     f, unrolled = m.f, m.setting.instructions.unrolled
     is_whole = (m.rows, m.vectors) == (m.setting.tile.rows, m.setting.tile.vectors)
     if unrolled == 1 or not is_whole or not m.setting.fma.is_one_fma:
-        return _by_vectors(m, first, end, values)
+        return by_vectors(m, first, end, values, partial(one_step, m))
     whole = f.i64("subi", end, f.i64("remui", f.i64("subi", end, first), unrolled))
     share = 4 * m.setting.tile.rows * m.setting.parts("rows")  # of a step, in bytes to prefetch
     with f.carry(first, whole, unrolled, values) as loop:
@@ -322,14 +322,20 @@ def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accu
     return loop.results
 
 
-def _by_vectors(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
-    """The same; where a vector of a packed row begins is computed once for all of its steps."""
+def by_vectors(
+    m: Micro, first: Value, end: Value, values: Accumulators, step: Callable[[Value, Accumulators, Value], Accumulators]
+) -> Accumulators:
+    """A loop over steps, or words of several, in ascending order: `step` appends one of them.
+
+    It is given its number, the accumulators, and the number of the first one in its vector of a packed row: where a
+    vector begins is computed once.
+    """
     f, width = m.f, m.setting.tile.width
     start = f.i64("subi", first, f.i64("andi", first, width - 1))
     with f.carry(start, end, width, values) as vectors:
         begin = f.i64("maxsi", first, vectors.index)
         with f.carry(begin, f.i64("minsi", end, f.i64("addi", vectors.index, width)), 1, vectors.values) as loop:
-            loop.next = one_step(m, loop.index, loop.values, vectors.index)
+            loop.next = step(loop.index, loop.values, vectors.index)
         vectors.next = loop.results
     return vectors.results
 

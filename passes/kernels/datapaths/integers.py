@@ -15,11 +15,12 @@ from numc.passes.kernels.datapaths.datapath import (
     Micro,
     Parts,
     Setting,
+    by_vectors,
     fetch_ahead,
     one_by_one,
 )
 from numc.passes.kernels.datapaths.matrix import in_matrices
-from numc.passes.kernels.datapaths.words import words
+from numc.passes.kernels.datapaths.words import full_words
 from numc.passes.kernels.ssa import Value
 
 
@@ -42,16 +43,19 @@ def _walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulat
     if dot is None:
         return one_by_one(m, first, end, values)
     sums = [code.cast("bitcast", value, "i32") for value in values]
-    with m.f.carry(first, end, count, sums) as loop:
-        fetch_ahead(m, loop.index)
-        rows, lanes = words(m, loop.index, count, full=True)
+
+    def step(word: Value, sums: Accumulators, vector: Value) -> Accumulators:
+        fetch_ahead(m, m.f.i64("muli", word, count))
+        rows, lanes = full_words(m, word, vector)
         found = []
-        for n, total in enumerate(loop.values):
+        for n, total in enumerate(sums):
             row, lane = rows[n // m.vectors], lanes[n % m.vectors]
             a, b = (lane, row) if m.setting.swap else (row, lane)
             found.append(dot(code, total, a, b))
-        loop.next = found
-    return [code.cast("bitcast", total, "f32") for total in loop.results]
+        return found
+
+    begin, stop = m.f.i64("divui", first, count), m.f.i64("ceildivui", end, count)
+    return [code.cast("bitcast", total, "f32") for total in by_vectors(m, begin, stop, sums, step)]
 
 
 INTEGERS = in_matrices(Datapath(step=_step, walk=_walk, dot=_count))

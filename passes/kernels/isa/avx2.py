@@ -41,6 +41,7 @@ AVX2 = replace(
     width=8,
     tile=Tile(width=8, vectors=2, rows=4),
     one_fma=Tile(width=8, vectors=3, rows=4),
+    word_sums=Tile(width=8, vectors=2, rows=5),
     unrolled=8,
     fma=True,
     barrier=barrier,

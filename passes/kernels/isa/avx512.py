@@ -118,6 +118,7 @@ AVX512 = replace(
     registers=32,
     tile=Tile(width=16, vectors=2, rows=8),
     one_fma=None,
+    word_sums=None,
     unrolled=1,  # LLVM would load so much ahead that it spills registers
     dot_pairs=dot_pairs,
     clamp=clamp,

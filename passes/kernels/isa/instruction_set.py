@@ -136,6 +136,7 @@ class InstructionSet:
     used unless a plan says otherwise. fma: whether a fused multiply-add is an instruction; if not, it is replaced by
     binary64 arithmetic with the same bits (without_fma.py), and cheap sequences made of FMAs are not worth their while.
     one_fma: the micro-tile where a step is one FMA and takes no other registers, if there is room for a larger one.
+    word_sums: the micro-tile for long sums of products of words, where a product takes a register beside the sums.
     unrolled: how many steps of one FMA follow each other without a jump, in whole tiles.
     adders: the micro-tile for roundings by additions, where these have units of their own beside those of FMAs.
 
@@ -164,6 +165,7 @@ class InstructionSet:
     tile: Tile
     fma: bool
     one_fma: Tile | None = None
+    word_sums: Tile | None = None
     unrolled: int = 1
     adders: Tile | None = None
     clamp: Callable[[Code, Value, float], Value] = _clamp
