@@ -15,7 +15,6 @@ from torch_mlir import ir
 from numc.compiler.arithmetic.operators import Fma
 from numc.passes import linalg
 from numc.passes.dialect import contracted, number_of, slots_of
-from numc.passes.kernels.datapaths.datapath import Adjacency
 from numc.passes.linalg import Linear
 
 
@@ -93,23 +92,6 @@ class Found:
         """The sides whose operand lies in memory in the bytes of its format."""
         sides = (("rows", self.rows), ("lanes", self.lanes))
         return tuple(side for side, o in sides if str(ir.MemRefType(o.value.type).element_type) != "f32")
-
-    @property
-    def adjacency(self) -> tuple[Adjacency, Adjacency]:
-        """Which elements of a row along k, and which lanes, are adjacent in memory, as far as that is known."""
-        return self._adjacency(self.rows, self.shape.k), self._adjacency(self.lanes, self.shape.lanes)
-
-    def _adjacency(self, operand: Operand, dims: list[int]) -> Adjacency:
-        strides = [(operand.stride(d), self.sizes.get(d)) for d in dims if self.sizes.get(d) != 1]
-        next_one: int | None = 1  # the stride of a dimension within which the elements seen so far are adjacent
-        for stride, size in reversed(strides):
-            if next_one is None or stride != next_one:
-                break
-            next_one = None if size is None else stride * size
-        else:
-            return Adjacency.ALL
-        apart = all(stride is not None and stride not in (1, 2) for stride, _ in strides)
-        return Adjacency.NONE if apart else Adjacency.UNKNOWN
 
     @functools.cached_property
     def sizes(self) -> dict[int, int]:

@@ -27,6 +27,7 @@ from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import SELF, Stream, Task
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan import records
+from numc.passes.plan.adjacency import with_adjacency
 from numc.passes.plan.contraction import Found, Operand, places_of, size_of
 from numc.passes.plan.descriptor import WATCHED, call_text, numbers_of, pack_text
 from numc.passes.plan.functions import Functions
@@ -71,7 +72,7 @@ def emit_kernels(module: ir.Operation, target: Target) -> None:
     """
     with module.context, ir.Location.unknown():
         emitter = _Emitter(module, target.backend.generator())
-        regions = regions_of(module, target.isa)
+        regions = with_adjacency(regions_of(module, target.isa))
         for number, region in enumerate(regions):
             tell("kernel of", region.contraction.layer, number, len(regions))
             emitter.emit(region)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.support.errors import NumcError, did_you_mean
-from numc.passes.kernels.datapaths.datapath import Adjacency
 from numc.passes.kernels.datapaths.groups import STEPS
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
@@ -113,10 +112,7 @@ class Plan:
         some = t.partial, used, t.narrow, counts, in_place, adjacent, transposes, turns, *self.packing.codes
         kernel = Kernel(found.fma, tile, found.swap, self.guarded, *some)
         dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
-        of_rows, of_lanes = found.adjacency
-        if self.packing.lanes == PADDED_PLANE:  # which has strides of its own
-            of_lanes = Adjacency.UNKNOWN
-        return replace(kernel, dense=dense, narrow_in_memory=found.narrow, adjacency=(of_rows, of_lanes))
+        return replace(kernel, dense=dense, narrow_in_memory=found.narrow)
 
 
 def takes_narrow(fma: Fma) -> bool:
