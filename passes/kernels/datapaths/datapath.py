@@ -305,21 +305,30 @@ def store_tile(m: Micro, segment: Segment, values: Accumulators) -> None:
 
 def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """The loop over steps of k in ascending order."""
-    f, unrolled = m.f, m.setting.instructions.unrolled
-    is_whole = (m.rows, m.vectors) == (m.setting.tile.rows, m.setting.tile.vectors)
-    if unrolled == 1 or not is_whole or not m.setting.fma.is_one_fma:
+    f, s = m.f, m.setting
+    is_whole = (m.rows, m.vectors) == (s.tile.rows, s.tile.vectors)
+    if s.instructions.unrolled > 1 and is_whole and s.fma.is_one_fma:
+        first, values = _several(m, first, end, values)
+    elif m.datapath.segment(s) is None and not s.lanes_in_place:
+        # Segments are short, and where lanes are takes the registers that addresses have.
         return by_vectors(m, first, end, values, partial(one_step, m))
-    whole = f.i64("subi", end, f.i64("remui", f.i64("subi", end, first), unrolled))
+    with f.carry(first, end, 1, values) as loop:
+        loop.next = one_step(m, loop.index, loop.values)
+    return loop.results
+
+
+def _several(m: Micro, first: Value, end: Value, values: Accumulators) -> tuple[Value, Accumulators]:
+    """The loop over steps that follow each other without a jump, and the first one that is left."""
+    f, unrolled = m.f, m.setting.instructions.unrolled
+    rest = f.i64("subi", end, f.i64("remui", f.i64("subi", end, first), unrolled))
     share = 4 * m.setting.tile.rows * m.setting.parts("rows")  # of a step, in bytes to prefetch
-    with f.carry(first, whole, unrolled, values) as loop:
+    with f.carry(first, rest, unrolled, values) as loop:
         found: Accumulators = loop.values
         for n in range(unrolled):
             new_line = n * share // _LINE != (n - 1) * share // _LINE
             found = one_step(m, f.i64("addi", loop.index, n), found, ahead=new_line)
         loop.next = found
-    with f.carry(whole, end, 1, loop.results) as loop:
-        loop.next = one_step(m, loop.index, loop.values)
-    return loop.results
+    return rest, loop.results
 
 
 def by_vectors(
