@@ -51,8 +51,9 @@ def compile(
 ) -> Program:
     """Compile a model to a program that computes in the arithmetic named.
 
-    source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), or a torch.nn.Module, torch.fx.GraphModule
-    or torch.export.ExportedProgram. example_inputs, dynamic_shapes: for modules, what torch.export takes.
+    source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), or an onnx.ModelProto, torch.nn.Module,
+    torch.fx.GraphModule or torch.export.ExportedProgram. example_inputs, dynamic_shapes: for modules, what torch.export
+    takes.
     fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
     policy: the arithmetic of every operation, instead of fma and ops: a file, a text or a preset (docs/policies.md).
     target: host or a name of `numc list targets`. shapes: fixes input shapes by name. values: fixes inputs of an ONNX
@@ -68,12 +69,12 @@ def compile(
     parts run side by side, 0 for one after the other; None: 64, or as many as they then take (docs/streams.md).
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
-    from numc.frontends.load import check_alone, load_module
+    from numc.frontends.load import check_alone, load
     from numc.runtime.program import Program
 
     fixed = checked_fixed(shapes, values)
     if not isinstance(source, (str, os.PathLike, Imported)):
-        source = load_module(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=fixed, purpose="compile")
+        source = load(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=fixed, purpose="compile")
     else:
         check_alone(source, example_inputs, dynamic_shapes)
     if calibrate is not None:

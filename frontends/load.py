@@ -1,4 +1,4 @@
-"""Loading of models: from a file or from PyTorch to linalg text with weights."""
+"""Loading of models: from a file, from ONNX or from PyTorch to linalg text with weights."""
 
 from __future__ import annotations
 
@@ -21,22 +21,38 @@ from numc.frontends.pytorch import file as exported
 def load(
     model: Any, example_inputs: Any = None, *, dynamic_shapes: Any = None, shapes: Fixed | None = None, purpose: str
 ) -> Imported:
-    """Import a model: a file (see `load_file`), or a module or exported program of PyTorch (see `load_module`).
+    """Import a model: a file (see `load_file`), an onnx.ModelProto, or a module or exported program of PyTorch.
 
-    An Imported is returned as it is. Raises NumcError if the model, or an argument beside it, is not of these kinds.
+    The last are for `load_module`. An Imported is returned as it is. Raises NumcError if the model, or an argument
+    beside it, is not of these kinds.
     """
     if isinstance(model, Imported):
         return model
     if isinstance(model, (str, os.PathLike)):
         check_alone(model, example_inputs, dynamic_shapes)
         return load_file(model, shapes)
+    if onnx.is_proto(model):
+        check_alone(model, example_inputs, dynamic_shapes)
+        return onnx.load_proto(model, fixed=checked_fixed(shapes))
     return load_module(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose=purpose)
 
 
+def has_inputs(model: object) -> bool:
+    """Whether a model says what its inputs are: a file, an onnx.ModelProto or an Imported, and no module."""
+    return isinstance(model, (str, os.PathLike, Imported)) or onnx.is_proto(model)
+
+
+def title_of(model: object) -> str:
+    """What messages and reports call a model: its file, or what it is."""
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
+
+
 def check_alone(model: object, example_inputs: Any, dynamic_shapes: Any) -> None:
-    """Raise NumcError if a model that is a file is given with the arguments of a PyTorch module."""
+    """Raise NumcError if a model that has its inputs is given with the arguments of a PyTorch module."""
     if example_inputs is not None or dynamic_shapes is not None:
-        raise NumcError(f"{model}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs")
+        raise NumcError(
+            f"{title_of(model)}: example_inputs and dynamic_shapes are for PyTorch modules, files have their inputs"
+        )
 
 
 def load_file(path: str | os.PathLike[str], shapes: Fixed | None = None) -> Imported:
@@ -73,7 +89,9 @@ def load_module(
     kind = type(module).__name__
     frontend = pytorch(kind)
     if not frontend.is_model(module):
-        raise NumcError(f"cannot {purpose} a {kind}: want a file name, a torch.nn.Module or an ExportedProgram")
+        raise NumcError(
+            f"cannot {purpose} a {kind}: want a file name, an onnx.ModelProto, a torch.nn.Module or an ExportedProgram"
+        )
     if shapes:
         raise NumcError(
             f"{kind}: shapes and values are for files: example_inputs and dynamic_shapes say what sizes are"

@@ -45,6 +45,7 @@ from numc.compiler.support.arguments import (
     checked_texts,
 )
 from numc.compiler.support.errors import NumcError
+from numc.frontends.load import title_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -234,8 +235,7 @@ def _of_function(
     """Return a model, or a training step of a module, that a function of the user's evaluates."""
     decisions = decisions_of(model, example_inputs, Options(), training=training, shapes=fixed)
     sent = message(None, {}, metric=EVALUATED.name, output="", threads=threads, function=name)
-    title = os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
-    return _Subject(title, tuple(decision.layer for decision in decisions), EVALUATED.name, {}, sent)
+    return _Subject(title_of(model), tuple(decision.layer for decision in decisions), EVALUATED.name, {}, sent)
 
 
 @contextlib.contextmanager

@@ -49,7 +49,7 @@ from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import own_version, version_of
 from numc.frontends.imported import Imported
-from numc.frontends.load import load
+from numc.frontends.load import load, title_of
 from numc.runtime.abi import TensorSpec, Weight
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
@@ -352,7 +352,7 @@ def named_model(
     imported = load(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose=purpose)
     if isinstance(model, Imported):
         return (model.sources or ("model",))[0], imported
-    return os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__, imported
+    return title_of(model), imported
 
 
 def named_output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:

@@ -26,8 +26,7 @@ from numc.compiler.studies.hardware.units import Work
 from numc.compiler.support.arguments import Fixed, checked, checked_fixed, checked_integer
 from numc.compiler.support.errors import NumcError, shown
 from numc.compiler.words import checked_align, word_bytes
-from numc.frontends.imported import Imported
-from numc.frontends.load import load
+from numc.frontends.load import has_inputs, load
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -221,7 +220,7 @@ def decisions_of(
 
     model, inputs, training, shapes: as for `cost`. Raises NumcError.
     """
-    if isinstance(model, (str, os.PathLike, Imported)) or type(model).__name__ == "ExportedProgram":
+    if has_inputs(model) or type(model).__name__ == "ExportedProgram":
         return contractions(load(model, inputs, shapes=shapes, purpose="cost"), options, training=training)
     if shapes:
         raise NumcError(f"{type(model).__name__}: shapes and values are for files: the inputs say what sizes are")

@@ -12,8 +12,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.compiler.support.arguments import checked_fixed
 from numc.compiler.support.errors import NumcError
-from numc.frontends.imported import Imported
-from numc.frontends.load import load, pytorch
+from numc.frontends.load import has_inputs, load, pytorch, title_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,18 +30,18 @@ def explain(
 ) -> Any:
     """Say which operation of a model computes in which arithmetic, and why, before anything is compiled.
 
-    model: a file or an exported program of PyTorch, for which a PolicyTable is returned; or a module or function that
-    torch.compile takes, for which `inputs` are needed. A module or function is run, forward and backward, and an
-    Explanation is returned, which also says which operations PyTorch runs. inputs: a tensor or a tuple of tensors.
-    policy, fma, ops, shapes, values: as for numc.compile. Raises NumcError if the model, its inputs or an option is not
-    valid.
+    model: a file, an onnx.ModelProto or an exported program of PyTorch, for which a PolicyTable is returned; or a
+    module or function that torch.compile takes, for which `inputs` are needed. A module or function is run, forward and
+    backward, and an Explanation is returned, which also says which operations PyTorch runs. inputs: a tensor or a tuple
+    of tensors. policy, fma, ops, shapes, values: as for numc.compile. Raises NumcError if the model, its inputs or an
+    option is not valid.
     """
     options = Options(fma, ops, policy=chosen(policy))
     options.resolved()
     fixed = checked_fixed(shapes, values)
-    if isinstance(model, (str, os.PathLike, Imported)):
+    if has_inputs(model):
         if inputs is not None:
-            raise NumcError(f"{model}: a file has its inputs: leave them out")
+            raise NumcError(f"{title_of(model)}: a file has its inputs: leave them out")
         return policy_table(load(model, shapes=fixed, purpose="explain"), options)
     kind = type(model).__name__
     frontend = pytorch(kind)

@@ -1,4 +1,4 @@
-"""The import of ONNX files: the part that runs in the process of the caller.
+"""The import of ONNX models: the part that runs in the process of the caller.
 
 The importer crashes on some inputs (SIGSEGV, SIGFPE), so everything that parses or converts the file runs in a worker.
 Neither onnx nor torch_mlir is imported here.
@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from numc.compiler.support.arguments import Fixed
 from numc.compiler.support.errors import NumcError
@@ -51,6 +55,34 @@ def load(path: str | os.PathLike[str], *, fixed: Fixed | None = None) -> Importe
     except NumcError as error:
         raise NumcError(f"{file}: {error}") from None
     raise NumcError(f"{file}: {cause}; the file is damaged or uses something the importer cannot handle")
+
+
+def is_proto(value: object) -> bool:
+    """Whether `value` is an onnx.ModelProto, which exists only where onnx is imported."""
+    onnx = sys.modules.get("onnx")
+    return onnx is not None and isinstance(value, onnx.ModelProto)
+
+
+def load_proto(model: Any, *, fixed: Fixed | None = None) -> Imported:
+    """Import an onnx.ModelProto with all of its weights, as onnx.load returns it.
+
+    fixed: as for `load`. Raises NumcError as `load` does, and for a model that protobuf cannot write.
+    """
+    name = type(model).__name__
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        try:
+            data = model.SerializeToString()
+        except Exception as error:  # of a class that depends on how protobuf is built
+            raise NumcError(
+                f"{name}: cannot be written ({error}): above 2 GiB, write it with onnx.save(..., "
+                "save_as_external_data=True) and give the name of the file"
+            ) from None
+        path.write_bytes(data)
+        try:
+            return replace(load(path, fixed=fixed), sources=(name,))
+        except NumcError as error:
+            raise NumcError(str(error).replace(str(path), name)) from None
 
 
 def _size(model: Path) -> int:

@@ -9,9 +9,7 @@ ONNX's own tests run through it: ``onnx.backend.test.BackendTest(numc.onnx_backe
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -105,7 +103,7 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
             rest = [*nodes, *model.graph.node]
             del model.graph.node[:]
             model.graph.node.extend(rest)
-            self._programs[key] = _compiled(model, self._options)
+            self._programs[key] = compile(model, **self._options)
         return self._programs[key]
 
 
@@ -131,16 +129,6 @@ def _output(found: Mapping[str, Array], name: str) -> Any:
 
 def _listed(names: Any) -> str:
     return ", ".join(map(quoted, names)) or "none"
-
-
-def _compiled(model: onnx.ModelProto, options: Mapping[str, Any]) -> Program:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(model.SerializeToString())
-        try:
-            return compile(path, **options)
-        except NumcError as error:
-            raise NumcError(str(error).replace(str(path), "model")) from None
 
 
 class Backend(base.Backend):  # type: ignore[misc]

@@ -103,6 +103,21 @@ def test_shapes_fix_dynamic_sizes() -> None:
     assert "?" not in fixed.mlir
 
 
+def test_a_model_in_memory_is_what_its_file_is() -> None:
+    file, model = DIGITS / "mlp.onnx", onnx.load(DIGITS / "mlp.onnx")
+    x = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
+    np.testing.assert_array_equal(numc.compile(model, fma="bf16_1_2")(x), numc.compile(file, fma="bf16_1_2")(x))
+    assert numc.compile(model, shapes={"x": (7, 64)}).inputs[0].shape == (7, 64)
+    assert [row["fma"] for row in numc.explain(model, fma="mp").layers if row["fma"]] == ["mp"] * 3
+    assert numc.cost(model, fma="mp").costs == numc.cost(file, fma="mp").costs
+    for call in (numc.compile, numc.explain):
+        with pytest.raises(NumcError, match="^ModelProto: "):
+            call(model, (x,))
+    model.graph.node[0].op_type = "Gem"
+    with pytest.raises(NumcError, match=r"^ModelProto: 1 node cannot be compiled: node 'node_linear' .Gem,"):
+        numc.compile(model)
+
+
 def test_one_symbol_is_fixed_everywhere(save: Maker) -> None:
     file = save([helper.make_node("Add", ["a", "b"], ["c"])], [value("a", ["n", 4]), value("b", ["n", 4])],
                 [value("c", ["n", 4])])  # fmt: skip

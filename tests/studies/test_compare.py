@@ -381,7 +381,7 @@ def test_modules_of_pytorch() -> None:
     assert found["fp32"].metrics["cosine"] == pytest.approx(1.0)
     assert 0 < found["mp"].error < 1e-3
     assert found.onnxruntime is None
-    with pytest.raises(NumcError, match="cannot compare a int: want a file name, a torch.nn.Module"):
+    with pytest.raises(NumcError, match="cannot compare a int: want a file name, an onnx.ModelProto, a torch."):
         numc.compare(3, x)
     with pytest.raises(
         NumcError, match="Sequential: shapes and values are for files: example_inputs and dynamic_shapes say"
