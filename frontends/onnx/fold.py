@@ -16,6 +16,7 @@ import onnx
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.evaluate import SHOWN, Reference
+from numc.frontends.onnx.partial_sizes import PartialSizes
 from numc.frontends.onnx.read import MAX_ELEMENTS, origin
 from numc.frontends.onnx.structure import structural_values
 from numc.frontends.onnx.types import Types
@@ -53,12 +54,15 @@ def fold(
     Raises NumcError before the constants would take more than `budget` allows.
     """
     types, reference = Types(graph, constants, opsets), Reference(opsets, budget)
+    partial = PartialSizes(constants, types, reference)
     outputs = {value.name for value in graph.output}
     structure = structural_values(graph.node)
     rest = []
     for node in graph.node:
         decides = not structure.isdisjoint(node.output)
-        values = None if outputs & {*node.output} else _evaluate(node, constants, types, reference, decides)
+        values = None
+        if outputs.isdisjoint(node.output):
+            values = _evaluate(node, constants, types, reference, decides) or partial.evaluate(node)
         if values is None:
             rest.append(node)
             types.infer(node)
@@ -79,11 +83,9 @@ def _evaluate(
     decides: bool,
 ) -> list[Array] | None:
     """Return the results of a node, None if it stays. decides: whether the structure of the model depends on them."""
-    if node.op_type in ("Shape", "Size") and node.input[0] not in constants:
-        sizes = _static_shape(node, types)
-        if sizes is None or node.op_type == "Shape":
-            return sizes
-        return [np.array(math.prod(int(size) for size in sizes[0]), dtype=np.int64)]
+    if node.op_type == "Size" and node.input[0] not in constants:
+        sizes = types.sizes(node.input[0])
+        return None if sizes is None else [np.array(math.prod(sizes), dtype=np.int64)]
     foldable = _MOVES | _INTEGERS | (_SIZES if decides else set())
     if node.op_type not in foldable or not all(name in constants or not name for name in node.input):
         return None
@@ -105,14 +107,6 @@ def _is_foldable(value: Array, decides: bool) -> bool:
     if value.dtype.kind in "iub":
         return decides or not is_weight(value)
     return decides and value.size <= SHOWN and value.dtype.kind == "f"
-
-
-def _static_shape(node: onnx.NodeProto, types: Types) -> list[Array] | None:
-    sizes = types.sizes(node.input[0])
-    if sizes is None:
-        return None
-    bounds = {attribute.name: attribute.i for attribute in node.attribute}
-    return [np.array(sizes, dtype=np.int64)[bounds.get("start", 0) : bounds.get("end")]]
 
 
 def _splat(node: onnx.NodeProto, shape: Array) -> Array:

@@ -35,6 +35,11 @@ class Types:
         kind = self._types.get(name)
         return None if kind is None else _sizes(kind)
 
+    def partial_sizes(self, name: str) -> list[int | None] | None:
+        """The sizes of a value, None for those that are free; None if the rank is not known."""
+        kind = self._types.get(name)
+        return None if kind is None else _partial_sizes(kind)
+
     def became_constants(self, names: Iterable[str]) -> None:
         """Note values that are constants now."""
         self._news.update(names)
@@ -75,8 +80,13 @@ class Types:
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
-def _sizes(kind: onnx.TypeProto) -> list[int] | None:
+def _partial_sizes(kind: onnx.TypeProto) -> list[int | None] | None:
     if not kind.tensor_type.HasField("shape"):
         return None
-    dims = kind.tensor_type.shape.dim
-    return [int(dim.dim_value) for dim in dims] if all(dim.HasField("dim_value") for dim in dims) else None
+    return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in kind.tensor_type.shape.dim]
+
+
+def _sizes(kind: onnx.TypeProto) -> list[int] | None:
+    sizes = _partial_sizes(kind)
+    fixed = [size for size in sizes or () if size is not None]
+    return None if sizes is None or len(fixed) < len(sizes) else fixed

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import parser
 
+import numc
 from numc.frontends.onnx import evaluate
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.evaluate import Reference
@@ -65,6 +66,30 @@ def test_what_data_decides_stays() -> None:
     text = "(float[4] x) => (int64[a] y) { i = NonZero(x) s = Shape(i) y = Add(s, s) }"
     prepared = prepare(parser.parse_model(f"{HEADER} g {text}"), {})
     assert [node.op_type for node in prepared.model.graph.node] == ["NonZero", "Shape", "Add"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "s = Shape(x) c = Gather(s, one)",
+        "s = Shape(x) p = Slice(s, one_list, two) c = Squeeze(p)",
+        "c = Shape <start = 1, end = 2> (x)",
+        "s = Shape(x) t = Concat <axis = 0> (s, two) u = Unsqueeze(t, zero) c = Gather <axis = 1> (u, one)",
+    ],
+)
+def test_a_fixed_size_beside_free_ones_decides(read: str) -> None:
+    """As TorchScript exports squeeze: a branch for sizes of 1, with any number of images."""
+    for channels in (1, 2):
+        model = parser.parse_model(
+            f"{HEADER} g (float[n,{channels},4] x) => (float[] y)"
+            " <int64[1] zero = {0}, int64 one = {1}, int64[1] one_list = {1}, int64[1] two = {2}>"
+            f" {{ {read} is = Equal(c, one) y = If (is) <"
+            " then_branch = t () => (float[] a) { a = Squeeze(x, one_list) },"
+            " else_branch = e () => (float[] b) { b = Relu(x) }> }"
+        )
+        x = np.random.default_rng(0).standard_normal((3, channels, 4)).astype(np.float32)
+        want = x[:, 0] if channels == 1 else np.maximum(x, 0)
+        np.testing.assert_array_equal(numc.compile(model)(x), want)
 
 
 def test_equal_nodes_of_small_operands_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
