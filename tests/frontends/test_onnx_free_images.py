@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +84,71 @@ def test_padding_of_free_images_of_integers(tmp_path: Path, dtype: type) -> None
     """What is padded is never the largest."""
     nodes = [node for node in pools() if node.op_type == "MaxPool"]
     compare(model(tmp_path, nodes, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), FREE), SIZES, dtype)
+
+
+def resized(tmp_path: Path, nodes: list[onnx.NodeProto], times: list[int], more: list[int], shape: list[Any]) -> Path:
+    """A file whose Resize nodes have the sizes of ``x`` times some numbers, and more."""
+    sizes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Mul", ["s", "times"], ["m"]),
+             helper.make_node("Add", ["m", "more"], ["sizes"])]  # fmt: skip
+    return model(tmp_path, [*sizes, *nodes], TensorProto.FLOAT, shape, times=np.array(times), more=np.array(more),
+                 scales=np.array([1, 1, 1.5, 3], np.float32))  # fmt: skip
+
+
+@pytest.mark.parametrize("times", by_default([1, 2], [2]))
+def test_images_of_free_sizes_are_resized(tmp_path: Path, times: int) -> None:
+    """By sizes that are computed, larger and smaller, and by scales."""
+    nodes = []
+    for mode, how in itertools.product(("linear", "cubic"), ("align_corners", "half_pixel", "asymmetric")):
+        given = {"mode": mode, "coordinate_transformation_mode": how}
+        nodes.append(helper.make_node("Resize", ["x", "", "", "sizes"], [f"{mode}_{how}"], f"{mode}_{how}", **given))
+        if how != "align_corners":  # of which onnxruntime takes other places than ONNX's reference
+            nodes.append(helper.make_node("Resize", ["x", "", "scales"], [f"{mode}_{how}_by"], **given))
+    compare(resized(tmp_path, nodes, [1, 1, times, times], [0, 0, -3, 2], FREE), SIZES)
+
+
+ROUNDINGS: dict[str, Callable[[Fraction], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round_prefer_floor": lambda place: math.ceil(place - Fraction(1, 2)),
+    "round_prefer_ceil": lambda place: math.floor(place + Fraction(1, 2)),
+}
+PLACES: dict[str, Callable[[int, int, int], Fraction]] = {
+    "half_pixel": lambda x, before, after: Fraction((2 * x + 1) * before, 2 * after) - Fraction(1, 2),
+    "align_corners": lambda x, before, after: Fraction(x * (before - 1), max(after - 1, 1)),
+    "asymmetric": lambda x, before, after: Fraction(x * before, after),
+}
+
+
+def test_the_nearest_elements_of_free_sizes_are_exact(tmp_path: Path) -> None:
+    """Also where a place lies halfway between two elements, or is one, which float32 numbers miss."""
+    nodes = [helper.make_node("Resize", ["x", "", "", "sizes"], [f"{how}-{near}"], mode="nearest",
+                              coordinate_transformation_mode=how, nearest_mode=near)
+             for how in PLACES for near in ROUNDINGS]  # fmt: skip
+    program = numc.compile(resized(tmp_path, nodes, [1, 1, 2], [0, 0, -9], ["n", "c", "t"]))
+    for before in (5, 7, 11, 24):
+        x, after = np.arange(2 * before, dtype=np.float32).reshape(2, 1, before), 2 * before - 9
+        for name, found in program.by_name({"x": x}).items():
+            how, near = name.split("-")
+            taken = [ROUNDINGS[near](PLACES[how](place, before, after)) for place in range(after)]
+            np.testing.assert_array_equal(found, x[:, :, np.clip(taken, 0, before - 1)], err_msg=f"{name} of {before}")
+
+
+def test_a_size_that_is_doubled_has_exact_averages(tmp_path: Path) -> None:
+    """To twice a size less one, with corners aligned, every second element is the average of two."""
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear",
+                            coordinate_transformation_mode="align_corners")  # fmt: skip
+    program = numc.compile(resized(tmp_path, [node], [1, 1, 2], [0, 0, -1], ["n", "c", "t"]))
+    for count in (1, 2, 7):
+        x = np.random.default_rng(0).integers(-99, 99, (2, 3, count)).astype(np.float32)
+        want = np.repeat(x, 2, axis=2)[:, :, :-1]
+        want[:, :, 1::2] = (x[:, :, 1:] + x[:, :, :-1]) / 2
+        np.testing.assert_array_equal(program(x), want)
+
+
+def test_what_of_a_resize_needs_fixed_sizes(tmp_path: Path) -> None:
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="cubic", antialias=1)
+    with pytest.raises(numc.NumcError, match="'y' .Resize, .* its attribute antialias 1 is available for images"):
+        numc.compile(resized(tmp_path, [node], [1] * 4, [0] * 4, FREE))
 
 
 def test_padding_with_elements_of_free_dimensions(tmp_path: Path) -> None:

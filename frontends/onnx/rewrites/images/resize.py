@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.functions import expand
+from numc.frontends.onnx.rewrites.images.resize_free import resize_free
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 Floats = npt.NDArray[np.float64]
@@ -34,13 +35,14 @@ class _Axis:
 
 
 def resize(node: Node) -> None:
-    """Resize of fixed sizes: torch-mlir does only some modes, and takes the ratio of the sizes for the scales."""
+    """Resize: torch-mlir does only some modes, and takes the ratio of the sizes for the scales."""
     source, mode = node.input(0), node.attribute("mode", "nearest")
     shape = node.shape(source)
     coordinates = node.attribute("coordinate_transformation_mode", "half_pixel")
     axes = _axes(node, shape)
     if axes is None:
-        _check_free(node, mode, coordinates)
+        if not _is_free_lowered_rightly(node, mode, coordinates):
+            resize_free(node, mode, coordinates)
         return
     is_whole = not node.is_float(source) and mode != "nearest"
     if not is_whole and _is_lowered_rightly(node, mode, coordinates, axes, len(shape)):
@@ -105,17 +107,12 @@ def _axes(node: Node, shape: list[int | None]) -> list[_Axis] | None:
     return axes
 
 
-def _check_free(node: Node, mode: str, coordinates: str) -> None:
-    """Raise RefusedError unless torch-mlir resizes images of free sizes rightly."""
-    plain = not node.attribute("antialias", 0) and not node.attribute("axes", ()) and not node.attribute(
-        "exclude_outside", 0)  # fmt: skip
+def _is_free_lowered_rightly(node: Node, mode: str, coordinates: str) -> bool:
+    """Whether torch-mlir resizes images of free sizes rightly."""
     nearest = mode == "nearest" and coordinates == "asymmetric" and node.attribute("nearest_mode", "") == "floor"
     linear = mode == "linear" and coordinates in ("half_pixel", "asymmetric", "pytorch_half_pixel")
-    if not plain or not (nearest or linear):
-        raise RefusedError(
-            f"mode '{mode}' with coordinates '{coordinates}' is available for images of fixed sizes only: give "
-            "shapes={...} or --shape"
-        )
+    options = node.attribute("antialias", 0) or node.attribute("axes", ()) or node.attribute("exclude_outside", 0)
+    return node.rank(node.input(0)) == 4 and (nearest or linear) and not options
 
 
 def _is_lowered_rightly(node: Node, mode: str, coordinates: str, axes: list[_Axis], rank: int) -> bool:

@@ -1,0 +1,139 @@
+"""Resize of free sizes: the elements and factors of every place follow of the sizes in each run, in integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from onnx import TensorProto
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+_COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel")
+_HOW = "images of fixed sizes only: give shapes={...} or --shape"
+
+
+def resize_free(node: Node, mode: str, coordinates: str) -> None:
+    """Resize to sizes that are computed, or by scales that are constants; the first two dimensions are kept."""
+    if mode not in ("nearest", "linear", "cubic") or coordinates not in _COORDINATES:
+        raise RefusedError(f"mode '{mode}' with coordinates '{coordinates}' is available for {_HOW}")
+    for name, default in (("antialias", 0), ("exclude_outside", 0), ("keep_aspect_ratio_policy", "stretch")):
+        if (given := node.attribute(name, default)) != default:
+            raise RefusedError(f"its attribute {name} {given} is available for {_HOW}")
+    source = node.input(0)
+    if not node.is_float(source) and mode != "nearest":
+        raise RefusedError(f"its mode '{mode}' for integers is available for {_HOW}")
+    rank, value = node.rank(source), source
+    chosen = [axis % rank for axis in node.attribute("axes", range(rank))]
+    scales = None if node.input(3) else node.constant_input(2, "scales")
+    for n, axis in enumerate(chosen):
+        before = node.size(source, axis)
+        if scales is not None:
+            scale = Fraction(float(scales.reshape(-1)[n]))
+            if scale == 1:
+                continue
+            ratio = node.ints(scale.numerator), node.ints(scale.denominator)
+            after = node.op("Div", node.op("Mul", node.list_of([before]), ratio[0]), ratio[1])
+        elif axis < 2 and len(chosen) == rank:
+            continue
+        else:
+            after = node.cut(node.input(3), 0, n, n + 1)
+            ratio = after, node.list_of([before])
+        value = _Axis(node, axis, rank, node.list_of([before]), after, ratio, coordinates).resized(value, mode)
+    if scales is None and len(chosen) == rank:  # which does not fit if one of the first two dimensions is resized
+        node.op("Reshape", value, node.input(3), to=node.output(0))
+    else:
+        node.op("Identity", value, to=node.output(0))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How an axis is resized. before, after: its lengths; scale: a numerator and a denominator. All are lists of one.
+
+    rank: of the image. coordinates: the attribute coordinate_transformation_mode.
+    """
+
+    node: Node
+    axis: int
+    rank: int
+    before: str
+    after: str
+    scale: tuple[str, str]
+    coordinates: str
+
+    def resized(self, value: str, mode: str) -> str:
+        """Emit the elements of a value at the places of the result."""
+        places = self._places()
+        if mode == "nearest":
+            return self._element(value, self._nearest(*places))
+        node, op, source = self.node, self.node.op, self.node.input(0)
+        above, below = places
+        base = self._floor(op("Sub", above, node.ints(1)), below)  # the last element before a place
+        dtype = node.dtype(source) or TensorProto.FLOAT
+        rest = op("Sub", above, op("Mul", base, below))
+        ratio = op("Div", node.cast(rest, dtype), node.cast(below, dtype))  # in (0, 1]
+        total = ""
+        for offset in (0, 1) if mode == "linear" else (-1, 0, 1, 2):
+            distance = op("Abs", op("Sub", ratio, node.like(offset, source)))
+            factor = op("Sub", node.like(1, source), distance) if mode == "linear" else self._cubic(distance, offset)
+            column = node.reshape(factor, [-1, *[1] * (self.rank - 1 - self.axis)])
+            element = op("Mul", self._element(value, op("Add", base, node.ints(offset))), column)
+            total = op("Add", total, element) if total else element
+        return total
+
+    def _places(self) -> tuple[str, str]:
+        """Emit where the elements of the result lie in the source: a list of integers, over an integer."""
+        node, op = self.node, self.node.op
+        x = node.steps(self.after)
+        grown, shrunk = self.scale
+        if self.coordinates == "asymmetric":
+            return op("Mul", x, shrunk), grown
+        one, two = node.ints(1), node.ints(2)
+        length = op("Mul", grown, self.before)  # of the result, over the denominator of the scale
+        if self.coordinates == "align_corners":
+            above = op("Mul", op("Mul", x, op("Sub", self.before, one)), shrunk)
+            return above, op("Max", op("Sub", length, shrunk), one)
+        above = op("Sub", op("Mul", op("Add", op("Mul", x, two), one), shrunk), grown)
+        below = op("Mul", grown, two)
+        if self.coordinates == "pytorch_half_pixel":
+            single = op("Equal", length, shrunk)
+            above = op("Where", single, node.ints(-1), above)
+            below = op("Where", single, two, below)
+        return above, below
+
+    def _nearest(self, above: str, below: str) -> str:
+        """Emit the elements that are nearest to places."""
+        node, op = self.node, self.node.op
+        one, two = node.ints(1), node.ints(2)
+        rounding = node.attribute("nearest_mode", "round_prefer_floor")
+        if rounding == "floor":
+            return self._floor(above, below)
+        if rounding == "ceil":
+            return op("Add", self._floor(op("Sub", above, one), below), one)
+        twice, period = op("Mul", above, two), op("Mul", below, two)
+        if rounding == "round_prefer_ceil":
+            return self._floor(op("Add", twice, below), period)
+        if rounding == "round_prefer_floor":
+            return op("Add", self._floor(op("Sub", op("Sub", twice, below), one), period), one)
+        raise RefusedError(f"its attribute nearest_mode is '{rounding}', which ONNX does not have")
+
+    def _floor(self, above: str, below: str) -> str:
+        """Emit the floor of quotients from -2: Div of integers cuts off."""
+        op, two = self.node.op, self.node.ints(2)
+        return op("Sub", op("Div", op("Add", above, op("Mul", below, two)), below), two)
+
+    def _element(self, value: str, place: str) -> str:
+        """Emit the elements at places, those outside of the source being its first or its last."""
+        op = self.node.op
+        last = op("Sub", self.before, self.node.ints(1))
+        inside = op("Min", op("Max", place, self.node.ints(0)), last)
+        return op("Gather", value, inside, axis=self.axis)
+
+    def _cubic(self, distance: str, offset: int) -> str:
+        """Emit the factors of a tap of cubic interpolation; the distance of offsets 0 and 1 is at most 1."""
+        op, source, a = self.node.op, self.node.input(0), self.node.attribute("cubic_coeff_a", -0.75)
+        coefficients = (a + 2, -(a + 3), 0.0, 1.0) if offset in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
+        total = self.node.like(coefficients[0], source)
+        for coefficient in coefficients[1:]:
+            total = op("Add", op("Mul", total, distance), self.node.like(coefficient, source))
+        return total
