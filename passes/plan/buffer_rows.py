@@ -60,7 +60,10 @@ def _has_whole_rows(value: ir.Value, rows: Rows) -> bool:
     offsets, sizes, steps = (list(view.attributes[f"static_{name}"]) for name in ("offsets", "sizes", "strides"))
     first = 1 + offsets.count(dynamic)
     taken = [given[first + sizes[:n].count(dynamic)] if sizes[n] == dynamic else sizes[n] for n in range(count)]
-    return offsets[:count] == [0] * count and steps[:count] == [1] * count and taken == _sizes(source)[:count]
+    if offsets[:count] != [0] * count or steps[:count] != [1] * count:
+        return False
+    whole = _sizes(source)[:count]
+    return all(size is not None for size in whole) and taken == whole
 
 
 def _sizes(value: ir.Value) -> list[int | ir.Value | None]:
