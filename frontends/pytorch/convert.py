@@ -18,6 +18,7 @@ from numc.frontends.loops import to_calls
 from numc.frontends.lowering import conversion_errors, erase_checks, lower_apart, operations
 from numc.frontends.pytorch.graph import Refusal, failed, refusal, values_of
 from numc.frontends.pytorch.narrow import in_wide
+from numc.frontends.pytorch.size_numbers import name_operators
 
 TO_BACKEND_CONTRACT = (
     "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"
@@ -41,6 +42,7 @@ def to_linalg(
     finish: may change the module in the end. Raises ConversionError when torch-mlir fails.
     """
     graph, names = in_wide(graph, names)
+    name_operators(graph)
     context = ir.Context()
     context.enable_multithreading(False)  # a worker may not start threads
     torch_dialect.register_dialect(context)

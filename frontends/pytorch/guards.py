@@ -16,13 +16,14 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.interp import sympy_interp
 from torch_mlir import ir
-from torch_mlir.dialects import arith, cf, tensor
+from torch_mlir.dialects import arith, cf, math, tensor
 
 from numc.compiler.support.errors import shortened
 from numc.frontends.imported import ConversionError
 
 Place = tuple[int, int]
 """The number of an argument and a dimension of it."""
+Binary = Callable[[ir.Value, ir.Value], ir.Value]
 
 
 def conditions(graph: fx.Graph) -> list[sympy.Basic]:
@@ -80,29 +81,88 @@ def _index(number: int) -> ir.Value:
     return arith.ConstantOp(ir.IndexType.get(), number).result
 
 
-def _compared(predicate: arith.CmpIPredicate) -> Callable[[ir.Value, ir.Value], ir.Value]:
-    return staticmethod(lambda a, b: arith.CmpIOp(predicate, a, b).result)
+def _is_float(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.F64Type)
 
 
-def _made(operation: Any) -> Callable[[ir.Value, ir.Value], ir.Value]:
-    return staticmethod(lambda a, b: operation(a, b).result)
+def _as_float(value: ir.Value) -> ir.Value:
+    if _is_float(value):
+        return value
+    word = arith.IndexCastOp(ir.IntegerType.get_signless(64), value).result
+    return arith.SIToFPOp(ir.F64Type.get(), word).result
+
+
+def _as_index(value: ir.Value) -> ir.Value:
+    word = arith.FPToSIOp(ir.IntegerType.get_signless(64), value).result
+    return arith.IndexCastOp(ir.IndexType.get(), word).result
+
+
+def _compared(predicate: arith.CmpIPredicate, of_floats: arith.CmpFPredicate) -> Binary:
+    def compared(a: ir.Value, b: ir.Value) -> ir.Value:
+        if _is_float(a) or _is_float(b):
+            return arith.CmpFOp(of_floats, _as_float(a), _as_float(b)).result
+        return arith.CmpIOp(predicate, a, b).result
+
+    return staticmethod(compared)
+
+
+def _made(operation: Any, of_floats: Any = None) -> Binary:
+    def made(a: ir.Value, b: ir.Value) -> ir.Value:
+        if _is_float(a) or _is_float(b):
+            return of_floats(_as_float(a), _as_float(b)).result
+        return operation(a, b).result
+
+    return staticmethod(made)
 
 
 class _Arithmetic:
-    """Operations of sympy on sizes, as operations on values of the type index."""
+    """Operations of sympy on sizes, as operations on values of the types index and f64."""
 
-    add, mul, minimum, maximum = map(_made, (arith.AddIOp, arith.MulIOp, arith.MinSIOp, arith.MaxSIOp))
-    floordiv, mod, python_mod = map(_made, (arith.FloorDivSIOp, arith.RemSIOp, arith.RemSIOp))
-    and_, or_ = map(_made, (arith.AndIOp, arith.OrIOp))
-    eq, ne = map(_compared, (arith.CmpIPredicate.eq, arith.CmpIPredicate.ne))
-    lt, le = map(_compared, (arith.CmpIPredicate.slt, arith.CmpIPredicate.sle))
-    gt, ge = map(_compared, (arith.CmpIPredicate.sgt, arith.CmpIPredicate.sge))
+    add, mul = _made(arith.AddIOp, arith.AddFOp), _made(arith.MulIOp, arith.MulFOp)
+    minimum, maximum = _made(arith.MinSIOp, arith.MinimumFOp), _made(arith.MaxSIOp, arith.MaximumFOp)
+    floordiv, mod, and_, or_ = map(_made, (arith.FloorDivSIOp, arith.RemSIOp, arith.AndIOp, arith.OrIOp))
+    eq = _compared(arith.CmpIPredicate.eq, arith.CmpFPredicate.OEQ)
+    ne = _compared(arith.CmpIPredicate.ne, arith.CmpFPredicate.UNE)
+    lt = _compared(arith.CmpIPredicate.slt, arith.CmpFPredicate.OLT)
+    le = _compared(arith.CmpIPredicate.sle, arith.CmpFPredicate.OLE)
+    gt = _compared(arith.CmpIPredicate.sgt, arith.CmpFPredicate.OGT)
+    ge = _compared(arith.CmpIPredicate.sge, arith.CmpFPredicate.OGE)
 
     @staticmethod
-    def constant(number: Any, _: torch.dtype) -> ir.Value:
+    def constant(number: Any, dtype: torch.dtype) -> ir.Value:
         if isinstance(number, bool):
             return arith.ConstantOp(ir.IntegerType.get_signless(1), int(number)).result
+        if dtype == torch.double:
+            return arith.ConstantOp(ir.F64Type.get(), float(number)).result
         return _index(operator.index(number))
+
+    @staticmethod
+    def python_mod(a: ir.Value, b: ir.Value) -> ir.Value:
+        """The remainder with the sign of b."""
+        whole = arith.FloorDivSIOp(a, b).result
+        return arith.SubIOp(a, arith.MulIOp(whole, b).result).result
+
+    @staticmethod
+    def truediv(a: ir.Value, b: ir.Value) -> ir.Value:
+        return arith.DivFOp(_as_float(a), _as_float(b)).result
+
+    int_truediv = truediv
+
+    @staticmethod
+    def to_dtype(value: ir.Value, dtype: torch.dtype) -> ir.Value:
+        return _as_float(value) if dtype == torch.double else value
+
+    @staticmethod
+    def trunc_to_int(value: ir.Value, _: torch.dtype) -> ir.Value:
+        return _as_index(value)
+
+    @staticmethod
+    def floor_to_int(value: ir.Value, _: torch.dtype) -> ir.Value:
+        return _as_index(math.FloorOp(value).result)
+
+    @staticmethod
+    def ceil_to_int(value: ir.Value, _: torch.dtype) -> ir.Value:
+        return _as_index(math.CeilOp(value).result)
 
     @staticmethod
     def not_(value: ir.Value) -> ir.Value:

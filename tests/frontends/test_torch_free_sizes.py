@@ -1,0 +1,101 @@
+"""PyTorch models that compute with sizes that are free: one program gives torch's results for every size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F  # noqa: E402, N812
+from torch.export import Dim  # noqa: E402
+
+import numc  # noqa: E402
+
+Function = Callable[..., Any]
+
+
+class Calls(torch.nn.Module):
+    """A module that returns what functions make of its inputs."""
+
+    def __init__(self, *functions: Function) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *inputs: Any) -> Any:
+        return [function(*inputs) for function in self.functions]
+
+
+NUMBERS: list[Function] = [
+    lambda x, y: x.new_ones(torch.sym_max(x.shape[0], y.shape[0])),
+    lambda x, y: x.new_ones(torch.sym_min(x.shape[0], y.shape[0])),
+    lambda x, y: F.pad(x, (0, -x.shape[0] % 4)),
+    lambda x, y: x * ((3 * x.shape[0] - 20) % 7),
+    lambda x, y: x * (-x.shape[0] // 4),
+    lambda x, y: x.new_ones((x.shape[0] >> 1) + x.shape[0] ** 2),
+    lambda x, y: x.new_ones(math.floor(x.shape[0] * 0.7) + math.ceil(y.shape[0] / 3)),
+    lambda x, y: F.pad(x, (0, math.trunc(2.5 * y.shape[0]))),
+    lambda x, y: x * y.shape[0] ** 0.5,
+    lambda x, y: x * (x.shape[0] / y.shape[0]) + 1 / y.shape[0],
+    lambda x, y: x.clamp(max=y.shape[0] / 10),
+]
+
+
+def test_numbers_that_are_computed_of_sizes() -> None:
+    free = ({0: Dim("a", min=4, max=64)}, {0: Dim("b", min=4, max=64)})
+    module = Calls(*NUMBERS)
+    program = numc.compile(module, (torch.randn(6), torch.randn(8)), dynamic_shapes=(free,))
+    for a, b in ((6, 8), (9, 4), (4, 31), (13, 13)):
+        x, y = torch.randn(a), torch.randn(b)
+        for number, (want, found) in enumerate(zip(module(x, y), program(x, y).values(), strict=True)):
+            assert torch.equal(found, want), (number, a, b)
+
+
+IMAGES: list[Function] = [
+    lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True),
+    lambda x: F.interpolate(x, scale_factor=2, mode="nearest-exact"),
+    lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"),
+    lambda x: F.pad(x, (0, -x.shape[3] % 4, 0, -x.shape[2] % 4)),
+    lambda x: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1).sin(), align_corners=False),
+]
+
+
+def test_images_of_free_sizes() -> None:
+    free = {0: Dim("batch", max=8), 2: Dim("height", min=4, max=64), 3: Dim("width", min=4, max=64)}
+    module = Calls(*IMAGES)
+    program = numc.compile(module, (torch.randn(2, 3, 8, 10),), dynamic_shapes=((free,),))
+    for shape in ((2, 3, 8, 10), (1, 3, 7, 9), (3, 3, 12, 5)):
+        x = torch.randn(shape)
+        for number, (want, found) in enumerate(zip(module(x), program(x).values(), strict=True)):
+            torch.testing.assert_close(found, want, rtol=1e-4, atol=1e-5, msg=lambda text, n=number: f"{n}: {text}")
+
+
+def test_a_pool_whose_windows_are_parts_of_free_images() -> None:
+    """The parts of a buffer have sizes that its allocation tells, and its other sizes are not known."""
+    free = {0: Dim("batch", max=8), 2: Dim("height", min=4, max=64), 3: Dim("width", min=4, max=64)}
+    pool = torch.nn.AdaptiveAvgPool2d(3)
+    program = numc.compile(pool, (torch.randn(2, 3, 8, 11),), dynamic_shapes=(free,))
+    for shape in ((2, 3, 8, 11), (5, 3, 8, 11)):  # torch assumes of the other sizes what a run checks
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), pool(x))
+
+
+CHECKED: list[tuple[Function, str]] = [
+    (lambda x: 2 * x if -x.shape[0] % 4 == 1 else x, r"PythonMod\(-s\d+, 4\)"),
+    (lambda x: 2 * x if math.trunc(x.shape[0] * 0.75) == 5 else x, r"TruncToInt\(0.75\*ToFloat\(s\d+\)\)"),
+    (lambda x: 2 * x if math.ceil(x.shape[0] / 3) == 3 else x, r"CeilToInt\(IntTrueDiv\(s\d+, 3\)\)"),
+]
+
+
+@pytest.mark.parametrize(("function", "condition"), CHECKED)
+def test_what_a_trace_assumed_of_numbers_is_checked(function: Function, condition: str) -> None:
+    program = numc.compile(Calls(function), (torch.ones(7),), dynamic_shapes=(({0: Dim.AUTO},),))
+    for rows in range(2, 16):
+        x = torch.ones(rows)
+        if torch.equal(function(x), 2 * x):
+            assert torch.equal(program(x), 2 * x)
+        else:
+            with pytest.raises(numc.NumcError, match=f"^sizes do not fit: .*{condition}"):
+                program(x)
