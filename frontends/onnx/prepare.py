@@ -409,12 +409,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _prune(graph: onnx.GraphProto) -> None:
-    """Remove nodes that no output depends on."""
+    """Remove nodes that no output depends on, and results of recurrent nodes that nothing reads."""
     needed = {value.name for value in graph.output}
     kept = []
     for node in reversed(graph.node):
         if needed.intersection(node.output):
             kept.append(node)
+            if node.op_type in ("GRU", "LSTM", "RNN"):
+                node.output[:] = [name if name in needed else "" for name in node.output]
             needed.update(_uses(node))
     del graph.node[:]
     graph.node.extend(reversed(kept))

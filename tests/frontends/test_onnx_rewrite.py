@@ -325,16 +325,46 @@ def test_refused_nodes_are_all_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("operator", by_default(["LSTM", "GRU", "RNN"], ["RNN"]))
-def test_lengths_of_sequences(tmp_path: Path, operator: str) -> None:
-    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
+@pytest.mark.parametrize("direction", by_default(["forward", "reverse", "bidirectional"], ["bidirectional"]))
+def test_lengths_of_sequences(tmp_path: Path, operator: str, direction: str) -> None:
+    """A batch of padded sequences has the results of each sequence alone, to the bit, and 0 behind them."""
+    gates, count = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator], 2 if direction == "bidirectional" else 1
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((5, 3, 3)).astype(np.float32)
+    lengths = np.int32([5, 2, 1])
+    constants = {"w": rng.standard_normal((count, 4 * gates, 3)).astype(np.float32),
+                 "r": rng.standard_normal((count, 4 * gates, 4)).astype(np.float32)}  # fmt: skip
+    results = ["y", "last", *(["unread"] if operator == "LSTM" else [])]
+
+    def cells(*given: str) -> onnx.NodeProto:
+        return helper.make_node(operator, ["x", "w", "r", *given], results, "cells", hidden_size=4, direction=direction)
+
+    read = [helper.make_node("Identity", [name], [f"the {name}"]) for name in ("y", "last")]
+    many = model_of(tmp_path, [cells("", "n"), *read], {"x": x, "n": lengths}, constants=constants)
+    model = onnx.load(many)
+    del model.graph.output[:-2]
+    found = numc.compile(model).by_name({"x": x, "n": lengths})
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(["the y", "the last"], {"x": x, "n": lengths})
+    for name, values in zip(("the y", "the last"), want, strict=True):
+        np.testing.assert_allclose(found[name], values, rtol=1e-4, atol=1e-5)
+    for n, length in enumerate(lengths):
+        part = np.ascontiguousarray(x[:length, n : n + 1])
+        alone = numc.compile(model_of(tmp_path, [cells()], {"x": part}, constants=constants)).by_name({"x": part})
+        np.testing.assert_array_equal(found["the y"][:length, :, n], alone["y"][:, :, 0])
+        np.testing.assert_array_equal(found["the last"][:, n], alone["last"][:, 0])
+        assert not found["the y"][length:, :, n].any()
+
+
+def test_lengths_that_are_full(tmp_path: Path) -> None:
+    """All results are available; of other lengths, the last state of the cells is not."""
     rng = np.random.default_rng(0)
     feeds = {"x": rng.standard_normal((5, 2, 3)).astype(np.float32)}
-    constants = {"w": rng.standard_normal((1, 4 * gates, 3)).astype(np.float32),
-                 "r": rng.standard_normal((1, 4 * gates, 4)).astype(np.float32), "n": np.int32([5, 5])}  # fmt: skip
-    node = helper.make_node(operator, ["x", "w", "r", "", "n"], ["y"], name="cells", hidden_size=4)
+    constants = {"w": rng.standard_normal((1, 16, 3)).astype(np.float32),
+                 "r": rng.standard_normal((1, 16, 4)).astype(np.float32), "n": np.int32([5, 5])}  # fmt: skip
+    node = helper.make_node("LSTM", ["x", "w", "r", "", "n"], ["y", "h", "c"], name="cells", hidden_size=4)
     compare(model_of(tmp_path, [node], feeds, constants=constants), feeds)
     short = model_of(tmp_path, [node], feeds, constants={**constants, "n": np.int32([5, 3])})
-    with pytest.raises(numc.NumcError, match="sequence_lens is available only as a constant that equals the full"):
+    with pytest.raises(numc.NumcError, match="'cells' .*its result Y_c is not available with sequence_lens of other"):
         numc.compile(short)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -10,7 +11,7 @@ _ACTIVATIONS = {"Relu", "Sigmoid", "Tanh"}
 
 
 def recurrent(node: Node) -> None:
-    """torch-mlir ignores some inputs and attributes; lengths that are the full length of sequences can be left out."""
+    """torch-mlir ignores some inputs and attributes, lengths and directions among them."""
     if node.input(7):
         raise RefusedError("its peephole weights P are not available")
     if node.attribute("clip", None) is not None:
@@ -21,45 +22,49 @@ def recurrent(node: Node) -> None:
     sizes = [node.known_shape(name) for name in (node.input(0), node.input(5)) if name]
     if node.proto.op_type != "LSTM" and any(shape is not None and shape[-1] is None for shape in sizes):
         raise RefusedError("its features are free, which only those of LSTM may be: give shapes={...} or --shape")
-    lengths = node.input(4)
-    if lengths:
-        _check_full(node, lengths)
-    direction = node.attribute("direction", "forward")
-    if direction == "forward":
-        if lengths:
+    given, direction = node.input(4), node.attribute("direction", "forward")
+    lengths = "" if not given or _are_full(node, given) else node.cast(given, TensorProto.INT64)
+    if lengths and node.output(2):
+        raise RefusedError("its result Y_c is not available with sequence_lens of other than the full length")
+    if direction == "forward" and not lengths:
+        if given:
             node.copy().input[4] = ""
         return
-    _directions(node, ["forward", "reverse"] if direction == "bidirectional" else ["reverse"])
+    _directions(node, ["forward", "reverse"] if direction == "bidirectional" else [direction], lengths)
 
 
-def _check_full(node: Node, lengths: str) -> None:
-    """Raise RefusedError unless all sequences have the full length."""
+def _are_full(node: Node, lengths: str) -> bool:
+    """Whether all sequences are known to have the full length."""
     shape = node.known_shape(node.input(0))
     steps = shape[1 if node.attribute("layout", 0) else 0] if shape and len(shape) > 1 else None
     known = node.constants.get(lengths)
-    if known is None or steps is None or not bool((known.astype(np.int64) == steps).all()):
-        full = "a constant that equals the full length of every sequence"
-        raise RefusedError(f"sequence_lens is available only as {full}")
+    return known is not None and steps is not None and bool((known.astype(np.int64) == steps).all())
 
 
-def _directions(node: Node, directions: list[str]) -> None:
-    """Emit a node that goes forward for each direction: torch-mlir does not go backwards."""
+def _directions(node: Node, directions: list[str], lengths: str) -> None:
+    """Emit a node that goes forward over all steps for each direction: torch-mlir does not do anything else.
+
+    lengths: of the sequences; "" if all have the full length.
+    """
     layout = node.attribute("layout", 0)
     time = 1 if layout else 0
     state = 1 if layout else 0
     results: list[list[str]] = [[] for _ in node.proto.output]
     for n, direction in enumerate(directions):
         back = direction == "reverse"
-        source = _reversed(node, node.input(0), time) if back else node.input(0)
+        source = _reversed(node, node.input(0), time, lengths) if back else node.input(0)
         inputs = [source, *(_part(node, node.input(k), 0, n) for k in (1, 2, 3)), ""]
         inputs += [_part(node, node.input(k), state, n) for k in (5, 6)]
         names = [name.decode() for name in node.attribute("activations", [])]
         each = len(names) // len(directions)
         outputs = [node.fresh() if name else "" for name in node.proto.output]
+        outputs[0] = outputs[0] or (node.fresh() if lengths else "")
         copy = node.copy(direction=None, activations=names[n * each : (n + 1) * each] or None)
         copy.input[:], copy.output[:] = inputs, outputs
-        if outputs[0]:
-            outputs[0] = _reversed(node, outputs[0], time, node.size(node.input(0), time)) if back else outputs[0]
+        if lengths:
+            outputs = [*_cut_off(node, outputs[0], lengths, back=back), ""][: len(outputs)]
+        elif outputs[0] and back:
+            outputs[0] = _reversed(node, outputs[0], time, "", node.size(node.input(0), time))
         for parts, value in zip(results, outputs, strict=True):
             parts.append(value)
     for n, (parts, to) in enumerate(zip(results, node.proto.output, strict=True)):
@@ -73,8 +78,25 @@ def _part(node: Node, name: str, axis: int, n: int) -> str:
     return node.cut(name, axis, n, n + 1) if name else ""
 
 
-def _reversed(node: Node, value: str, axis: int, size: int | str | None = None) -> str:
-    """Emit a value in the opposite order along an axis."""
+def _cut_off(node: Node, steps: str, lengths: str, *, back: bool) -> list[str]:
+    """Emit Y and Y_h of sequences of some lengths from those of all steps: 0 behind the end, and the last state."""
+    op, layout = node.op, node.attribute("layout", 0)
+    time, direction = (1, 2) if layout else (0, 1)
+    number = node.reshape(node.steps(node.size(node.input(0), time)), [1, -1, 1] if layout else [-1, 1, 1])
+    count = node.reshape(lengths, [-1, 1, 1] if layout else [1, -1, 1])
+    value = op("Squeeze", steps, node.ints(direction))
+    kept = op("Where", op("Less", number, count), value, node.like(0, node.input(0)))
+    last = op("Max", op("Sub", count, node.ints(1)), node.ints(0))
+    place = op("Expand", last, node.list_of([1, 1, node.size(node.input(2), 2)]))
+    state = op("GatherElements", kept, place, axis=time)
+    kept = _reversed(node, kept, time, lengths) if back else kept
+    return [op("Unsqueeze", kept, node.ints(direction)), state]
+
+
+def _reversed(node: Node, value: str, axis: int, lengths: str, size: int | str | None = None) -> str:
+    """Emit a value in the opposite order along an axis, up to the lengths if there are any."""
+    if lengths:
+        return node.op("ReverseSequence", value, lengths, time_axis=axis, batch_axis=1 - axis)
     length = node.size(value, axis) if size is None else size
     if isinstance(length, int):
         return node.op("Gather", value, node.constant(np.arange(length)[::-1], np.int64), axis=axis)
