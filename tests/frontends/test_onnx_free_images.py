@@ -55,8 +55,8 @@ def pools() -> list[onnx.NodeProto]:
             nodes += [helper.make_node("MaxPool", ["x"], [""], **same),
                       helper.make_node("Conv", ["x", "c"], [""], **same),
                       helper.make_node("ConvTranspose", ["x", "t"], [""], **same),
+                      helper.make_node("AveragePool", ["x"], [""], **same),
                       helper.make_node("AveragePool", ["x"], [""], **same, count_include_pad=1)]  # fmt: skip
-        nodes.append(helper.make_node("AveragePool", ["x"], [""], **WINDOW, strides=[1, 1], auto_pad=auto))
     for pads in ([1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]):
         for strides in ([2, 2], [3, 2], [1, 1]):
             up = {**WINDOW, "pads": pads, "strides": strides, "ceil_mode": 1}
@@ -84,6 +84,23 @@ def test_padding_of_free_images_of_integers(tmp_path: Path, dtype: type) -> None
     """What is padded is never the largest."""
     nodes = [node for node in pools() if node.op_type == "MaxPool"]
     compare(model(tmp_path, nodes, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), FREE), SIZES, dtype)
+
+
+@pytest.mark.parametrize("counted", by_default([0, 1], [1]))
+def test_averages_of_free_images_are_exact(tmp_path: Path, counted: int) -> None:
+    """A sum over the number of elements, rounded once; the padding of the last window is not counted."""
+    node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 1, 1],
+                            ceil_mode=1, count_include_pad=counted)  # fmt: skip
+    program = numc.compile(model(tmp_path, [node], TensorProto.FLOAT, FREE))
+    for shape in SIZES:
+        x = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
+        found = program(x)
+        for i, j in np.ndindex(found.shape[2:]):
+            rows, columns = range(2 * i - 1, 2 * i + 2), range(3 * j, 3 * j + 2)
+            inside = [(r, c) for r in rows for c in columns if 0 <= r < shape[2] and 0 <= c < shape[3]]
+            total = sum(x[:, :, r, c] for r, c in inside)
+            padded = [(r, c) for r in rows for c in columns if -1 <= r <= shape[2] and 0 <= c <= shape[3]]
+            np.testing.assert_array_equal(found[:, :, i, j], total / np.float32(len(padded if counted else inside)))
 
 
 def resized(tmp_path: Path, nodes: list[onnx.NodeProto], times: list[int], more: list[int], shape: list[Any]) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from numc.frontends.onnx.rewrites.images.free_averages import average_free_image
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 
@@ -101,10 +102,8 @@ def pad_free_image(node: Node, kernel: Sequence[int], fill: float) -> bool:
             node.copy(**plain, pads=known)
         return bool(node.made)
     if node.proto.op_type == "AveragePool" and not (auto.startswith("SAME") and node.attribute("count_include_pad", 0)):
-        raise RefusedError(
-            "averages with ceil_mode, or with auto_pad and strides, are available for images of fixed sizes only: "
-            "give shapes={...} or --shape"
-        )
+        average_free_image(node, kernel, before, after)
+        return True
     padded = node.op("Pad", source, node.list_of([0, 0, *before, 0, 0, *after]), node.like(fill, source))
     node.copy(**plain, pads=None).input[0] = padded
     return True
