@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from operator import getitem
+from typing import Any
 
 import torch
 from torch import fx
@@ -89,8 +90,8 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
     for node in nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
-        if not all(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in values_of(n)):
-            continue  # a program cannot have a size as an argument
+        if any(_example(v) is None for n in node.all_input_nodes for v in values_of(n)):
+            continue
         if refusal(node) is not None:
             continue
         alone = _alone(node)
@@ -107,13 +108,27 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
     return found
 
 
+def _example(value: Any) -> Any:
+    """What an operation alone has for a value: a tensor, or for a number that of the example; None for others."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return value.node.hint
+    return value if isinstance(value, torch.Tensor) else None
+
+
 def _alone(node: fx.Node) -> fx.Graph:
-    """Return a graph of one node, with the same names for equal nodes, so that equal nodes are tried once."""
+    """Return a graph of one node, with the same names for equal nodes, so that equal nodes are tried once.
+
+    A program cannot have a number as an argument, so that it has those of the example.
+    """
     graph = fx.Graph()
-    inputs: dict[fx.Node, fx.Node] = {}
+    inputs: dict[fx.Node, Any] = {}
     for number, operand in enumerate(node.all_input_nodes):
+        given = operand.meta.get("val")
+        if not isinstance(given, (torch.Tensor, list, tuple)):
+            inputs[operand] = _example(given)
+            continue
         inputs[operand] = graph.placeholder(f"i{number}")
-        inputs[operand].meta = {"val": operand.meta.get("val")}
+        inputs[operand].meta = {"val": given}
     copy = graph.node_copy(node, inputs.__getitem__)
     copy.name = "node"
     values = values_of(node)

@@ -99,3 +99,15 @@ def test_what_a_trace_assumed_of_numbers_is_checked(function: Function, conditio
         else:
             with pytest.raises(numc.NumcError, match=f"^sizes do not fit: .*{condition}"):
                 program(x)
+
+
+def test_an_operation_with_a_free_size_that_cannot_be_compiled_is_named() -> None:
+    class Smaller(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.interpolate(x, size=(x.shape[2] // 2, 5), mode="bilinear", antialias=True)
+
+    line = Smaller.forward.__code__.co_firstlineno + 1
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(Smaller(), (torch.randn(1, 2, 8, 10),), dynamic_shapes=({2: Dim("height", min=4, max=64)},))
+    named = f"aten._upsample_bilinear2d_aa.default ({__file__}:{line}): "
+    assert str(caught.value).startswith(f"Smaller: 1 operation cannot be compiled: {named}")
