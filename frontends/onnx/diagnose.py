@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, TypeVar
+from typing import Any
 
 import onnx
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import ConversionError
+from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
 from numc.frontends.onnx.convert import to_linalg
 from numc.frontends.onnx.prepare import Prepared
 from numc.frontends.onnx.read import origin, unsupported
 from numc.frontends.worker import Answer, Parts, Stage
-
-Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
 
 # What torch-mlir says of fixed sizes that do not fit, in terms of operations that the user does not know.
 _CONTRADICTION = re.compile("has shape's dimension|size mismatch|should have the same number of elements")
@@ -40,14 +39,14 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
         if any(name in unknown or (name and name not in types and name not in constants) for name in node.input):
             unknown.update(node.output)
             continue
-        alone = _alone(node, types, constants, model)
+        alone = model_of(node, types, constants, model)
         key = alone.graph.SerializeToString(deterministic=True)
         if key not in verdicts and time.monotonic() < deadline:
             verdicts[key] = _try(alone, prepared.no_broadcast)
         reason = verdicts.get(key)
         if reason is not None:
-            if _CONTRADICTION.search(reason) or _contradicts(alone):
-                reason = f"its inputs contradict each other: {_inputs(node, types, constants)}"
+            if _CONTRADICTION.search(reason) or contradicts(alone):
+                reason = f"its inputs contradict each other: {inputs_of(node, types, constants)}"
                 unknown.update(node.output)
             kind = prepared.nodes.get(node.name, node.op_type)
             reason = reason if kind == node.op_type else f"{node.op_type}, by which it is computed: {reason}"
@@ -55,66 +54,6 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
     if refused:
         return unsupported(refused)
     return NumcError(f"cannot be compiled: {cause}; every operator alone can")
-
-
-def _contradicts(alone: onnx.ModelProto) -> bool:
-    """Whether the shapes of the inputs of one node do not fit together."""
-    del alone.graph.output[:]  # what is declared may be wrong, too
-    try:
-        onnx.shape_inference.infer_shapes(alone, strict_mode=True)
-    except onnx.shape_inference.InferenceError as error:
-        return "ShapeInferenceError" in str(error)
-    return False
-
-
-def _inputs(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto], constants: dict[str, onnx.TensorProto]) -> str:
-    """The names of the inputs of a node with their sizes, or the values of one that is a list of numbers."""
-    found = []
-    for name in filter(None, dict.fromkeys(node.input)):
-        if name in constants and constants[name].data_type == onnx.TensorProto.INT64 and len(constants[name].dims) == 1:
-            found.append(f"'{name}' is {onnx.numpy_helper.to_array(constants[name])[:8].tolist()}")
-        elif name in constants:
-            found.append(f"'{name}' has sizes {list(constants[name].dims)}")
-        elif name in types:
-            dims = types[name].type.tensor_type.shape.dim
-            sizes = ", ".join(str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in dims)
-            found.append(f"'{name}' has sizes [{sizes}]")
-    return ", ".join(found)
-
-
-def _alone(
-    node: onnx.NodeProto,
-    types: dict[str, onnx.ValueInfoProto],
-    constants: dict[str, onnx.TensorProto],
-    model: onnx.ModelProto,
-) -> onnx.ModelProto:
-    """Return a model of one node, with the same names for equal nodes, so that equal nodes are tried once."""
-    node = onnx.NodeProto.FromString(node.SerializeToString())
-    node.name, node.doc_string, inputs, outputs, initializers = "node", "", [], [], []
-    renamed: dict[str, str] = {}
-    for position, name in enumerate(node.input):
-        if name and name not in renamed:
-            renamed[name] = f"i{position}"
-            if name in constants:
-                initializers.append(_renamed(constants[name], renamed[name]))
-            elif name in types:
-                inputs.append(_renamed(types[name], renamed[name]))
-    for position, name in enumerate(node.output):
-        if name:
-            renamed[name] = f"o{position}"
-            if name in types:
-                outputs.append(_renamed(types[name], renamed[name]))
-    node.input[:] = [renamed.get(name, "") for name in node.input]
-    node.output[:] = [renamed.get(name, "") for name in node.output]
-    graph = onnx.helper.make_graph([node], "main", inputs, outputs, initializers)
-    return onnx.helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-
-
-def _renamed(proto: Proto, name: str) -> Proto:
-    copy = type(proto)()
-    copy.CopyFrom(proto)
-    copy.name = name
-    return copy
 
 
 def _try(model: onnx.ModelProto, no_broadcast: bool) -> str | None:

@@ -19,10 +19,11 @@ from onnx import numpy_helper, version_converter
 
 from numc.compiler.support.errors import NumcError, did_you_mean, shortened
 from numc.frontends.imported import Argument
+from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.carry import in_carriers
 from numc.frontends.onnx.fold import fold, is_weight
-from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label
+from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label, origin, unsupported
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes
@@ -105,7 +106,7 @@ def prepare(
     dtypes = in_carriers(model.graph, constants, _opset(model), inferred)
     model = _settled(model, constants, budget, rewriting, RULES)
     _check_sizes(model.graph, budget)
-    _check_ranks(model.graph, declared)
+    _check_ranks(model, declared)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
     budget.check_constants("the model", sum(value.nbytes for value in weights.values()))
     return Prepared(
@@ -434,8 +435,9 @@ def _check_sizes(graph: onnx.GraphProto, budget: Budget) -> None:
             budget.check_tensor(value.name, shape, width * math.prod(shape))
 
 
-def _check_ranks(graph: onnx.GraphProto, declared: Mapping[str, int]) -> None:
+def _check_ranks(model: onnx.ModelProto, declared: Mapping[str, int]) -> None:
     """Raise NumcError unless all ranks are known. declared: those of outputs that nothing else may tell."""
+    graph = model.graph
     for value in graph.output:
         kind = value.type.tensor_type
         if not kind.HasField("shape") and value.name in declared:
@@ -443,7 +445,24 @@ def _check_ranks(graph: onnx.GraphProto, declared: Mapping[str, int]) -> None:
             kind.shape.SetInParent()
     for value in [*graph.input, *graph.output]:
         if not value.type.tensor_type.HasField("shape"):
+            if found := _contradictions(model):
+                raise unsupported(found)
             raise NumcError(f"'{value.name}' has no known rank; give shapes={{...}} for the inputs")
+
+
+def _contradictions(model: onnx.ModelProto) -> list[tuple[str, str, int | None, str]]:
+    """Return the nodes whose inputs, all of which are known, do not fit together, as `unsupported` takes them."""
+    graph = model.graph
+    found: list[tuple[str, str, int | None, str]] = []
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    values = [*graph.input, *graph.value_info, *graph.output]
+    types = {value.name: value for value in values if value.type.tensor_type.HasField("shape")}
+    for node in graph.node:
+        known = all(name in types or name in constants for name in node.input if name)
+        if known and contradicts(model_of(node, types, constants, model)):
+            why = f"its inputs contradict each other: {inputs_of(node, types, constants)}"
+            found.append((origin(node), node.op_type, _opset(model), why))
+    return found
 
 
 def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:

@@ -118,6 +118,17 @@ def test_a_model_in_memory_is_what_its_file_is() -> None:
         numc.compile(model)
 
 
+def test_sizes_that_contradict_each_other_are_named(save: Maker) -> None:
+    """What follows from them has no rank, which is not what is wrong."""
+    nodes = [helper.make_node("Concat", ["a", "b"], ["c"], name="both", axis=0), helper.make_node("Relu", ["c"], ["y"])]
+    outputs = [helper.make_empty_tensor_value_info("y")]
+    text = error(save(nodes, [value("a", [2, 3]), value("b", ["n", 4])], outputs))
+    assert text == (
+        "1 node cannot be compiled: node 'both' (Concat, opset 18): its inputs contradict each other: "
+        "'a' has sizes [2, 3], 'b' has sizes [?, 4]"
+    )
+
+
 def test_one_symbol_is_fixed_everywhere(save: Maker) -> None:
     file = save([helper.make_node("Add", ["a", "b"], ["c"])], [value("a", ["n", 4]), value("b", ["n", 4])],
                 [value("c", ["n", 4])])  # fmt: skip
