@@ -26,7 +26,6 @@ SEEN = "numc.seen"
 BUFFERS = "numc.buffers"
 
 _FREE = (*VIEWS, "memref.alloc", "memref.dealloc", "memref.dim", "memref.get_global", "func.return")
-_WHOLE_VIEWS = ("memref.cast", "memref.reshape")
 _DYNAMIC = -(1 << 63)
 
 Box = tuple[tuple[float, float], ...] | None
@@ -114,8 +113,8 @@ class _Dependences:
         while (maker := linalg.maker(at)) is not None and maker.name in (*VIEWS, "memref.reshape"):
             if maker.name == "memref.subview":
                 box = _box(maker)
-            elif maker.name not in _WHOLE_VIEWS:
-                box = None
+            elif maker.name != "memref.cast":
+                box = None  # the indices of a part of another shape are not those of the buffer
             at = maker.operands[0]
         if maker is not None and maker.name not in ("memref.alloc", "memref.get_global"):
             for other in buffers(at):

@@ -41,7 +41,7 @@ class Branches(torch.nn.Module):
 def text_of(*parts: tuple[str, str]) -> str:
     """A program that copies between buffers: parts of (from, to)."""
     kinds = {"row": "memref<8xf32, strided<[1], offset: 16>>", "other": "memref<8xf32, strided<[1], offset: 8>>"}
-    kinds |= {"any": "memref<8xf32, strided<[1], offset: ?>>"}
+    kinds |= {"any": "memref<8xf32, strided<[1], offset: ?>>", "flat": kinds["row"]}
     body = "".join(
         f'linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}}'
         f" ins(%{a} : {kinds.get(a, 'memref<8xf32>')}) outs(%{b} : {kinds.get(b, 'memref<8xf32>')}) {{\n"
@@ -49,12 +49,14 @@ def text_of(*parts: tuple[str, str]) -> str:
         for a, b in parts
     )
     return f"""#map = affine_map<(i) -> (i)>
-func.func @main(%a: memref<8xf32>, %b: memref<8xf32>, %n: index) -> memref<8xf32> {{
+func.func @main(%a: memref<8xf32>, %b: memref<8xf32>, %n: index, %s: memref<1xindex>) -> memref<8xf32> {{
   %whole = memref.alloc() : memref<4x8xf32>
   %c = memref.alloc() : memref<8xf32>
   %row = memref.subview %whole[2, 0] [1, 8] [1, 1] : memref<4x8xf32> to {kinds["row"]}
   %other = memref.subview %whole[1, 0] [1, 8] [1, 1] : memref<4x8xf32> to {kinds["other"]}
   %any = memref.subview %whole[%n, 0] [1, 8] [1, 1] : memref<4x8xf32> to {kinds["any"]}
+  %line = memref.reshape %whole(%s) : (memref<4x8xf32>, memref<1xindex>) -> memref<32xf32>
+  %flat = memref.subview %line[16] [8] [1] : memref<32xf32> to {kinds["flat"]}
   {body} return %c : memref<8xf32>
 }}"""
 
@@ -68,6 +70,7 @@ func.func @main(%a: memref<8xf32>, %b: memref<8xf32>, %n: index) -> memref<8xf32
         ([("a", "b"), ("a", "c")], [[], []]),  # two readers
         ([("a", "row"), ("b", "other"), ("row", "c")], [[], [], [0]]),  # rows that are apart
         ([("a", "row"), ("b", "other"), ("any", "c")], [[], [], [0, 1]]),  # a row that the run chooses
+        ([("a", "row"), ("b", "flat"), ("row", "c")], [[], [0], [1]]),  # a part of the same memory in another shape
     ],
 )
 def test_parts_wait_for_those_that_use_the_same_memory(parts: list[tuple[str, str]], after: list[list[int]]) -> None:
@@ -75,7 +78,7 @@ def test_parts_wait_for_those_that_use_the_same_memory(parts: list[tuple[str, st
     mark_parts(module)
     assert [part.after for part in parts_of(module)] == after
     names = {"whole": 128, "c": 32}
-    views = {"row": "whole", "other": "whole", "any": "whole", "c": "c"}
+    views = {"row": "whole", "other": "whole", "any": "whole", "flat": "whole", "c": "c"}
     users = {name: [n for n, part in enumerate(parts) if name in map(views.get, part)] for name in names}
     used = {buffer.bytes: buffer for buffer in buffers_of(module)}
     assert {size: buffer.parts for size, buffer in used.items()} == {
