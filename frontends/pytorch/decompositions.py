@@ -26,6 +26,7 @@ from numc.frontends.pytorch.rewrites import (
     spectra,
     views,
 )
+from numc.frontends.pytorch.rewrites.adaptive_pools import adaptive_avg_pool
 from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_tbc, convolution
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag
 from numc.frontends.pytorch.rewrites.gradients import gradients
@@ -160,6 +161,10 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.conv_tbc.default: conv_tbc,
         aten.multilabel_margin_loss_forward.default: losses.multilabel_margin_loss_forward,
         **poolings(),
+        **{
+            operation: adaptive_avg_pool(operation)
+            for operation in (aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
+        },
         aten.linalg_norm.default: torch._refs.linalg.norm,
         aten.linalg_norm.ord_str: torch._refs.linalg.norm,
         aten.amax.default: extremes.of_single,
