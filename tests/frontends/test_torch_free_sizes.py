@@ -82,6 +82,15 @@ def test_adaptive_pools_of_free_images() -> None:
             torch.testing.assert_close(found, want)
 
 
+def test_windows_that_are_parts_of_buffers_of_free_sizes() -> None:
+    """What allocations tell of some of their sizes says nothing of the others, with which a part is compared."""
+    module = Calls(lambda x: F.adaptive_avg_pool2d(x, (x.shape[2] // 2, 3)))
+    example = torch.randn(2, 4, 8, 11)
+    program = numc.compile(module, (example,), dynamic_shapes=(({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO},),))
+    for x in (example, torch.randn(3, 4, 8, 11)):
+        torch.testing.assert_close(program(x), module(x)[0])
+
+
 CHECKED: list[tuple[Function, str]] = [
     (lambda x: 2 * x if -x.shape[0] % 4 == 1 else x, r"PythonMod\(-s\d+, 4\)"),
     (lambda x: 2 * x if math.trunc(x.shape[0] * 0.75) == 5 else x, r"TruncToInt\(0.75\*ToFloat\(s\d+\)\)"),
