@@ -23,7 +23,7 @@ from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics
 from numc.compiler.support.arguments import Fixed, check_function, checked, checked_fixed
 from numc.compiler.support.errors import NumcError, did_you_mean, escaped, quoted, shortened
 from numc.frontends.imported import Imported
-from numc.frontends.load import load_file
+from numc.frontends.load import has_inputs, load
 from numc.runtime.program import Program, seed_number
 from numc.runtime.tensors import as_numbers
 
@@ -103,7 +103,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def bisect(
-    model: str | os.PathLike[str] | Imported,
+    model: Any,
     data: Any,
     *,
     tolerance: float,
@@ -125,10 +125,10 @@ def bisect(
 
     The set is 1-minimal: it is not enough without any one of its layers, though there may be a smaller set. Each try
     compiles and runs a program.
-    model: the name of a file, or imported text. fma, ops, policy, shapes, values, target, cache: as for numc.compile.
-    data, batch: as for numc.compare. tolerance: the largest error that is allowed. metric: one of METRICS. labels:
-    class numbers, for top1. seed: of the stochastic roundings in the first batch; batch n uses seed + n. progress:
-    called after each try.
+    model: a file, an onnx.ModelProto or imported text. fma, ops, policy, shapes, values, target, cache: as for
+    numc.compile. data, batch: as for numc.compare. tolerance: the largest error that is allowed. metric: one of
+    METRICS. labels: class numbers, for top1. seed: of the stochastic roundings in the first batch; batch n uses
+    seed + n. progress: called after each try.
     Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
     """
     _check_options(model, tolerance, metric, labels, batch)
@@ -137,7 +137,8 @@ def bisect(
     options = Options(fma, ops, target, policy=chosen(policy))
     given, _ = options.resolved()
     fixed = checked_fixed(shapes, values)
-    imported = model if isinstance(model, Imported) else load_file(model, fixed)
+    imported = load(model, shapes=fixed, purpose="bisect")
+    source = model if isinstance(model, (str, os.PathLike)) else imported
     inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
     checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
@@ -146,7 +147,7 @@ def bisect(
     candidates = _candidates(imported, options)
 
     def outputs(how: Options) -> Iterator[list[Array]]:
-        program = Program(contents(model, how, fixed, cache=cache, imported=imported)[0])
+        program = Program(contents(source, how, fixed, cache=cache, imported=imported)[0])
         for step, (arrays, _) in enumerate(checked):
             found = program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64))
             yield [as_numbers(value) for value in found.values()]
@@ -178,8 +179,11 @@ def _check_options(model: object, tolerance: float, metric: str, labels: Any, ba
     if labels is not None and metric != "top1":
         raise NumcError(f"metric '{metric}': needs no labels, leave them out")
     check_batch(batch)
-    if not isinstance(model, (str, os.PathLike, Imported)):
-        raise NumcError(f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one)")
+    if not has_inputs(model):
+        raise NumcError(
+            f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one) or an "
+            "onnx.ModelProto"
+        )
 
 
 def _candidates(imported: Imported, options: Options) -> dict[int, Mapping[str, Any]]:

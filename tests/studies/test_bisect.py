@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import numc
@@ -193,6 +194,17 @@ def test_data_that_does_not_fit() -> None:
         numc.bisect(Imported(mlir=THREE), given, fma="mp", tolerance=0)
 
 
+def test_a_model_in_memory() -> None:
+    """The layers are those of its file."""
+    name = "examples/digits/mlp.onnx"
+    model = onnx.load(name)
+    (given,) = model.graph.input
+    sizes = [dim.dim_value or 4 for dim in given.type.tensor_type.shape.dim]
+    x = {given.name: np.random.default_rng(0).standard_normal(sizes).astype(np.float32)}
+    found, of_file = (numc.bisect(source, x, fma="bf16_1_1", tolerance=1e-8).to_json() for source in (model, name))
+    assert found == of_file
+
+
 def test_what_is_no_model() -> None:
-    with pytest.raises(numc.NumcError, match="cannot bisect a int: want a file name"):
+    with pytest.raises(numc.NumcError, match=r"cannot bisect a int: want a file name .* or an onnx.ModelProto"):
         numc.bisect(3, data(), tolerance=0)
