@@ -310,7 +310,7 @@ def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accu
     if s.instructions.unrolled > 1 and is_whole and s.fma.is_one_fma:
         first, values = _several(m, first, end, values)
     elif m.datapath.segment(s) is None and not s.lanes_in_place:
-        # Segments are short, and where lanes are takes the registers that addresses have.
+        # Not for segments, which are shorter, nor if addresses of lanes have taken the registers that this needs.
         return by_vectors(m, first, end, values, partial(one_step, m))
     with f.carry(first, end, 1, values) as loop:
         loop.next = one_step(m, loop.index, loop.values)
@@ -340,13 +340,17 @@ def by_vectors(
     vector begins is computed once.
     """
     f, width = m.f, m.setting.tile.width
-    start = f.i64("subi", first, f.i64("andi", first, width - 1))
-    with f.carry(start, end, width, values) as vectors:
+    with f.carry(vector_of(m, first), end, width, values) as vectors:
         begin = f.i64("maxsi", first, vectors.index)
         with f.carry(begin, f.i64("minsi", end, f.i64("addi", vectors.index, width)), 1, vectors.values) as loop:
             loop.next = step(loop.index, loop.values, vectors.index)
         vectors.next = loop.results
     return vectors.results
+
+
+def vector_of(m: Micro, step: Value) -> Value:
+    """The first step, or word, of that vector of a packed row which `step` is in."""
+    return m.f.i64("subi", step, m.f.i64("andi", step, m.setting.tile.width - 1))
 
 
 def one_step(
@@ -425,7 +429,7 @@ def row_places(m: Micro, k: Value, vector: Value | None = None) -> list[list[Val
     s, scalar, code = m.setting, m.f.scalar, m.code
     t, parts = s.tile, s.parts("rows")
     if vector is None:
-        vector = scalar.binary("subi", k, scalar.binary("andi", k, scalar.int(t.width - 1, "i64")))
+        vector = vector_of(m, k)
     within = scalar.binary("subi", k, vector)
     if s.rows_in_place:
         at = scalar.binary("addi", scalar.binary("muli", vector, m.f["chunk"]), within)

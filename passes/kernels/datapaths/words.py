@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from numc.passes.kernels.datapaths.datapath import Micro
+from numc.passes.kernels.datapaths.datapath import Micro, vector_of
 from numc.passes.kernels.ssa import Value
 
 
 def row_vector(m: Micro, k: Value, first: Value | None = None) -> tuple[Value, Value]:
-    """Where the vector of row 0 that holds step `k` begins, and the place of `k` in it; first: step of it, if known."""
-    t, f = m.setting.tile, m.f
+    """Where the vector of row 0 that holds step `k` begins, and the place of `k` in it.
+
+    first: the first step of that vector, if it is known.
+    """
+    f = m.f
     if first is None:
-        first = f.i64("subi", k, f.i64("andi", k, t.width - 1))
-    return f.at(f["rows"], f.i64("muli", first, t.rows)), f.i64("subi", k, first)
+        first = vector_of(m, k)
+    return f.at(f["rows"], f.i64("muli", first, m.setting.tile.rows)), f.i64("subi", k, first)
 
 
 def words(m: Micro, k: Value, count: int) -> tuple[list[Value], list[Value]]:
