@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from numc.compiler.support.arguments import Fixed
-from numc.compiler.support.errors import NumcError
+from numc.compiler.support.errors import NumcError, quoted
 from numc.frontends import process
 from numc.frontends.imported import Imported, from_message
 
@@ -69,6 +69,12 @@ def load_proto(model: Any, *, fixed: Fixed | None = None) -> Imported:
     fixed: as for `load`. Raises NumcError as `load` does, and for a model that protobuf cannot write.
     """
     name = type(model).__name__
+    for tensor in model.graph.initializer:
+        if tensor.data_location == tensor.EXTERNAL:
+            raise NumcError(
+                f"{name}: weights of {quoted(tensor.name)} are in another file: read them with "
+                "onnx.load_external_data_for_model, or give the name of the model's file"
+            )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         try:

@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 import numc
 from numc.compiler.support.errors import NumcError
@@ -115,6 +116,9 @@ def test_a_model_in_memory_is_what_its_file_is() -> None:
             call(model, (x,))
     model.graph.node[0].op_type = "Gem"
     with pytest.raises(NumcError, match=r"^ModelProto: 1 node cannot be compiled: node 'node_linear' .Gem,"):
+        numc.compile(model)
+    set_external_data(model.graph.initializer[0], "weights.bin")
+    with pytest.raises(NumcError, match=r"^ModelProto: weights of '0.weight' are in another file: read them with onnx"):
         numc.compile(model)
 
 
