@@ -35,7 +35,7 @@ def _is_number(given: Any) -> bool:
 
 
 def _make_tensors(graph: fx.Graph, node: fx.Node) -> None:
-    """Let an operation have tensors where its schema has them: torch takes a number that follows of sizes, too."""
+    """Let an operation have tensors where its schema has them: torch takes a number that follows from sizes, too."""
     for n, (given, argument) in enumerate(zip(node.args, node.target._schema.arguments, strict=False)):
         if _is_number(given) and isinstance(argument.type, torch.TensorType):
             number = given.meta["val"]

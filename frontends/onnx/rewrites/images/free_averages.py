@@ -1,4 +1,4 @@
-"""AveragePool of images of free sizes whose padding follows of the sizes: sums over the numbers of elements."""
+"""AveragePool of images of free sizes whose padding follows from the sizes: sums over the numbers of elements."""
 
 from __future__ import annotations
 

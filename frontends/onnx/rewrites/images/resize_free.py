@@ -1,4 +1,4 @@
-"""Resize of free sizes: the elements and factors of every place follow of the sizes in each run, in integers."""
+"""Resize of free sizes: the elements and factors of every place follow from the sizes in each run, in integers."""
 
 from __future__ import annotations
 
