@@ -126,15 +126,13 @@ def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type)
     return repeat(index_of(sizes_of(new)[dim]), [value], step)[0]
 
 
-def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.Value:
-    """Multiply each group of rows by its own matrix; matrices of groups without rows are not read."""
-    rows, matrices, ends = operands
-    height, (groups, depth, width) = sizes_of(rows)[0], sizes_of(matrices)
-    element = ir.RankedTensorType(rows.type).element_type
+def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """Multiply parts of operands of rank 2, and matrices of those of rank 3, which are not read for empty groups."""
+    left, right, ends = operands
+    element = ir.RankedTensorType(kind).element_type
     zero = arith.ConstantOp(element, 0.0).result
-
-    def zeros(count: Size) -> ir.Value:
-        return filled(zero, [count, width])
+    by_rows, by_columns = (ir.RankedTensorType(v.type).rank == 3 for v in (right, left))
+    groups, height, width = sizes_of(ends)[0], sizes_of(left)[-2], sizes_of(right)[-1]
 
     def step(group: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
         found, start = carried
@@ -143,18 +141,37 @@ def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> 
         some = arith.CmpIOp(arith.CmpIPredicate.ne, count, index_of(0)).result
         branch = scf.IfOp(some, [found.type], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            mine = part(rows, [start, 0], [count, depth])
-            matrix = part(matrices, [group, 0, 0], [1, depth, width])
-            shapes = ir.RankedTensorType(matrix.type).shape[1:]
-            flat = ir.RankedTensorType.get(shapes, element)
-            matrix = tensor.CollapseShapeOp(flat, matrix, [[0, 1], [2]]).result
-            product = _matmul(mine, matrix, zeros(count))
-            scf.YieldOp([put_part(product, found, [start, 0])])
+            one = _matrix(left, group) if by_columns else _range(left, 0 if by_rows else 1, start, count)
+            other = _matrix(right, group) if by_rows else _range(right, 1 if by_columns else 0, start, count)
+            zeros = filled(zero, [sizes_of(one)[0], sizes_of(other)[1]])
+            product = _matmul(one, other, zeros)
+            if by_rows or by_columns:
+                scf.YieldOp([put_part(product, found, [start, 0] if by_rows else [0, start])])
+            else:
+                sizes = [1, *sizes_of(product)]
+                wide = ir.RankedTensorType.get([1, *ir.RankedTensorType(product.type).shape], element)
+                product = tensor.ExpandShapeOp(wide, product, [[0, 1], [2]], dynamic(sizes), wide.shape).result
+                scf.YieldOp([put_part(product, found, [group, 0, 0])])
         with ir.InsertionPoint(branch.else_block):
             scf.YieldOp([found])
         return [branch.results[0], end]
 
-    return repeat(index_of(groups), [zeros(height), index_of(0)], step)[0]
+    shape = [height, width] if by_rows or by_columns else [groups, height, width]
+    return repeat(index_of(groups), [filled(zero, shape), index_of(0)], step)[0]
+
+
+def _range(matrix: ir.Value, dim: int, start: ir.Value, count: ir.Value) -> ir.Value:
+    """`count` rows or columns of a matrix, from `start` on."""
+    sizes = sizes_of(matrix)
+    return part(matrix, *zip(*((start, count) if n == dim else (0, s) for n, s in enumerate(sizes)), strict=True))
+
+
+def _matrix(stack: ir.Value, number: ir.Value) -> ir.Value:
+    """One matrix of a stack of them."""
+    kind = ir.RankedTensorType(stack.type)
+    one = part(stack, [number, 0, 0], [1, *sizes_of(stack)[1:]])
+    flat = ir.RankedTensorType.get(kind.shape[1:], kind.element_type)
+    return tensor.CollapseShapeOp(flat, one, [[0, 1], [2]]).result
 
 
 def _scan(op: ir.Operation) -> ir.Value:

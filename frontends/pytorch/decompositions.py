@@ -13,11 +13,11 @@ import torch
 from torch._decomp import get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from numc.frontends.pytorch.operators import grouped_mm
 from numc.frontends.pytorch.rewrites import (
     cumulative,
     distinct,
     elementwise,
+    experts,
     extremes,
     losses,
     orders,
@@ -73,7 +73,7 @@ def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions by operation, also of operators that a package has registered if it is imported."""
-    table = {
+    return {
         **get_decompositions(_OF_TORCH),
         **get_decomposition_table(),
         **gradients(),
@@ -159,6 +159,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten._softmax.default: softmax,
         aten.mm.default: mm,
         aten.conv_tbc.default: conv_tbc,
+        **experts.products(),
         aten.multilabel_margin_loss_forward.default: losses.multilabel_margin_loss_forward,
         **poolings(),
         **{
@@ -173,6 +174,3 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.addcdiv.default: lambda x, a, b, value=1: add(x, a / b, value),
         aten.lerp.Scalar: lerp,
     }
-    if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
-        table[torch.ops.transformers.grouped_mm_fallback.default] = grouped_mm
-    return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 import torch.fx
 
@@ -13,7 +15,7 @@ _library.define("places(Tensor mask) -> Tensor")
 _library.define("repeats(Tensor counts) -> Tensor")
 _library.define("size_of(Tensor value, int dim) -> Tensor")
 _library.define("require(Tensor condition) -> Tensor")
-_library.define("grouped_mm(Tensor rows, Tensor matrices, Tensor ends) -> Tensor")
+_library.define("grouped_mm(Tensor left, Tensor right, Tensor ends) -> Tensor")
 
 
 WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)
@@ -46,15 +48,27 @@ def _order_shape(keys: torch.Tensor, count: int) -> torch.Tensor:
     return keys.new_empty([*keys.shape[:-1], count or keys.shape[-1]], dtype=torch.int64)
 
 
-def _grouped_mm(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """Return the products of groups of rows, one after another, each with its own matrix; rows after the last are 0.
+def _grouped_mm(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Return the products of groups of rows of `left`, of columns of `right`, or of both's steps of the contraction.
 
-    rows: [m, k]. matrices: [groups, k, n]. ends: for every group, the number of the row after its last one.
+    An operand of rank 3 has a matrix for every group, one of rank 2 a part: [m, k] and [groups, k, n] give [m, n], as
+    do [groups, m, k] and [k, n]; [m, k] and [k, n] give [groups, m, n]. ends: for every group, the number of the row,
+    column or step after its last one. What is in no group is 0, as are products of no steps.
     """
-    found = rows.new_zeros(rows.shape[0], matrices.shape[2])
-    for matrix, start, end in zip(matrices, [0, *ends.tolist()], ends.tolist(), strict=False):
-        found[start:end] = rows[start:end] @ matrix
+    found = left.new_zeros(_grouped_shape(left, right, ends))
+    for group, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
+        if right.dim() == 3:
+            found[start:end] = left[start:end] @ right[group]
+        elif left.dim() == 3:
+            found[:, start:end] = left[group] @ right[:, start:end]
+        else:
+            found[group] = left[:, start:end] @ right[start:end]
     return found
+
+
+def _grouped_shape(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> list[int]:
+    groups = [ends.shape[0]] if left.dim() == right.dim() else []
+    return [*groups, left.shape[-2], right.shape[-1]]
 
 
 def _integer(value: torch.Tensor) -> torch.dtype:
@@ -75,7 +89,7 @@ _library.impl("size_of", lambda value, dim: value.new_empty([], dtype=torch.int6
 _library.impl("require", lambda condition: condition.clone(), "CPU")
 _library.impl("require", torch.empty_like, "Meta")
 _library.impl("grouped_mm", _grouped_mm, "CPU")
-_library.impl("grouped_mm", lambda rows, matrices, _: rows.new_empty(rows.shape[0], matrices.shape[2]), "Meta")
+_library.impl("grouped_mm", lambda left, *others: left.new_empty(_grouped_shape(left, *others)), "Meta")
 
 bits = torch.ops.numc.bit_cast.default
 put_along = torch.ops.numc.put_along.default
