@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import numc
 from numc.compiler.targets import TARGETS
 from targets_here import HERE
-from tiers import one_in
+from tiers import one_in, pairs
 
 DTYPES = {"unsigned": np.uint8, "signed": np.int8}
 
@@ -91,10 +92,9 @@ def reads_bytes(program: numc.Program) -> bool:
     return any(row["narrow"] for row in program.manifest["contractions"])
 
 
-@pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("kind", DTYPES)
-@pytest.mark.parametrize("target", one_in(2, HERE, HERE[-1]))
-def test_the_same_bits(tmp_path: Path, kind: str, free: bool, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("target", "case"), pairs(HERE, list(product(DTYPES, [False, True]))))
+def test_the_same_bits(tmp_path: Path, target: str, case: tuple[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, free = case
     file = network(tmp_path, DTYPES[kind], free)
     program = numc.compile(file, target=target)
     assert reads_bytes(program) == TARGETS[target].isa.masks
