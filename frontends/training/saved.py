@@ -70,6 +70,8 @@ class Saved:
     again: dict[str, tuple[torch.Tensor, str]] = field(default_factory=dict)
     _known: dict[Arithmetic, dict[str, tuple[str, str]]] = field(default_factory=dict)
     _formats: list[str] = field(default_factory=list)
+    _reads: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    _results: dict[tuple[int, Arithmetic], dict[int, str]] = field(default_factory=dict)
 
     def forward(self, split: fx.GraphModule, results: Sequence[tuple[str, Any]]) -> None:
         """Find the kept tensors of a forward graph that is cut; results: their names and values before that."""
@@ -94,8 +96,9 @@ class Saved:
                 self.others[node.name] = node.meta["val"], "read by torch, or several times"
                 del self.made[node.name]
             else:
-                region.saved = self
-                self.read[node.name] = region, list(users[0].args).index(node)
+                region.saved, number = self, list(users[0].args).index(node)
+                self.read[node.name] = region, number
+                self._reads.setdefault(id(region), []).append((node.name, number))
 
     def readings(self, arithmetic: Arithmetic) -> Mapping[str, tuple[str, str]]:
         """Return, by name, the format that all readers of a tensor need no more than, or "" and why there is none."""
@@ -136,9 +139,12 @@ class Saved:
 
     def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
         """Return the formats in whose codes a region of the forward graph returns what is kept, by number."""
-        found = self.readings(arithmetic)
-        kept = {n: found[name][0] for name, (maker, n) in self.made.items() if maker is region and name in found}
-        return {number: stored for number, stored in kept.items() if stored}
+        key = id(region), arithmetic  # every step asks
+        if key not in self._results:
+            found = self.readings(arithmetic)
+            kept = {n: found[name][0] for name, (maker, n) in self.made.items() if maker is region and name in found}
+            self._results[key] = {number: stored for number, stored in kept.items() if stored}
+        return self._results[key]
 
     def mark(self, result: torch.Tensor, stored: str) -> torch.Tensor:
         """Return a tensor that says what it is stored in: by its number of leading dimensions of size 1.
@@ -155,8 +161,8 @@ class Saved:
         Raises NumcError if this arithmetic reads more of a tensor than the forward pass has kept.
         """
         stored: dict[int, str] = {}
-        for name, (reader, number) in self.read.items():
-            extra = tensors[number].dim() - len(region.imported.inputs[number].shape) if reader is region else 0
+        for name, number in self._reads.get(id(region), ()):
+            extra = tensors[number].dim() - len(region.imported.inputs[number].shape)
             if not extra:
                 continue
             stored[number] = self._formats[extra - 1]

@@ -185,7 +185,8 @@ class _Task(Elements):
         ]
         count, captured = len(nest.types), len(nest.captured)
         symbols = dict(zip(nest.symbols, words[count + captured :], strict=False))
-        super().__init__(code, nest, words[:count], words[count : count + captured], symbols, isa)
+        operands = [words[first] for first in nest.firsts]
+        super().__init__(code, nest, operands, words[count : count + captured], symbols, isa)
         self.code: Function = code
         self.grain, self.lanes = words[-1], isa.width
         self.row: list[dict[int, Near]] = []  # of every whole vector of a row, if all rows have the same indices

@@ -82,7 +82,8 @@ class Nest:
     """The loops of one linalg.generic, merged where possible.
 
     operands, types: the first `inputs` of them are read, and the last of these looked up. starts: for each operand, the
-    dimensions in which its map adds a number to the index, and these numbers. constants, captured: what the body uses
+    dimensions in which its map adds a number to the index, and these numbers. firsts: for each operand, the first one
+    that begins at the same address, so that LLVM knows what is written over. constants, captured: what the body uses
     from outside. indices: the dimension of each linalg.index of the body. cost: of the body, in cheap operations.
     in_lanes: whether the body can be computed on vectors of neighbouring outputs. across: if it can and there are no
     reductions, the parallel loop along which some operand is contiguous that is not so along the last one; it is the
@@ -98,6 +99,7 @@ class Nest:
     parallel: list[Loop]
     reductions: list[Loop]
     starts: list[list[tuple[int, int]]]
+    firsts: list[int]
     constants: list[ir.Operation]
     captured: list[ir.Value]
     indices: list[int]
@@ -219,6 +221,8 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
             None,
         )
     inner = reductions[-1:] if across is None else [parallel[across]]
+    starts = [[(p, x[1]) for p, x in enumerate(places or ()) if x[1]] for places in maps]
+    begins = list(zip(operands, starts, strict=True))
     if across is not None:
         parallel.insert(-1, replace(parallel.pop(across), together=_TOGETHER))
     return Nest(
@@ -227,7 +231,8 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
         inputs,
         parallel,
         reductions,
-        [[(p, x[1]) for p, x in enumerate(places or ()) if x[1]] for places in maps],
+        starts,
+        [begins.index(begin) for begin in begins],
         constants,
         captured,
         indices,
