@@ -96,6 +96,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.masked_scatter.default: scatters.masked_scatter,
         aten.view.default: views.view,
         aten.as_strided.default: views.as_strided,
+        aten.as_strided_scatter.default: views.as_strided_scatter,
         aten.diagonal_scatter.default: views.diagonal_scatter,
         aten.empty_strided.default: views.empty_strided,
         aten._embedding_bag.default: embedding_bag,

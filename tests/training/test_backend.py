@@ -516,6 +516,32 @@ def test_views_by_strides_of_what_is_computed() -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
+class Windows(nn.Module):
+    """Overlapping windows of a sequence, by the strides of a view of something computed, as in Longformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        value = self.linear(x.transpose(0, 1)).view(12, 2, 4, 2).permute(1, 2, 0, 3).reshape(8, 3, 4, 2)
+        first, step, *others = value.stride()
+        written = value.contiguous().as_strided_scatter(x[0, :2], [2, 6], [50, 7], 8)
+        return value.as_strided([8, 5, 4, 2], [first, step // 2, *others]).cos() + written.sin().mean()
+
+
+def test_windows_by_the_strides_of_a_view_of_what_is_computed() -> None:
+    """What is read depends on the order of memory that a view has in torch."""
+    torch.manual_seed(0)
+    model, x = Windows(), torch.randn(2, 12, 6)
+    before = numc.counters().eager_operations
+    compiled = torch.compile(model, backend=numc.backend())
+    found = [[y, *torch.autograd.grad(y.sin().sum(), list(model.parameters()))] for y in (compiled(x), model(x))]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert numc.counters().eager_operations == before
+
+
 def test_a_compiled_module_can_be_copied_and_saved(tmp_path: Path) -> None:
     torch.manual_seed(0)
     compiled, x = torch.compile(Dense(), backend=numc.backend("bf16_1_1")), torch.randn(3, 8)

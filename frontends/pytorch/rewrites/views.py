@@ -15,39 +15,85 @@ aten = torch.ops.aten
 
 def view(value: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     """aten.view, also where a decomposition before it left its tensor with other strides than torch's own operation."""
-    if is_contiguous_or_false(value):
+    if is_contiguous_or_false(value) or _is_view(value, size):
         return NotImplemented
     return value.clone(memory_format=torch.contiguous_format).view(size)
+
+
+def _is_view(value: torch.Tensor, size: Sequence[int]) -> bool:
+    """Whether the strides of a tensor allow another shape: the result has to keep them for a later as_strided."""
+    if not all(isinstance(n, int) for n in (*value.shape, *value.stride(), *size)):
+        return False
+    try:
+        torch.empty_strided(value.shape, value.stride(), device="meta").view(size)
+    except RuntimeError:
+        return False
+    return True
 
 
 def as_strided(
     value: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    """aten.as_strided of an input or of a view of one, as an index into its elements.
+    """aten.as_strided, as an index into the elements of what its tensor is a view of.
 
-    Of other values too if it changes only the strides of dimensions of size 1, as pooling to one element does.
+    If it changes only the strides of dimensions of size 1, as pooling to one element does, there is nothing to do.
     """
     if value.dim() == len(size):
         kept = [n for n, length in enumerate(size) if not statically_known_true(length == 1)]
         same = [a == b for a, b in zip(value.shape, size, strict=True)] + [value.stride(n) == stride[n] for n in kept]
         if all(map(statically_known_true, same)) and storage_offset in (None, value.storage_offset()):
             return aten.alias(value)
-    offset = value.storage_offset() if storage_offset is None else storage_offset
     base = value if value._base is None else value._base
-    numbers = [offset, *size, *stride, *base.shape]
-    if not all(isinstance(n, int) for n in numbers) or not base.is_contiguous() or not _is_input(base):
+    flat = _memory(base)
+    offset = value.storage_offset() if storage_offset is None else storage_offset
+    place = None if flat is None else _places(offset, size, stride)
+    return NotImplemented if flat is None or place is None else flat[place]
+
+
+def as_strided_scatter(
+    value: torch.Tensor,
+    new: torch.Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> torch.Tensor:
+    """aten.as_strided_scatter of a tensor that is no view, as writes to its elements."""
+    flat = None if value._base is not None else _memory(value)
+    place = None if flat is None else _places(storage_offset or 0, size, stride)
+    if flat is None or place is None:
         return NotImplemented
+    order = _order(value)
+    written = flat.index_put([place], new).reshape([value.shape[n] for n in order])
+    return written.permute([order.index(n) for n in range(len(order))])
+
+
+def _memory(value: torch.Tensor) -> torch.Tensor | None:
+    """Return the elements of a tensor in the order of memory; None if that is not known, or has gaps.
+
+    Of an input it is as eager torch sees it; of others their strides are those that torch has found for the graph.
+    """
+    mode = get_proxy_mode()
+    traced = None if mode is None else get_proxy_slot(value, mode.tracer, None)
+    if traced is None or value.storage_offset() != 0 or not all(isinstance(n, int) for n in value.shape):
+        return None
+    order = _order(value)
+    ordered = value.permute(order)
+    return ordered.reshape([-1]) if ordered.is_contiguous() else None
+
+
+def _order(value: torch.Tensor) -> list[int]:
+    """Return the dimensions of a tensor, those with the largest strides first."""
+    return sorted(range(value.dim()), key=lambda n: -value.stride(n))
+
+
+def _places(offset: int, size: Sequence[int], stride: Sequence[int]) -> torch.Tensor | None:
+    """Return where the elements of a view by strides are in memory; None if sizes are free."""
+    if not all(isinstance(n, int) for n in (offset, *size, *stride)):
+        return None
     place = torch.full((), offset)
     for n, (length, step) in enumerate(zip(size, stride, strict=True)):
         place = place + (torch.arange(length) * step).reshape([-1, *[1] * (len(size) - 1 - n)])
-    return base.reshape([-1])[place]
-
-
-def _is_input(value: torch.Tensor) -> bool:
-    """Whether a value is traced to an input of the graph, which has the strides that eager torch sees."""
-    mode = get_proxy_mode()
-    traced = None if mode is None else get_proxy_slot(value, mode.tracer, None)
-    return traced is not None and traced.proxy.node.op == "placeholder" and value.storage_offset() == 0
+    return place
 
 
 def diagonal_scatter(
