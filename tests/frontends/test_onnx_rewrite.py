@@ -215,6 +215,48 @@ def test_quantised_convolutions(tmp_path: Path) -> None:
         numc.compile(model_of(tmp_path, nodes, feeds, constants=arrays))
 
 
+def test_quantised_products(tmp_path: Path) -> None:
+    """A scale for each column, as onnxruntime quantises weights per channel, and stacks along free dimensions."""
+    rng = np.random.default_rng(0)
+    sizes = {"a": (2, 3, 4, 5), "b": (2, 3, 5, 6), "c": (3, 5, 6), "d": (2, 1, 5, 6)}
+    feeds = {name: rng.integers(0, 256, size, dtype=np.uint8) for name, size in sizes.items()}
+    constants = {
+        "s": np.float32(0.02), "z": np.uint8(119), "ys": np.float32(0.7), "yz": np.uint8(99),
+        "w": rng.integers(-127, 128, (5, 6), dtype=np.int8), "wz": rng.integers(-5, 5, 6, dtype=np.int8),
+        "v": rng.integers(-127, 128, (5, 6), dtype=np.int8),
+        "ws": rng.random(6, dtype=np.float32) / 100, "wss": rng.random((1, 6), dtype=np.float32) / 100,
+        "wzs": np.zeros((1, 6), np.int8),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QLinearMatMul", ["a", "s", "z", "w", "ws", "wz", "ys", "yz"], ["columns"]),
+        helper.make_node("QLinearMatMul", ["a", "s", "z", "v", "wss", "wzs", "ys", "yz"], ["columns_of_matrix"]),
+        helper.make_node("QLinearMatMul", ["a", "s", "z", "b", "s", "z", "ys", "yz"], ["stacks"]),
+        *(helper.make_node("MatMulInteger", ["a", other, "z", "z"], [f"a{other}"]) for other in "bcd"),
+    ]
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    path = model_of(tmp_path, nodes, feeds, constants=arrays, free=True)
+    model = onnx.load(path)
+    for n, axes in ((0, (3,)), (1, (2, 3)), (2, (1, 2)), (3, (1, 2, 3))):  # the others stay free
+        for axis in axes:
+            model.graph.input[n].type.tensor_type.shape.dim[axis].dim_value = feeds["abcd"[n]].shape[axis]
+    del model.graph.value_info[:]
+    onnx.save(model, path)
+    compare(path, feeds)
+
+
+def test_quantised_rows(tmp_path: Path) -> None:
+    """A scale and a zero point for each row, which onnxruntime does not have."""
+    rng = np.random.default_rng(0)
+    a, zeros = (rng.integers(0, 256, size, dtype=np.uint8) for size in ((2, 4, 5), 4))
+    scales, w = rng.random(4, dtype=np.float32), rng.integers(-127, 128, (5, 6), dtype=np.int8)
+    constants = {"s": scales, "z": zeros, "w": w, "ws": np.float32([0.01]), "wz": np.int8([3]), "yz": np.uint8([9] * 4)}
+    node = helper.make_node("QLinearMatMul", ["a", "s", "z", "w", "ws", "wz", "s", "yz"], ["y"])
+    got = numc.compile(model_of(tmp_path, [node], {"a": a}, constants=constants))(a)
+    whole = (a.astype(int) - zeros[:, None]) @ (w.astype(int) - 3)
+    factor = (scales * np.float32(0.01) / scales)[:, None]
+    np.testing.assert_array_equal(got, np.clip(np.round(whole.astype(np.float32) * factor) + 9, 0, 255))
+
+
 def test_free_sizes_and_numbers(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)

@@ -39,10 +39,13 @@ def gemm(node: Node) -> None:
 
 
 def mat_mul(node: Node) -> None:
-    """MatMul of a vector and stacks of matrices, which torch-mlir does not do."""
+    """MatMul of a vector and stacks of matrices, which torch-mlir does not do, and of integers (_integer_stacks)."""
     a, b = node.input(0), node.input(1)
     ranks = node.known_shape(a), node.known_shape(b)
-    if None in ranks or sorted(len(shape or ()) for shape in ranks)[0] != 1 or node.rank(a) + node.rank(b) < 4:
+    if None in ranks or node.rank(a) + node.rank(b) < 4:
+        return
+    if min(node.rank(a), node.rank(b)) > 1:
+        _integer_stacks(node)
         return
     if node.rank(a) == 1:
         product = node.op("MatMul", node.op("Unsqueeze", a, node.ints(0)), b)
@@ -50,6 +53,30 @@ def mat_mul(node: Node) -> None:
     else:
         product = node.op("MatMul", a, node.op("Unsqueeze", b, node.ints(1)))
         node.op("Squeeze", product, node.ints(-1), to=node.output(0))
+
+
+def _integer_stacks(node: Node) -> None:
+    """Write stacks of integers along several free dimensions as stacks along one: torch-mlir crashes on others."""
+    operands = [node.input(0), node.input(1)]
+    ranks = [node.rank(name) for name in operands]
+    stacks: list[list[int | None]]
+    stacks = [[*[1] * (max(ranks) - rank), *node.shape(name)[:-2]] for rank, name in zip(ranks, operands, strict=True)]
+    if node.is_float(operands[0]) or sum(None in sizes for sizes in zip(*stacks, strict=True)) < 2:
+        return
+    rows, columns = node.size(operands[0], -2), node.size(operands[1], -1)
+    sizes: list[int | str] = []
+    for axis, pair in enumerate(zip(*stacks, strict=True)):
+        fixed = [size for size in pair if size is not None]
+        if len(fixed) == 2 or max(fixed, default=1) > 1:
+            sizes.append(max(fixed))
+        else:  # the other is 1, or a size that has to be the same
+            n = pair.index(None)
+            sizes.append(node.size(operands[n], axis - max(ranks) + ranks[n]))
+    flat = []
+    for name in operands:
+        last = [node.size(name, -2), node.size(name, -1)]
+        flat.append(node.reshape(node.op("Expand", name, node.list_of([*sizes, *last])), [-1, *last]))
+    node.reshape(node.op("MatMul", *flat), [*sizes, rows, columns], to=node.output(0))
 
 
 def conv_transpose(node: Node) -> None:

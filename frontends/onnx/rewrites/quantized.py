@@ -118,33 +118,46 @@ def _spread(node: Node, source: str, factor: str) -> str:
 
 
 def linear_mat_mul(node: Node) -> None:
-    """QLinearMatMul: torch-mlir does matrices only, not stacks of them."""
+    """QLinearMatMul: torch-mlir does matrices only, not stacks of them, and one scale for a whole operand."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (node.input(n) for n in range(8))
     result = node.dtype(y_zero)
     if result not in _RANGES:
         raise RefusedError("its result is of a type other than integers of 8 and 16 bits")
-    for name in (a_scale, b_scale):
-        if node.rank(name) > 1 or (node.rank(name) == 1 and node.shape(name) != [1]):
-            raise RefusedError(
-                f"its scale '{name}' is for rows or columns: only one for the whole operand is available"
-            )
-    product = node.op("MatMul", centred(node, rows_of(node, a, b), a_zero), centred(node, b, b_zero))
-    product = stacked(node, product, a, b)
-    factor = node.op("Div", node.op("Mul", scalar(node, a_scale), scalar(node, b_scale)), scalar(node, y_scale))
+    right = _less(node, b, _zero_point(node, b_zero))
+    if any(node.shape(name) not in ([], [1]) for name in (a_scale, a_zero, y_scale, y_zero)):  # some for each row
+        left = _less(node, a, _of_rows(node, a_zero))
+        product = node.op("MatMul", left, right)
+    else:
+        left = centred(node, rows_of(node, a, b), a_zero)
+        product = stacked(node, node.op("MatMul", left, right), a, b)
+    factor = node.op("Mul", _of_rows(node, a_scale), _of_columns(node, b_scale))
+    factor = node.op("Div", factor, _of_rows(node, y_scale))
     rounded = node.op("Round", node.op("Mul", node.cast(product, TensorProto.FLOAT), factor))
-    saturated(node, rounded, scalar(node, y_zero), result, node.output(0))
+    saturated(node, rounded, _of_rows(node, y_zero), result, node.output(0))
+
+
+def _of_rows(node: Node, name: str) -> str:
+    """Emit a number for a matrix, or one for each of its rows, so that it goes with the matrix."""
+    if node.shape(name) in ([], [1]):
+        return scalar(node, name)
+    return node.reshape(name, [-1, 1]) if node.rank(name) == 1 else name
+
+
+def _of_columns(node: Node, name: str) -> str:
+    """Emit a number for a matrix, or one for each of its columns, so that it goes with the matrix."""
+    return scalar(node, name) if node.shape(name) == [1] else name
 
 
 def mat_mul_integer(node: Node) -> None:
     """MatMulInteger: torch-mlir takes stacks of matrices of unsigned integers without zero points for signed ones."""
     a, b, a_zero, b_zero = (node.input(n) for n in range(4))
-    a_zero, b_zero = _zero_point(node, a_zero), _zero_point(node, b_zero)
+    a_zero, right = _zero_point(node, a_zero), _less(node, b, _zero_point(node, b_zero))
     if a_zero and node.shape(a_zero) not in ([], [1]):  # one for each row
-        a_zero = node.reshape(a_zero, [-1, 1]) if node.rank(a_zero) == 1 else a_zero
-        node.op("MatMul", _less(node, a, a_zero), _less(node, b, b_zero), to=node.output(0))
+        left = _less(node, a, _of_rows(node, a_zero))
+        node.op("MatMul", left, right, to=node.output(0))
         return
-    product = node.op("MatMul", _less(node, rows_of(node, a, b), a_zero), _less(node, b, b_zero))
-    stacked(node, product, a, b, to=node.output(0))
+    left = _less(node, rows_of(node, a, b), a_zero)
+    stacked(node, node.op("MatMul", left, right), a, b, to=node.output(0))
 
 
 def rows_of(node: Node, a: str, b: str) -> str:
