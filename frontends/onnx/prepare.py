@@ -27,9 +27,13 @@ from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label, origin, 
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes
+from numc.frontends.onnx.symbolic_sizes import more_sizes
 
 OPSET = 18
 """Older models are converted to this opset, for which torch-mlir's lowerings are written."""
+
+_ROUNDS = 3
+"""How often what onnx finds of sizes and what follows of products of them are put together."""
 
 DATA_SHAPES = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 """Operators whose output sizes depend on data and may be zero."""
@@ -397,6 +401,24 @@ def _say_coordinates(graph: onnx.GraphProto) -> None:
 
 def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelProto:
     """Return the model with the shapes that follow. values: also from values that are computed of sizes."""
+    inferred = _infer_once(model, values)
+    notes: dict[str, onnx.TypeProto] = {}
+    for _ in range(_ROUNDS if values else 0):
+        if not (more := more_sizes(inferred.graph)):
+            break
+        notes |= more
+        _forget_shapes(model.graph)
+        outputs = {value.name: value for value in model.graph.output}
+        for name, kind in notes.items():
+            if name in outputs:
+                outputs[name].type.CopyFrom(kind)
+            else:
+                model.graph.value_info.append(onnx.ValueInfoProto(name=name, type=kind))
+        inferred = _infer_once(model, values)
+    return inferred
+
+
+def _infer_once(model: onnx.ModelProto, values: bool) -> onnx.ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=values)
     except Exception as error:
