@@ -31,7 +31,7 @@ from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_t
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag
 from numc.frontends.pytorch.rewrites.gradients import gradients
 from numc.frontends.pytorch.rewrites.pools import poolings
-from numc.frontends.pytorch.rewrites.resizing import nearest
+from numc.frontends.pytorch.rewrites.resizing import nearest, smooth_cubic, smooth_linear
 
 aten = torch.ops.aten
 
@@ -123,6 +123,8 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.upsample_nearest1d.vec: nearest(aten.upsample_nearest1d.vec),
         aten.upsample_nearest2d.vec: nearest(aten.upsample_nearest2d.vec),
         aten.upsample_nearest3d.vec: nearest(aten.upsample_nearest3d.vec, always=True),
+        aten._upsample_bilinear2d_aa.default: smooth_linear,
+        aten._upsample_bicubic2d_aa.default: smooth_cubic,
         aten.cummax.default: cumulative.cummax,
         aten.cummin.default: cumulative.cummin,
         aten.cumsum.default: cumulative.cumsum,

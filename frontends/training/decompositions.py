@@ -83,6 +83,8 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions of the graphs that torch.compile traces."""
     table = decomposition_table()
     del table[aten.empty_strided.default]  # torch makes it without writing to it
+    for name in ("bilinear", "bicubic"):  # their weights are of float64, which stays with torch
+        del table[getattr(aten, f"_upsample_{name}2d_aa").default]
     for name in _FOREACH:
         many = getattr(aten, f"_foreach_{name}")
         table |= {getattr(many, overload): _foreach(getattr(aten, name)) for overload in many.overloads()}

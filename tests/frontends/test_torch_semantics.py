@@ -147,6 +147,19 @@ def test_the_nearest_element_is_that_of_torch() -> None:
     )
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_are_resized_smoothly(mode: str) -> None:
+    """Smaller, larger, as large and by a factor; what is infinite is in its own windows only."""
+    x = torch.randn(1, 2, 9, 11, generator=torch.Generator().manual_seed(0))
+    x[0, 0, 3, 4] = float("inf")
+
+    def resized(**given: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda x: F.interpolate(x, mode=mode, antialias=True, **given)
+
+    sizes: list[dict[str, Any]] = [{"size": (5, 7)}, {"size": (20, 4)}, {"size": (9, 11)}, {"scale_factor": (0.3, 1.7)}]
+    check([resized(**one) for one in (*sizes, {**sizes[0], "align_corners": True})], x)
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_classes_from_the_first_minus_one_on_do_not_count(reduction: str) -> None:
     def loss(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

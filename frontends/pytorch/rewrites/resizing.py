@@ -1,12 +1,16 @@
-"""Resizing to the nearest element, where torch-mlir takes another element than torch."""
+"""Resizing to the nearest element, where torch-mlir takes another one than torch, and smoothly (antialias)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch._decomp import decomposition_table
+
+Kernel = Callable[[torch.Tensor], torch.Tensor]
 
 
 def nearest(operation: Any, *, always: bool = False) -> Callable[..., Any]:
@@ -38,3 +42,70 @@ def _differs(given: Sequence[int], sizes: Sequence[int] | None, factors: Sequenc
 def _same(size: int, ratio: float) -> bool:
     places = np.arange(size, dtype=np.float32)
     return bool((np.floor(places * np.float32(ratio)) == np.floor(places / np.float32(1 / ratio))).all())
+
+
+def smooth_linear(
+    value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, rows: Any = None, columns: Any = None
+) -> Any:
+    """aten._upsample_bilinear2d_aa."""
+    return _smooth(value, sizes, align_corners, (rows, columns), _triangle, 1)
+
+
+def smooth_cubic(
+    value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, rows: Any = None, columns: Any = None
+) -> Any:
+    """aten._upsample_bicubic2d_aa."""
+    return _smooth(value, sizes, align_corners, (rows, columns), _cubic, 2)
+
+
+def _triangle(places: torch.Tensor) -> torch.Tensor:
+    return (1 - places.abs()).clamp(min=0)
+
+
+def _cubic(places: torch.Tensor) -> torch.Tensor:
+    """Keys' cubic convolution with a = -0.5, as in Pillow."""
+    x = places.abs()
+    near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))
+
+
+def _smooth(
+    value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, factors: Sequence[Any], kernel: Kernel, radius: int
+) -> Any:
+    """Resize images of fixed sizes by sums over windows, which are wider by the step between them.
+
+    radius: how far the kernel reaches. The first dimension that is resized is that of the columns, as in torch.
+    """
+    if not value.is_floating_point() or not all(isinstance(n, int) for n in (*value.shape[2:], *sizes)):
+        return NotImplemented
+    for dim in (3, 2):
+        given, wanted, factor = value.shape[dim], sizes[dim - 2], factors[dim - 2]
+        if align_corners:
+            step = (given - 1) / (wanted - 1) if wanted > 1 else 0.0
+        else:
+            step = 1 / factor if factor else given / wanted
+        if (wanted, step) != (given, 1):
+            places, weights, inside = _windows(given, wanted, step, kernel, radius)
+            behind = [1] * (3 - dim)
+            apart = value.index_select(dim, places.reshape(-1)).unflatten(dim, list(places.shape))
+            apart = torch.where(inside.reshape(*places.shape, *behind), apart, 0.0)  # none is infinite
+            weights = weights.to(torch.promote_types(value.dtype, torch.float32))
+            value = (apart * weights.reshape(*places.shape, *behind)).sum(dim + 1).to(value.dtype)
+    return value
+
+
+def _windows(given: int, wanted: int, step: float, kernel: Kernel, radius: int) -> Sequence[torch.Tensor]:
+    """Return the places of the elements of each window, their weights, and which of them a window has.
+
+    The weights are computed in float64, which is left as it is whatever arithmetic the user chooses.
+    """
+    stretch = max(step, 1.0)
+    reach = radius * stretch
+    centres = step * (torch.arange(wanted, dtype=torch.float64) + 0.5)
+    first = (centres - reach + 0.5).to(torch.int64).clamp(min=0).unsqueeze(1)
+    end = (centres + reach + 0.5).to(torch.int64).clamp(max=given).unsqueeze(1)
+    numbers = torch.arange(min(given, math.ceil(2 * reach) + 1))
+    inside = numbers < end - first
+    weights = kernel((first + numbers - centres.unsqueeze(1) + 0.5) / stretch)
+    weights = torch.where(inside, weights, 0.0)
+    return torch.where(inside, first + numbers, first), weights / weights.sum(1, keepdim=True), inside
