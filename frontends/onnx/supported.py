@@ -9,6 +9,11 @@ from numc.frontends.onnx.read import label, unsupported
 from numc.frontends.onnx.rewrites.table import RULES
 
 _NO_NUMBERS = ("ImageDecoder", "Regex", "String")
+_NEED_NOT_BE = {
+    "ai.onnx.ml.ZipMap": "it makes a dictionary of each row: convert the model without it (zipmap=False), or remove it",
+    "com.microsoft.nchwc": "its layout of images is of one processor: save the model with ORT_ENABLE_EXTENDED or less",
+}
+"""What converters and onnxruntime leave out if they are told to: domains, and operators behind theirs."""
 
 
 def check_nodes(model: onnx.ModelProto) -> None:
@@ -26,6 +31,8 @@ def check_nodes(model: onnx.ModelProto) -> None:
 
 def _reason(node: onnx.NodeProto, domain: str, version: int | None) -> str:
     if domain:
+        if instead := _NEED_NOT_BE.get(domain) or _NEED_NOT_BE.get(f"{domain}.{node.op_type}"):
+            return instead
         known = [operator for where, operator in RULES if where == domain]
         if not known:
             return f"operators of domain '{domain}' are not available"

@@ -45,7 +45,7 @@ def check(folder: Path, nodes: list[onnx.NodeProto], feeds: dict[str, Array], co
     types = {o.name: (o.type, o.shape) for o in session.get_outputs()}
     for value in model.graph.output:
         kind, shape = types[value.name]
-        number = {"tensor(float)": 1, "tensor(int32)": 6, "tensor(uint8)": 2}[kind]
+        number = {"tensor(float)": 1, "tensor(int32)": 6, "tensor(int64)": 7, "tensor(uint8)": 2}[kind]
         value.CopyFrom(helper.make_tensor_value_info(value.name, number, shape or None))
     wants = dict(zip(types, session.run(None, feeds), strict=True))
     onnx.save(model, folder / "m.onnx")
@@ -233,6 +233,69 @@ def test_features_linear_models_and_trees(tmp_path: Path) -> None:
     ]  # fmt: skip
     nodes.append(helper.make_node("Identity", ["filled"], ["filled_out"]))
     check(tmp_path, nodes, {"x": x, "gaps": gaps, "ids": ids}, {"places": np.array([2, 0])})
+
+
+ML = "ai.onnx.ml"
+ROOT = {
+    "nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_featureids": [0] * 3, "nodes_values": [0.1, 0.0, 0.0], "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0], "nodes_hitrates": [1.0] * 3, "nodes_missing_value_tracks_true": [0] * 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("post", ["NONE", "LOGISTIC", "SOFTMAX"])
+def test_classifiers(tmp_path: Path, post: str) -> None:
+    """Linear models and trees, with a score for each class or for one of two."""
+    nodes: list[onnx.NodeProto] = []
+    three = [0.4, 0.2, -0.4, -0.2, 0.1, 0.1]
+    for rows, labels in ((1, [3, 4]), (2, [3, 4]), (3, [3, 4, 9])):
+        results = [f"line{rows}", f"lines{rows}"]
+        nodes.append(node("LinearClassifier", ["x"], results, ML, coefficients=three[: 2 * rows], post_transform=post,
+                          intercepts=[0.1, -0.1, 0.0][:rows], classlabels_ints=labels))  # fmt: skip
+    trees = [([n, n], weights, [0, 1], []) for n in (0, 1) for weights in ([0.2, 0.8], [-0.3, 0.7])]
+    trees += [([0, 0], [-0.3, 0.7], [0, 1], [0.1]), ([0, 2, 1, 2], [-0.3, 0.7, 0.2, 0.1], [5, 6, 7], [0.0, 0.5, 0.25])]
+    for n, (ids, weights, labels, start) in enumerate(trees):
+        leaves = [1, 2] if len(ids) == 2 else [1, 1, 2, 2]
+        nodes.append(node("TreeEnsembleClassifier", ["x"], [f"tree{n}", f"trees{n}"], ML, class_treeids=[0] * len(ids),
+                          class_nodeids=leaves, class_ids=ids, class_weights=weights, classlabels_int64s=labels,
+                          post_transform=post, **({"base_values": start} if start else {}), **ROOT))  # fmt: skip
+    check(tmp_path, nodes, {"x": floats(20, 2)}, {}, {"x": ["batch", 2]})
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"classlabels_strings": ["a", "b"]}, "its labels are strings: only integers are available"),
+        ({"base_values": [0.5]}, "its base_values are not available where leaves give the score of one of two classes"),
+        ({"classlabels_int64s": [1, 2, 3], "base_values": [0.5]}, "it has 1 base_values for 3 classes: one for each"),
+        ({"post_transform": "PROBIT"}, "its post_transform is PROBIT: NONE, LOGISTIC, SOFTMAX are available"),
+    ],
+)
+def test_refused_classifiers(given: dict[str, Any], why: str) -> None:
+    labels = {} if "classlabels_strings" in given else {"classlabels_int64s": [0, 1]}
+    given = {"class_treeids": [0, 0], "class_nodeids": [1, 2], "class_ids": [1, 1], "class_weights": [0.2, 0.8],
+             **labels, **ROOT, **given}  # fmt: skip
+    one = node("TreeEnsembleClassifier", ["x"], ["y", "z"], ML, **given)
+    ends = [helper.make_tensor_value_info("y", 7, [None]), helper.make_tensor_value_info("z", 1, [None, None])]
+    graph = helper.make_graph([one], "g", [helper.make_tensor_value_info("x", 1, [4, 2])], ends)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)]
+    with pytest.raises(numc.NumcError, match=why):
+        numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+
+
+@pytest.mark.parametrize(
+    ("operator", "domain", "why"),
+    [
+        ("ZipMap", ML, "it makes a dictionary of each row: convert the model without it .zipmap=False., or remove it"),
+        ("ReorderOutput", f"{MS}.nchwc", "is of one processor: save the model with ORT_ENABLE_EXTENDED or less"),
+    ],
+)
+def test_operators_that_files_need_not_have(operator: str, domain: str, why: str) -> None:
+    given, result = (helper.make_tensor_value_info(name, 1, [1, 2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"], domain=domain)], "g", [given], [result])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    with pytest.raises(numc.NumcError, match=why):
+        numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])

@@ -100,6 +100,61 @@ def linear_regressor(node: Node) -> None:
         node.op("Add", product, node.constant(start, np.float32), to=node.output(0))
 
 
+def linear_classifier(node: Node) -> None:
+    """LinearClassifier."""
+    rows = np.array(node.attribute("coefficients", []), np.float32)
+    start = np.array(node.attribute("intercepts", []), np.float32)
+    labels = _labels(node, "ints")
+    count = len(start) or len(labels)
+    product = node.op("MatMul", _float(node, node.input(0)), node.constant(rows.reshape(count, -1).T, np.float32))
+    scores = node.op("Add", product, node.constant(start, np.float32)) if len(start) else product
+    if count == 1 and len(labels) == 2:
+        _write_two_classes(node, scores, labels, 0.0, certain=True)
+    else:
+        _write_classes(node, scores, labels)
+
+
+def _labels(node: Node, kind: str) -> list[int]:
+    """The labels of classes. Raises RefusedError for texts."""
+    if len(node.attribute("classlabels_strings", [])):
+        raise RefusedError("its labels are strings: only integers are available, which stand for them by their place")
+    return list(node.attribute(f"classlabels_{kind}", []))
+
+
+def _write_classes(node: Node, scores: str, labels: list[int]) -> None:
+    """Emit the label of the largest score, and what post_transform makes of the scores."""
+    _transformed(node, scores, node.attribute("post_transform", "NONE"))
+    place = node.op("ArgMax", scores, axis=1, keepdims=0)
+    node.op("Gather", node.constant(labels, np.int64), place, to=node.output(0))
+
+
+def _write_two_classes(node: Node, score: str, labels: list[int], limit: float, *, certain: bool) -> None:
+    """Emit the second label for a score above a limit, and the scores of both, of which one is given.
+
+    certain: the score is a probability. onnxruntime makes the other one so, and ignores SOFTMAX.
+    """
+    op, kind = node.op, node.attribute("post_transform", "NONE")
+    is_logistic = kind == "LOGISTIC"
+    other = op("Sub", node.constant(1, np.float32), score) if certain and not is_logistic else op("Neg", score)
+    both = op("Concat", other, score, axis=1)
+    _transformed(node, both, "NONE" if kind == "SOFTMAX" else kind)
+    _write_label_above(node, score, labels, limit)
+
+
+def _write_label_above(node: Node, score: str, labels: list[int], limit: float) -> None:
+    above = node.op("Squeeze", node.op("Greater", score, node.constant(limit, np.float32)), node.ints(1))
+    node.op("Where", above, *(node.constant(label, np.int64) for label in reversed(labels)), to=node.output(0))
+
+
+def _transformed(node: Node, scores: str, kind: str) -> None:
+    """Emit the scores of classes after a post_transform as the second output."""
+    operators = {"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}
+    if kind not in operators:
+        raise RefusedError(f"its post_transform is {kind}: {', '.join(operators)} are available")
+    to = node.output(1) or node.fresh()
+    node.op(operators[kind], scores, to=to, axis=1 if kind == "SOFTMAX" else None)
+
+
 @dataclass(frozen=True)
 class _Trees:
     """Nodes of trees, leaves among them, by their numbers.
@@ -238,6 +293,38 @@ def tree_ensemble(node: Node) -> None:
 def tree_ensemble_regressor(node: Node) -> None:
     """TreeEnsembleRegressor."""
     node.refuse_attribute("post_transform", "NONE")
+    trees = _older_trees(node, "target", node.attribute("n_targets", 1))
+    start = np.array(node.attribute("base_values", [0.0]), np.float32)
+    _decide(node, trees, node.output(0), node.attribute("aggregate_function", "SUM"), start)
+
+
+def tree_ensemble_classifier(node: Node) -> None:
+    """TreeEnsembleClassifier. Of two classes, leaves may give the score of one only."""
+    labels, scores = _labels(node, "int64s"), node.fresh()
+    used = set(node.attribute("class_ids", []))
+    start = np.array(node.attribute("base_values", []), np.float32)
+    if len(labels) != 2 or len(used) != 1:
+        if len(start) not in (0, len(labels)):
+            raise RefusedError(f"it has {len(start)} base_values for {len(labels)} classes: one for each is available")
+        _decide(node, _older_trees(node, "class", len(labels)), scores, "SUM", start)
+        _write_classes(node, scores, labels)
+        return
+    if len(start) and (len(start) > 1 or used == {1}):
+        raise RefusedError("its base_values are not available where leaves give the score of one of two classes")
+    limit = 0.5 if (certain := min(node.attribute("class_weights", [])) >= 0) else 0.0
+    _decide(
+        node, _older_trees(node, "class", 2), scores, "SUM", np.array([*start, 0], np.float32) if len(start) else None
+    )
+    score = node.cut(scores, 1, *((0, 1) if used == {0} else (1, 2)))
+    if used == {0}:
+        _write_two_classes(node, score, labels, limit, certain=certain)
+    else:
+        _transformed(node, scores, node.attribute("post_transform", "NONE"))
+        _write_label_above(node, score, labels, limit)
+
+
+def _older_trees(node: Node, what: str, count: int) -> _Trees:
+    """The trees of a node with lists of properties. what: it calls what leaves are for, of which there are `count`."""
     if any(attribute.name.endswith("_as_tensor") for attribute in node.proto.attribute):
         raise RefusedError("its numbers are float64: only float32 is available")
 
@@ -253,13 +340,12 @@ def tree_ensemble_regressor(node: Node) -> None:
         ends.append(
             np.array([n if modes[n] == "LEAF" else where[keys[n][0], int(targets[n])] for n in range(len(keys))])
         )
-    count = node.attribute("n_targets", 1)
     results = np.zeros((len(keys), count), np.float32)
-    for tree, leaf, target, weight in zip(*(node.attribute(f"target_{name}", []) for name in
+    for tree, leaf, target, weight in zip(*(node.attribute(f"{what}_{name}", []) for name in
                                             ("treeids", "nodeids", "ids", "weights")), strict=True):  # fmt: skip
         results[where[tree, leaf], target] += np.float32(weight)
     missing = numbers("nodes_missing_value_tracks_true")
-    trees = _Trees(
+    return _Trees(
         features=numbers("nodes_featureids"),
         splits=np.array(node.attribute("nodes_values", []), np.float32),
         modes=modes,
@@ -274,8 +360,6 @@ def tree_ensemble_regressor(node: Node) -> None:
             ]
         ),
     )
-    start = np.array(node.attribute("base_values", [0.0]), np.float32)
-    _decide(node, trees, node.output(0), node.attribute("aggregate_function", "SUM"), start)
 
 
 def _float(node: Node, name: str) -> str:
@@ -287,9 +371,11 @@ RULES = {
     "Binarizer": binarizer,
     "Imputer": imputer,
     "LabelEncoder": label_encoder,
+    "LinearClassifier": linear_classifier,
     "LinearRegressor": linear_regressor,
     "Normalizer": normalizer,
     "Scaler": scaler,
     "TreeEnsemble": tree_ensemble,
+    "TreeEnsembleClassifier": tree_ensemble_classifier,
     "TreeEnsembleRegressor": tree_ensemble_regressor,
 }
