@@ -140,6 +140,39 @@ def test_einsum_without_a_result(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds), feeds)
 
 
+def test_einsum_with_an_ellipsis_of_no_dimensions(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in
+             {"a": (3, 4), "b": (4, 5), "c": (2, 4, 5), "d": ()}.items()}  # fmt: skip
+    cases = {"...ij,...jk->...ik": "ab", "... ij, jk": "ab", "ij,...jk->...ik": "ac", "...,...->...": "dd"}
+    nodes = [
+        helper.make_node("Einsum", [*names], [f"y{n}"], equation=equation)
+        for n, (equation, names) in enumerate(cases.items())
+    ]
+    compare(model_of(tmp_path, nodes, feeds), feeds)
+
+
+def test_slices_backwards_along_free_dimensions(tmp_path: Path) -> None:
+    """From and to places that are counted from either end, inside and outside."""
+    feeds = {"x": np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)}
+    last = np.iinfo(np.int64)
+    bounds = [
+        (-1, -(2**62), -2),
+        (3, 0, -1),
+        (last.max, last.min, -3),
+        (-2, 1, -1),
+        (9, -4, -2),
+        (1, 3, -1),
+        (9, 7, -1),
+    ]
+    nodes, constants = [], {"axis": np.array([1])}
+    for n, given in enumerate(bounds):
+        names = [f"{what}{n}" for what in ("start", "end", "step")]
+        constants |= {name: np.array([value]) for name, value in zip(names, given, strict=True)}
+        nodes.append(helper.make_node("Slice", ["x", *names[:2], "axis", names[2]], [f"y{n}"]))
+    compare(model_of(tmp_path, nodes, feeds, free=True, constants=constants), feeds)
+
+
 @pytest.mark.parametrize("aligned", [0, 1])
 def test_grids(tmp_path: Path, aligned: int) -> None:
     """Of one image, and of several, in two and in three dimensions."""

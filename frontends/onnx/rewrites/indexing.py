@@ -198,12 +198,11 @@ def slice_backwards(node: Node) -> None:
         elif size is not None:
             along = np.arange(size)[start : end if end >= -size else None : step]
             value = node.op("Gather", value, node.constant(along, np.int64), axis=axis)
-        elif step == -1 and start in (-1, END) and end < -(2**31):
+        else:  # of the elements in the opposite order, whose first one is -1
             count = node.size(source, axis)
             last = node.op("Sub", node.list_of([count]), node.ints(1))
             value = node.op("Gather", value, node.op("Sub", last, node.steps(count)), axis=axis)
-        else:
-            raise RefusedError("negative steps are available along dimensions of fixed size only: give shapes={...}")
+            value = node.cut(value, axis, ~start, ~end, step=-step)
     node.op("Identity", value, to=node.output(0))
 
 

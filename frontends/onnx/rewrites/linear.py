@@ -13,17 +13,31 @@ MAX_GROUPS = 64
 
 
 def einsum(node: Node) -> None:
-    """Einsum of scalars: torch-mlir runs out of memory. A result that is left out: torch-mlir takes it for a scalar."""
-    equation = node.attribute("equation", "a")
+    """Einsum of scalars: torch-mlir runs out of memory. A result that is left out: torch-mlir takes it for a scalar.
+
+    Nor does torch-mlir do an ellipsis that stands for no dimensions.
+    """
+    given = node.attribute("equation", "a")
+    equation = given.replace("...", "") if _has_empty_ellipses(node, given) else given
     if any(character.isalpha() or character == "." for character in equation):
         if "->" not in equation:
             letters = sorted(c for c in set(equation) if c.isalpha() and equation.count(c) == 1)
-            node.copy(equation=f"{equation}->{'...' if '...' in equation else ''}{''.join(letters)}")
+            equation = f"{equation}->{'...' if '...' in equation else ''}{''.join(letters)}"
+        if equation != given:
+            node.copy(equation=equation)
         return
     product, *others = node.proto.input
     for other in others:
         product = node.op("Mul", product, other)
     node.op("Identity", product, to=node.output(0))
+
+
+def _has_empty_ellipses(node: Node, equation: str) -> bool:
+    """Whether the letters beside each ellipsis are all dimensions of its operand."""
+    terms = equation.split("->")[0].split(",")
+    counts = [(node.rank(name), sum(map(str.isalpha, term)))
+              for name, term in zip(node.proto.input, terms, strict=False) if "..." in term]  # fmt: skip
+    return bool(counts) and all(rank == letters for rank, letters in counts)
 
 
 def gemm(node: Node) -> None:
