@@ -407,14 +407,15 @@ def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelP
         if not (more := more_sizes(inferred.graph)):
             break
         notes |= more
-        _forget_shapes(model.graph)
-        outputs = {value.name: value for value in model.graph.output}
+        noted = onnx.ModelProto.FromString(model.SerializeToString())
+        _forget_shapes(noted.graph)
+        outputs = {value.name: value for value in noted.graph.output}
         for name, kind in notes.items():
             if name in outputs:
                 outputs[name].type.CopyFrom(kind)
             else:
-                model.graph.value_info.append(onnx.ValueInfoProto(name=name, type=kind))
-        inferred = _infer_once(model, values)
+                noted.graph.value_info.append(onnx.ValueInfoProto(name=name, type=kind))
+        inferred = _infer_once(noted, values)
     return inferred
 
 

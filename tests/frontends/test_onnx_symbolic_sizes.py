@@ -42,6 +42,9 @@ def test_a_mask_of_all_heads_is_stretched() -> None:
     x, m = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 4, 2, 5), (3, 5)))
     got = numc.compile(parser.parse_model(f"{HEADER} g {MASK}"))(x, m)
     np.testing.assert_array_equal(got, x + m[:, None, None])
+    half = parser.parse_model(f"{HEADER} g {MASK.replace('float[', 'float16[')}")
+    got = numc.compile(half)(x := x.astype(np.float16), m := m.astype(np.float16))
+    np.testing.assert_array_equal(got, x + m[:, None, None])
 
 
 POSITIONS = """(int64[b,s] i, float[1,6] table) => (float[] y)
