@@ -138,7 +138,8 @@ def _quotient(one: Size | None, other: Size | None) -> Size | None:
 
 
 def _reshaped(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
-    values, source = known.values.get(node.input[1]), known.sizes(node.input[0])
+    values = known.values.get(node.input[1]) if len(node.input) > 1 else None  # an attribute before opset 5
+    source = known.sizes(node.input[0])
     if values is None or values.ndim != 1:
         return None
     sizes = list(values)
@@ -224,7 +225,9 @@ def _joined(known: _Known, node: onnx.NodeProto) -> Values | None:
 
 
 def _same(known: _Known, node: onnx.NodeProto) -> Values | None:
-    return known.elements(node.input[0])
+    kind = known.types.get(node.output[0])
+    is_wide = kind is not None and kind.tensor_type.elem_type in _INTEGERS[1:]  # the others do not hold all sizes
+    return known.elements(node.input[0]) if is_wide else None
 
 
 def _reordered(known: _Known, node: onnx.NodeProto) -> Values | None:

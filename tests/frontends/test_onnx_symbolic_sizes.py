@@ -79,6 +79,8 @@ def test_a_row_of_positions_is_stretched() -> None:
         ("l = Slice(sx, one, three1)  c = Concat <axis = 0> (rest, l)  y = Reshape(x, c)", ["b", "s", 32]),
         ("l = Slice(sx, one, three1, none, rest)  y = Reshape(x, rest)", ["?"]),
         ("r = Reshape(b, rest)  q = Squeeze(s1)  c = Concat <axis = 0> (r, rest)  y = Reshape(x, c)", ["b", "?"]),
+        ("bs = Mul(b, s)  q = Div(bs, s)  o = Cast <to = 9> (q)  l = Cast <to = 7> (o)  l1 = Unsqueeze(l, none)"
+         "  c = Concat <axis = 0> (l1, rest)  y = Reshape(x, c)", ["?", "?"]),
         ("l = Cast <to = 7> (sx)  k = Identity(l)  y = Expand(x, k)", ["b", "s", 32]),
         ("y = Slice(x, one, s1, rest)", ["b", "s", "?"]),
         ("y = Slice(x, one, s1)", ["?", "s", 32]),
@@ -94,6 +96,14 @@ def test_sizes(shape: str, want: list[int | str]) -> None:
     )
     found = sizes_of(text)["y"]
     assert ["?" if str(size).startswith("unk") else size for size in found] == want
+
+
+def test_a_shape_that_is_an_attribute() -> None:
+    """As files of opset 1 have it."""
+    text = "(float[b,4] x) => (float[] y) { y = Reshape <shape = [-1, 2]> (x) }"
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    got = numc.compile(parser.parse_model(f'<ir_version: 3, opset_import: ["" : 1]> g {text}'))(x)
+    np.testing.assert_array_equal(got, x.reshape(4, 2))
 
 
 def test_two_names_that_are_the_same_product() -> None:
