@@ -110,6 +110,7 @@ EXPANDS = Constant(32, "Flag: what is packed already is codes, and every task ex
 TRANSPOSED_TILES = Constant(
     64, "Flag: tiles are transposed on their way in and out, so that rows are adjacent in streams, not lanes."
 )
+TURNS = Constant(128, "Flag: rows are adjacent in memory, so that packing transposes squares of them.")
 
 CHANNELS = Constant(
     -1,
@@ -265,7 +266,7 @@ DESCRIPTOR = Structure(
         Field(
             "flags",
             "int64_t",
-            "ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS, PACKS, EXPANDS and TRANSPOSED_TILES, added up.",
+            "ROWS_PACKED, LANES_PACKED, WHOLE_LANES, DRAWS, PACKS, EXPANDS, TRANSPOSED_TILES and TURNS, added up.",
         ),
         Field("ranges", "int64_t", "See TaskContext.ranges."),
         Field("streams", "int64_t", "How many operands there are: rows, lanes, those of the streams, the output."),

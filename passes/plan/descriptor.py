@@ -19,6 +19,7 @@ from numc.passes.kernels.abi import (
     PACKS,
     ROWS_PACKED,
     TRANSPOSED_TILES,
+    TURNS,
     WHOLE_LANES,
 )
 from numc.passes.kernels.builder import Function
@@ -86,6 +87,7 @@ def call_text(
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
     flags |= (EXPANDS if task.kernel.expands else 0) | (TRANSPOSED_TILES if task.transposed else 0)
+    flags |= TURNS if task.kernel.turns else 0
     t, shape = task.kernel.tile, found.shape
     packed = {"": -1, "rows": 0, "lanes": 1}[task.packed]
     described = [None if n == packed else _describe(f, n, o) for n, o in enumerate(operands)]

@@ -17,8 +17,12 @@ namespace {
 
 // Where rows are packed already, a task takes at most this many.
 constexpr int64_t kRows = 1024;
-// The cost of packing a vector, and of reading one that was packed before, in operations on a vector register.
-constexpr int64_t kPacking = 6, kReading = 2;
+// The cost of packing a vector, of packing one of rows that are transposed, and of reading one that was packed before, in
+// operations on a vector register.
+constexpr int64_t kPacking = 6, kTurning = 12, kReading = 2;
+// How many panels of lanes a task takes: of packed ones, of others beside rows that are transposed, which each task does
+// anew, and of others, of which it keeps all in a cache.
+constexpr int64_t kPackedLanes = 64, kLanesOfTurned = 32, kLanes = 8;
 // Rows that are packed for all tasks are at most so many float32 numbers, half of a cache of the second level.
 constexpr int64_t kSharedWords = 1 << 18;
 // As many are packed before another thread has woken up.
@@ -71,18 +75,20 @@ float *share_rows(const Descriptor &d, TaskContext &c, int64_t threads) {
 //
 // More tasks can be shared out more evenly among threads that are slow or start late. But every task packs its own
 // operands, and reads those that are packed already from memory further away. The estimate counts vector operations for
-// each step of k: one for each vector of accumulators, kPacking for each vector that is packed, kReading for each that
-// was packed before, and an eighth of a task for the time that threads wait at the end.
+// each step of k: one for each vector of accumulators, kPacking or kTurning for each vector that is packed, kReading for
+// each that was packed before, and an eighth of a task for the time that threads wait at the end.
 void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
   const bool expands = d.flags & kExpands;
   const bool rows_packed = d.flags & kRowsPacked && !expands, lanes_packed = d.flags & kLanesPacked && !expands;
-  const bool rows_read = rows_packed || shared_words(d, c) > 0;
+  const bool rows_read = rows_packed || shared_words(d, c) > 0, turns = d.flags & kTurns;
+  const int64_t packing = rows_read ? kReading : turns ? kTurning : kPacking;
+  const int64_t most_panels = lanes_packed ? kPackedLanes : turns ? kLanesOfTurned : kLanes;
   const int64_t all_rows = ceil_div(c.rows, d.tile_rows), all_lanes = ceil_div(c.lanes, d.tile_lanes);
   const int64_t vectors = d.tile_lanes / d.width;
   const int64_t most_rows = ceil_div(all_rows, ceil_div(all_rows, (rows_packed ? kRows : kPackedRows) / d.tile_rows));
   const auto most_lanes = [&](int64_t rows) {
-    const int64_t fit = kTileWords / (rows * d.tile_rows * d.tile_lanes), most = lanes_packed ? 64 : 8;
-    const int64_t lanes = fit < 1 ? 1 : fit < most ? fit : most;
+    const int64_t fit = kTileWords / (rows * d.tile_rows * d.tile_lanes);
+    const int64_t lanes = fit < 1 ? 1 : fit < most_panels ? fit : most_panels;
     return lanes < all_lanes ? lanes : all_lanes;
   };
   int64_t best = INT64_MAX, best_rows = most_rows, best_lanes = most_lanes(most_rows);
@@ -90,7 +96,7 @@ void choose_blocks(const Descriptor &d, TaskContext &c, int64_t threads) {
     for (int64_t lanes = most_lanes(rows);; lanes = ceil_div(lanes, 2)) {
       const int64_t tasks = c.batches * ceil_div(all_rows, rows) * ceil_div(all_lanes, lanes);
       const int64_t compute = rows * d.tile_rows * lanes * vectors;
-      const int64_t read = (rows_read ? kReading : kPacking) * rows * d.tile_rows / d.width;
+      const int64_t read = packing * rows * d.tile_rows / d.width;
       const int64_t task = compute + read + (lanes_packed ? kReading : kPacking) * lanes * vectors;
       const int64_t time = ceil_div(tasks, threads) * task + task / 8;
       if (time < best) best = time, best_rows = rows, best_lanes = lanes;

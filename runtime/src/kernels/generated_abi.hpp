@@ -21,6 +21,8 @@ constexpr int64_t kPacks = 16;
 constexpr int64_t kExpands = 32;
 // Flag: tiles are transposed on their way in and out, so that rows are adjacent in streams, not lanes.
 constexpr int64_t kTransposedTiles = 64;
+// Flag: rows are adjacent in memory, so that packing transposes squares of them.
+constexpr int64_t kTurns = 128;
 // In Descriptor.largest instead of a magnitude: the operand is scaled by channel, and the runtime finds the largest
 // magnitude of every row or lane.
 constexpr int64_t kChannels = -1;
@@ -160,7 +162,7 @@ struct Descriptor {
   int64_t tile_rows;
   // Lanes of a micro-tile, a multiple of the width.
   int64_t tile_lanes;
-  // kRowsPacked, kLanesPacked, kWholeLanes, kDraws, kPacks, kExpands and kTransposedTiles, added up.
+  // kRowsPacked, kLanesPacked, kWholeLanes, kDraws, kPacks, kExpands, kTransposedTiles and kTurns, added up.
   int64_t flags;
   // See TaskContext.ranges.
   int64_t ranges;
