@@ -260,6 +260,19 @@ def test_operations_and_their_gradients(function: Callable[..., Any], inputs: An
         torch.testing.assert_close(a, b, rtol=1e-4, atol=5e-5)
 
 
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weights_of_given_norms_are_trained_without_eager_torch(dim: int) -> None:
+    torch.manual_seed(0)
+    model = nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3), dim=dim)
+    x, before = torch.randn(2, 4, 9), numc.counters().eager_operations
+    compiled = torch.compile(model, backend=numc.backend())
+    for got, want in zip(
+        *(torch.autograd.grad(f(x).sin().sum(), list(model.parameters())) for f in (compiled, model)), strict=True
+    ):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+    assert numc.counters().eager_operations == before
+
+
 def test_a_function_without_tensors() -> None:
     compiled = torch.compile(lambda: torch.ones(3) * 2, backend=numc.backend())
     assert torch.equal(compiled(), torch.full((3,), 2.0))

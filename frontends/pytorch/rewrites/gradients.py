@@ -107,10 +107,20 @@ def nll_loss_backward(
     return torch.where(hit, -grad, 0.0)
 
 
+def weight_norm_backward(
+    grad: torch.Tensor, value: torch.Tensor, scale: torch.Tensor, norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """aten._weight_norm_interface_backward: the gradients of `value` and `scale`, of scale * value / norms."""
+    others = [n for n in range(value.dim()) if n != dim]
+    total = (grad * value).sum(others, keepdim=True)
+    return scale / norms * (grad - value * (total / (norms * norms))), total / norms
+
+
 def gradients() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions of gradients by operation."""
     return {
         aten.convolution_backward.default: convolution_backward,
+        aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.nll_loss2d_backward.default: nll_loss_backward,
         aten.max_pool2d_with_indices_backward.default: partial(pools.max_pool_backward, rank=2),
