@@ -34,6 +34,13 @@
 // CHECK-COUNT-8: llvm.load {{.*}} -> vector<4xf32>
 // CHECK:         llvm.shufflevector
 // CHECK-COUNT-4: llvm.store {{.*}} : vector<8xf32>
+//
+// What is written over what is read is at one address, which LLVM would otherwise ask in the run.
+// CHECK:       llvm.func @loops_4_task
+// CHECK:         llvm.getelementptr %[[AT:[0-9]+]][%[[I:.*]]] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+// CHECK:         llvm.getelementptr %[[AT]][%[[I]]]
+// CHECK:         %[[TO:.*]] = llvm.getelementptr %[[AT]][%[[I]]]
+// CHECK:         llvm.store {{.*}}, %[[TO]]
 #ij = affine_map<(i, j) -> (i, j)>
 #ji = affine_map<(i, j) -> (j, i)>
 #id = affine_map<(i, j, k) -> (i, j, k)>
@@ -72,6 +79,11 @@ func.func @main(%a: memref<8x128x256xf32>, %b: memref<8x128x256xf32>, %s: memref
   linalg.generic {indexing_maps = [#ji, #ij], iterator_types = ["parallel", "parallel"]} ins(%m : memref<16x8xf32>) outs(%t : memref<8x16xf32>) {
   ^bb0(%x: f32, %o: f32):
     linalg.yield %x : f32
+  }
+  linalg.generic {indexing_maps = [#ij, #ij], iterator_types = ["parallel", "parallel"]} ins(%n : memref<16x8xf32>) outs(%n : memref<16x8xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.addf %x, %x : f32
+    linalg.yield %y : f32
   }
   return
 }
