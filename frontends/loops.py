@@ -141,8 +141,8 @@ def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -
         some = arith.CmpIOp(arith.CmpIPredicate.ne, count, index_of(0)).result
         branch = scf.IfOp(some, [found.type], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            one = _matrix(left, group) if by_columns else _range(left, 0 if by_rows else 1, start, count)
-            other = _matrix(right, group) if by_rows else _range(right, 1 if by_columns else 0, start, count)
+            one = _matrix(left, group) if by_columns else _slice(left, 0 if by_rows else 1, start, count)
+            other = _matrix(right, group) if by_rows else _slice(right, 1 if by_columns else 0, start, count)
             zeros = filled(zero, [sizes_of(one)[0], sizes_of(other)[1]])
             product = _matmul(one, other, zeros)
             if by_rows or by_columns:
@@ -158,12 +158,6 @@ def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -
 
     shape = [height, width] if by_rows or by_columns else [groups, height, width]
     return repeat(index_of(groups), [filled(zero, shape), index_of(0)], step)[0]
-
-
-def _range(matrix: ir.Value, dim: int, start: ir.Value, count: ir.Value) -> ir.Value:
-    """`count` rows or columns of a matrix, from `start` on."""
-    sizes = sizes_of(matrix)
-    return part(matrix, *zip(*((start, count) if n == dim else (0, s) for n, s in enumerate(sizes)), strict=True))
 
 
 def _matrix(stack: ir.Value, number: ir.Value) -> ir.Value:
@@ -302,10 +296,10 @@ def _require_equal(one: Size, other: Size) -> None:
         cf.AssertOp(equal, "sizes do not fit: what is written differs in size from its place")
 
 
-def _slice(value: ir.Value, dim: int, place: ir.Value) -> ir.Value:
-    """The slice of a tensor at a place along `dim`, in which its size is 1."""
+def _slice(value: ir.Value, dim: int, place: ir.Value, count: Size = 1) -> ir.Value:
+    """The slice of a tensor from a place along `dim` on, in which its size is `count`."""
     sizes = sizes_of(value)
-    return part(value, *zip(*((place, 1) if n == dim else (0, s) for n, s in enumerate(sizes)), strict=True))
+    return part(value, *zip(*((place, count) if n == dim else (0, s) for n, s in enumerate(sizes)), strict=True))
 
 
 def _put(piece: ir.Value, value: ir.Value, dim: int, place: ir.Value) -> ir.Value:

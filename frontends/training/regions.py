@@ -128,7 +128,7 @@ class Keeping(Protocol):
         """Return a result that says in which format it is."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Region:
     """A part of a graph that numc computes: a function from tensors to a tensor or a tuple of tensors.
 

@@ -70,8 +70,8 @@ class Saved:
     again: dict[str, tuple[torch.Tensor, str]] = field(default_factory=dict)
     _known: dict[Arithmetic, dict[str, tuple[str, str]]] = field(default_factory=dict)
     _formats: list[str] = field(default_factory=list)
-    _reads: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
-    _results: dict[tuple[int, Arithmetic], dict[int, str]] = field(default_factory=dict)
+    _reads: dict[Region, list[tuple[str, int]]] = field(default_factory=dict)
+    _results: dict[tuple[Region, Arithmetic], dict[int, str]] = field(default_factory=dict)
 
     def forward(self, split: fx.GraphModule, results: Sequence[tuple[str, Any]]) -> None:
         """Find the kept tensors of a forward graph that is cut; results: their names and values before that."""
@@ -98,7 +98,7 @@ class Saved:
             else:
                 region.saved, number = self, list(users[0].args).index(node)
                 self.read[node.name] = region, number
-                self._reads.setdefault(id(region), []).append((node.name, number))
+                self._reads.setdefault(region, []).append((node.name, number))
 
     def readings(self, arithmetic: Arithmetic) -> Mapping[str, tuple[str, str]]:
         """Return, by name, the format that all readers of a tensor need no more than, or "" and why there is none."""
@@ -139,7 +139,7 @@ class Saved:
 
     def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
         """Return the formats in whose codes a region of the forward graph returns what is kept, by number."""
-        key = id(region), arithmetic  # every step asks
+        key = region, arithmetic  # every step asks
         if key not in self._results:
             found = self.readings(arithmetic)
             kept = {n: found[name][0] for name, (maker, n) in self.made.items() if maker is region and name in found}
@@ -161,7 +161,7 @@ class Saved:
         Raises NumcError if this arithmetic reads more of a tensor than the forward pass has kept.
         """
         stored: dict[int, str] = {}
-        for name, number in self._reads.get(id(region), ()):
+        for name, number in self._reads.get(region, ()):
             extra = tensors[number].dim() - len(region.imported.inputs[number].shape)
             if not extra:
                 continue

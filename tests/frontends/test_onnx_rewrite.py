@@ -127,29 +127,27 @@ def test_logarithms_of_sums(tmp_path: Path, free: bool) -> None:
     compare(model_of(tmp_path, nodes, feeds, constants=constants, free=free), feeds)
 
 
-def test_einsum_without_a_result(tmp_path: Path) -> None:
-    """Its letters are those that come once, in alphabetical order."""
+def compare_einsums(path: Path, shapes: dict[str, tuple[int, ...]], cases: dict[str, str]) -> None:
+    """Compare all equations in one model. cases: the names of each one's operands."""
     rng = np.random.default_rng(0)
-    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in
-             {"a": (3, 4), "b": (4, 5), "c": (2, 3, 4), "d": (5,)}.items()}  # fmt: skip
-    cases = {"ij,jk": "ab", "ba": "a", "i,j": "dd", "zij,jk": "cb"}
+    feeds = {name: np.array(rng.standard_normal(shape), np.float32) for name, shape in shapes.items()}
     nodes = [
         helper.make_node("Einsum", [*names], [f"y{n}"], equation=equation)
         for n, (equation, names) in enumerate(cases.items())
     ]
-    compare(model_of(tmp_path, nodes, feeds), feeds)
+    compare(model_of(path, nodes, feeds), feeds)
+
+
+def test_einsum_without_a_result(tmp_path: Path) -> None:
+    """Its letters are those that come once, in alphabetical order."""
+    shapes = {"a": (3, 4), "b": (4, 5), "c": (2, 3, 4), "d": (5,)}
+    compare_einsums(tmp_path, shapes, {"ij,jk": "ab", "ba": "a", "i,j": "dd", "zij,jk": "cb"})
 
 
 def test_einsum_with_an_ellipsis_of_no_dimensions(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in
-             {"a": (3, 4), "b": (4, 5), "c": (2, 4, 5), "d": ()}.items()}  # fmt: skip
+    shapes: dict[str, tuple[int, ...]] = {"a": (3, 4), "b": (4, 5), "c": (2, 4, 5), "d": ()}
     cases = {"...ij,...jk->...ik": "ab", "... ij, jk": "ab", "ij,...jk->...ik": "ac", "...,...->...": "dd"}
-    nodes = [
-        helper.make_node("Einsum", [*names], [f"y{n}"], equation=equation)
-        for n, (equation, names) in enumerate(cases.items())
-    ]
-    compare(model_of(tmp_path, nodes, feeds), feeds)
+    compare_einsums(tmp_path, shapes, cases)
 
 
 def test_slices_backwards_along_free_dimensions(tmp_path: Path) -> None:
