@@ -266,16 +266,26 @@ def test_classifiers(tmp_path: Path, post: str) -> None:
     ("given", "why"),
     [
         ({"classlabels_strings": ["a", "b"]}, "its labels are strings: only integers are available"),
+        ({"classlabels_int64s": None}, "it has no labels: classlabels_int64s has to list one for each class"),
         ({"base_values": [0.5]}, "its base_values are not available where leaves give the score of one of two classes"),
         ({"classlabels_int64s": [1, 2, 3], "base_values": [0.5]}, "it has 1 base_values for 3 classes: one for each"),
         ({"post_transform": "PROBIT"}, "its post_transform is PROBIT: NONE, LOGISTIC, SOFTMAX are available"),
     ],
 )
-def test_refused_classifiers(given: dict[str, Any], why: str) -> None:
+def test_refused_trees_of_classes(given: dict[str, Any], why: str) -> None:
     labels = {} if "classlabels_strings" in given else {"classlabels_int64s": [0, 1]}
     given = {"class_treeids": [0, 0], "class_nodeids": [1, 2], "class_ids": [1, 1], "class_weights": [0.2, 0.8],
              **labels, **ROOT, **given}  # fmt: skip
-    one = node("TreeEnsembleClassifier", ["x"], ["y", "z"], ML, **given)
+    refused(node("TreeEnsembleClassifier", ["x"], ["y", "z"], ML, **given), why)
+
+
+def test_refused_lines_of_classes() -> None:
+    numbers = {"coefficients": [1.0, 2.0, 3.0, 4.0], "intercepts": [0.0, 1.0]}
+    for labels, why in (([5, 6, 7], "it has 3 labels for 2 intercepts: one for each"), (None, "it has no labels")):
+        refused(node("LinearClassifier", ["x"], ["y", "z"], ML, classlabels_ints=labels, **numbers), why)
+
+
+def refused(one: onnx.NodeProto, why: str) -> None:
     ends = [helper.make_tensor_value_info("y", 7, [None]), helper.make_tensor_value_info("z", 1, [None, None])]
     graph = helper.make_graph([one], "g", [helper.make_tensor_value_info("x", 1, [4, 2])], ends)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)]

@@ -106,6 +106,8 @@ def linear_classifier(node: Node) -> None:
     start = np.array(node.attribute("intercepts", []), np.float32)
     labels = _labels(node, "ints")
     count = len(start) or len(labels)
+    if len(labels) != count and (count, len(labels)) != (1, 2):
+        raise RefusedError(f"it has {len(labels)} labels for {count} intercepts: one for each is available")
     product = node.op("MatMul", _float(node, node.input(0)), node.constant(rows.reshape(count, -1).T, np.float32))
     scores = node.op("Add", product, node.constant(start, np.float32)) if len(start) else product
     if count == 1 and len(labels) == 2:
@@ -115,10 +117,12 @@ def linear_classifier(node: Node) -> None:
 
 
 def _labels(node: Node, kind: str) -> list[int]:
-    """The labels of classes. Raises RefusedError for texts."""
+    """The labels of classes. Raises RefusedError for texts, and if there are none."""
     if len(node.attribute("classlabels_strings", [])):
         raise RefusedError("its labels are strings: only integers are available, which stand for them by their place")
-    return list(node.attribute(f"classlabels_{kind}", []))
+    if not (labels := list(node.attribute(f"classlabels_{kind}", []))):
+        raise RefusedError(f"it has no labels: classlabels_{kind} has to list one for each class")
+    return labels
 
 
 def _write_classes(node: Node, scores: str, labels: list[int]) -> None:
