@@ -28,7 +28,7 @@ def collapsed(generic: ir.Operation, reshape: ir.Operation) -> ir.Operation | No
     inputs, maps = linalg.input_count(generic), linalg.indexing_maps(generic)
     kinds = [v.type for v in generic.operands if isinstance(v.type, ir.RankedTensorType)]
     static = all(each.has_static_shape for each in kinds)
-    if not static or maps[inputs] != ir.AffineMap.get_identity(kind.rank):
+    if not static or not groups or maps[inputs] != ir.AffineMap.get_identity(kind.rank):  # a number has no groups
         return None
     if any(op.name in ("linalg.index", "tensor.extract") or varies(op) for op in linalg.operations(generic)):
         return None

@@ -50,6 +50,12 @@
 // CHECK:         tensor.expand_shape
 // CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %arg4 : tensor<2x3x8xf32>, tensor<2xf32>)
 // CHECK:         return %[[BOTH]], %{{.*}}
+
+// A reshaped number has no dimensions that could be one.
+// CHECK-LABEL: func.func @number
+// CHECK:         math.exp
+// CHECK:         tensor.expand_shape
+// CHECK:         arith.negf
 #ij = affine_map<(i, j) -> (i, j)>
 #ji = affine_map<(i, j) -> (j, i)>
 #i = affine_map<(i, j) -> (i)>
@@ -206,4 +212,20 @@ func.func @reshaped(%x: tensor<6x8xf32>, %y: tensor<6x8xf32>, %w: tensor<2x3x8xf
     linalg.yield %r : f32
   } -> tensor<2x3x8xf32>
   return %flat, %scaled : tensor<6x8xf32>, tensor<2x3x8xf32>
+}
+func.func @number(%x: tensor<f32>) -> tensor<1xf32> {
+  %e = tensor.empty() : tensor<f32>
+  %exp = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []} ins(%x : tensor<f32>) outs(%e : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.exp %a : f32
+    linalg.yield %r : f32
+  } -> tensor<f32>
+  %wide = tensor.expand_shape %exp [] output_shape [1] : tensor<f32> into tensor<1xf32>
+  %f = tensor.empty() : tensor<1xf32>
+  %neg = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%wide : tensor<1xf32>) outs(%f : tensor<1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  } -> tensor<1xf32>
+  return %neg : tensor<1xf32>
 }
