@@ -39,7 +39,7 @@ def expect(graph_module: fx.GraphModule, inputs: Sequence[Any]) -> None:
 def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     """Return a module whose ``@main`` takes the graph's placeholders; operations carry their `names` as locations.
 
-    Raises ConversionError when torch-mlir fails.
+    Raises ConversionError when torch-mlir fails, and LimitError when it does not come to an end.
     """
 
     def make() -> str:
@@ -55,7 +55,7 @@ def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
 def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
     """Try to lower every distinct operation of a graph alone; return the operations that fail."""
     if (message := _message(graph, {})) is not None:
-        answer, _ = process.ask(f"{_WORKER}:diagnose_task", {}, [message], size=None)
+        answer, _ = process.ask(f"{_WORKER}:diagnose_task", {}, [message], size=len(message))
         found = {node.name: node for node in graph.nodes}
         return [(found[name], failed(found[name], reason)) for name, reason in answer["failed"]]
     from numc.frontends.pytorch.convert import diagnose
@@ -73,7 +73,7 @@ def _message(graph: fx.Graph, names: Mapping[fx.Node, str]) -> bytes | None:
 
 def _converted(message: bytes) -> str:
     try:
-        answer, parts = process.ask(f"{_WORKER}:convert_task", {}, [message], size=None)
+        answer, parts = process.ask(f"{_WORKER}:convert_task", {}, [message], size=len(message))
     except process.CrashError as death:
         raise ConversionError(f"the importer {death}") from None
     if "error" in answer:

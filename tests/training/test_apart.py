@@ -93,6 +93,14 @@ def test_the_process_that_trains_does_not_load_mlir(tmp_path: Path) -> None:
     assert int(loss.split()[1]) >= 3
 
 
+def test_an_import_that_does_not_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv(process.TIME, "0.001")
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"import took longer than 0\.001 s \(stage: .*\); NUMC_IMPORT_TIME=N allows"):
+        torch.compile(torch.relu, backend="numc")(torch.ones(3))
+
+
 def test_torch_is_answered_as_inductor_does(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch._inductor.debug
     from torch._inductor import pattern_matcher as theirs

@@ -212,7 +212,10 @@ def poolings() -> dict[Any, Callable[..., Any]]:
 
 
 def _plain(operation: Any, rank: int) -> Callable[..., Any]:
-    """Return a pooling of an image without a batch as that of a batch of one, and cut windows larger than the image."""
+    """Return a pooling of an image without a batch as that of a batch of one, and cut windows larger than the image.
+
+    Strides are always given: torch-mlir does not end without them where the padding is a single number.
+    """
 
     def decomposed(
         value: torch.Tensor, kernel: Sequence[int], stride: Any = (), padding: Any = (0,), *args: Any, **kwargs: Any
@@ -222,7 +225,7 @@ def _plain(operation: Any, rank: int) -> Callable[..., Any]:
         if value.dim() == rank + 1:
             found = operation(value.unsqueeze(0), *cut, padding, *args, **kwargs)
             return tuple(each.squeeze(0) for each in found) if isinstance(found, (list, tuple)) else found.squeeze(0)
-        return NotImplemented if cut == windows else operation(value, *cut, padding, *args, **kwargs)
+        return NotImplemented if stride and cut == windows else operation(value, *cut, padding, *args, **kwargs)
 
     return decomposed
 
