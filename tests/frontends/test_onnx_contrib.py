@@ -189,6 +189,8 @@ def test_quantised_operators(tmp_path: Path) -> None:
         node("QLinearSoftmax", [*a, "ss", "sz"], ["softmax"], axis=-1, opset=13),
         node("QLinearGlobalAveragePool", [*a, *y], ["pool"]),
         node("QLinearAveragePool", [*a, *y], ["window"], kernel_shape=[2, 2]),
+        node("QLinearAveragePool", [*a, *y], ["whole"], kernel_shape=[3, 3], strides=[2, 2], pads=[0, 1, 0, 0],
+             ceil_mode=1, count_include_pad=1),
         node("QLinearConcat", [*y, *a, *c], ["concat"], axis=1),
         node("QGemm", ["m", "sa", "za", "w", "sw", "zw", "bias", *y], ["gemm"], transB=0),
         node("QGemm", ["m", "sa", "za", "w", "sw", "zw", "bias"], ["gemm_float"], transB=0),
@@ -305,6 +307,18 @@ def test_operators_that_files_need_not_have(operator: str, domain: str, why: str
     graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"], domain=domain)], "g", [given], [result])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
     with pytest.raises(numc.NumcError, match=why):
+        numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+
+
+def test_a_pooling_window_that_may_begin_behind_the_image() -> None:
+    given, result = helper.make_tensor_value_info("x", 3, [1, 1, 5, 5]), helper.make_tensor_value_info("y", 3, None)
+    parts = {"s": np.float32(0.1), "z": np.int8(0)}
+    constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in parts.items()]
+    pool = node("QLinearAveragePool", ["x", "s", "z", "s", "z"], ["y"], kernel_shape=[2, 2], strides=[2, 3],
+                ceil_mode=1, count_include_pad=1)  # fmt: skip
+    graph = helper.make_graph([pool], "g", [given], [result], constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
+    with pytest.raises(numc.NumcError, match="may begin behind the image; use ceil_mode=0"):
         numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 
