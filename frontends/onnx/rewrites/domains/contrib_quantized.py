@@ -58,7 +58,7 @@ def _whole_windows(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
     strides, pads = given.get("strides") or [1] * len(kernel), given.get("pads") or [0] * (2 * len(kernel))
     after = [pad + stride - 1 for pad, stride in zip(pads[len(kernel) :], strides, strict=True)]
     if any(pad >= size for pad, size in zip(after, kernel, strict=True)):
-        raise RefusedError("ceil_mode with count_include_pad where a window may begin behind the image; use ceil_mode=0")
+        raise RefusedError("ceil_mode and count_include_pad where a window may begin behind the image; use ceil_mode=0")
     return {"ceil_mode": 0, "pads": [*pads[: len(kernel)], *after]}
 
 
