@@ -33,7 +33,8 @@ def inputs_by_strides(graph: fx.Graph, inputs: Sequence[fx.Node]) -> dict[int, l
     """Let a graph take permuted dense tensors in the order of their strides; return these orders, by number.
 
     The operations of the graph read them where they are, and nobody copies them before. Kernels read adjacent elements
-    of the last dimension in vectors, and transpose matrices as they pack them; inputs in any other order are copied.
+    of the last dimension in vectors, and transpose matrices as they pack them, whatever lies between their columns;
+    inputs whose adjacent elements are in a dimension before these two are copied.
     """
     orders = {}
     for number, node in enumerate(inputs):
@@ -41,7 +42,7 @@ def inputs_by_strides(graph: fx.Graph, inputs: Sequence[fx.Node]) -> dict[int, l
         if not isinstance(value, torch.Tensor) or not readers or any(isinstance(n, torch.SymInt) for n in value.shape):
             continue
         order, last = _by_strides(value), value.dim() - 1
-        if order is None or (order[-1] != last and order[-2:] != [last, last - 1]):
+        if order is None or order[-1] < last - 1:
             continue
         orders[number] = order
         # Codes become float32 right before what reads them first, this permutation (passes/explicit/stored_codes.py).

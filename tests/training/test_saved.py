@@ -176,6 +176,19 @@ def test_the_report_says_how_each_tensor_is_kept() -> None:
     assert str(found).endswith("192 bytes are kept for the backward pass:\n  relu [6,16]: 192 bytes, kept in bf16")
 
 
+@pytest.mark.parametrize(
+    ("order", "is_taken"), [((1, 2, 0), True), ((1, 0, 2), True), ((0, 2, 1), True), ((2, 0, 1), False)]
+)
+def test_orders_of_dimensions_that_are_read_in_place(order: tuple[int, ...], is_taken: bool) -> None:
+    """The first is that of the keys of attention whose batch is the second dimension, transposed."""
+    graph = torch.fx.Graph()
+    node = graph.placeholder("x")
+    node.meta["val"] = torch.empty(2, 3, 4).permute(order)
+    graph.call_function(torch.ops.aten.neg.default, (node,)).meta["numc"] = ("", "", "")
+    stored = {0: [order.index(d) for d in range(3)]}
+    assert inputs_by_strides(graph, [node]) == (stored if is_taken else {})
+
+
 def test_codes_are_widened_right_before_their_first_reader() -> None:
     """The permutation of an input is its first reader."""
     aten, graph = torch.ops.aten, torch.fx.Graph()
