@@ -15,7 +15,7 @@ FAIL = "numc_fail"
 # What torch-mlir's own checks say, in words that tell what to do.
 _MESSAGES = {
     "mismatched size for broadcast": "sizes do not fit: "
-    "two operands differ in a dimension in which neither has the fixed size 1",
+    "two operands differ in a dimension in which neither has the fixed size 1; fix it when compiling",
     "mismatching contracting dimension for torch.aten.mm": "sizes do not fit: the left operand of a matrix product has "
     "not as many columns as the right one has rows",
     "mismatching contracting dimension": "sizes do not fit: "

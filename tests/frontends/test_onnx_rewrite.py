@@ -373,10 +373,11 @@ def test_refused_nodes_are_all_listed(tmp_path: Path) -> None:
         helper.make_node("LSTM", ["a", "v", "v", "", "", "", "", "u"], ["m"], name="peep", hidden_size=4),
         helper.make_node("Split", ["a", "parts"], ["s"], name="far", axis=7),
         helper.make_node("Split", ["a", "parts"], ["y"], name="words", axis="last"),
+        *(helper.make_node(operator, ["n"], [operator], name=operator) for operator in ("Softmax", "LogSoftmax")),
         *(helper.make_node("Cast", [name], [name * 2], to=TensorProto.FLOAT) for name in "sy"),
     ]
     constants = {"w": np.ones((1, 4, 4), np.float32), "v": np.ones((1, 16, 4), np.float32),
-                 "u": np.ones((1, 12), np.float32), "parts": np.array([1, 3])}  # fmt: skip
+                 "u": np.ones((1, 12), np.float32), "parts": np.array([1, 3]), "n": np.float32(1)}  # fmt: skip
     with pytest.raises(numc.NumcError) as caught:
         numc.compile(model_of(tmp_path, nodes, x, free=True, constants=constants))
     reasons = {
@@ -389,9 +390,11 @@ def test_refused_nodes_are_all_listed(tmp_path: Path) -> None:
         "'peep' (LSTM": "its peephole weights P are not available",
         "'far' (Split": "its axis 7 is none of the 3 of its input",
         "'words' (Split": "its attribute axis is of another type than ONNX defines",
+        "'Softmax' (Softmax": "its axis -1 is none of the 0 of its input",
+        "'LogSoftmax' (LogSoftmax": "its axis -1 is none of the 0 of its input",
     }
     listed = "; ".join(f"node {node}, opset 18): {reason}" for node, reason in reasons.items())
-    assert str(caught.value).endswith(f": 9 nodes cannot be compiled: {listed}")
+    assert str(caught.value).endswith(f": 11 nodes cannot be compiled: {listed}")
 
 
 @pytest.mark.parametrize("operator", by_default(["LSTM", "GRU", "RNN"], ["RNN"]))

@@ -41,6 +41,13 @@ def instance_normalization(node: Node) -> None:
     node.op("Add", scaled, node.op("Reshape", bias, wide), to=node.output(0))
 
 
+def softmax(node: Node) -> None:
+    """Softmax, LogSoftmax: only refuses an axis that the input does not have, on which torch-mlir does not end."""
+    shape = node.known_shape(node.input(0))
+    if shape is not None:
+        node.axis(len(shape), -1)
+
+
 def lp_normalization(node: Node) -> None:
     """LpNormalization: what has the norm 0 stays 0."""
     source = node.input(0)
