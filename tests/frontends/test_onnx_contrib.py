@@ -318,15 +318,22 @@ def test_operators_that_files_need_not_have(operator: str, domain: str, why: str
         numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 
-def test_a_pooling_window_that_may_begin_behind_the_image() -> None:
+@pytest.mark.parametrize(
+    ("strides", "why"),
+    [
+        ([2, 3], "may begin behind the image; use ceil_mode=0"),
+        ([2], "its strides or its pads are not as many as its kernel_shape has dimensions"),
+    ],
+)
+def test_refused_pooling_of_bytes(strides: list[int], why: str) -> None:
     given, result = helper.make_tensor_value_info("x", 3, [1, 1, 5, 5]), helper.make_tensor_value_info("y", 3, None)
     parts = {"s": np.float32(0.1), "z": np.int8(0)}
     constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in parts.items()]
-    pool = node("QLinearAveragePool", ["x", "s", "z", "s", "z"], ["y"], kernel_shape=[2, 2], strides=[2, 3],
+    pool = node("QLinearAveragePool", ["x", "s", "z", "s", "z"], ["y"], kernel_shape=[2, 2], strides=strides,
                 ceil_mode=1, count_include_pad=1)  # fmt: skip
     graph = helper.make_graph([pool], "g", [given], [result], constants)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
-    with pytest.raises(numc.NumcError, match="may begin behind the image; use ceil_mode=0"):
+    with pytest.raises(numc.NumcError, match=why):
         numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 

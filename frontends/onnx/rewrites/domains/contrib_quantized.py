@@ -5,7 +5,6 @@ Source: docs/ContribOperators.md of onnxruntime.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,22 +43,26 @@ def function(node: Node) -> None:
     node.refuse_attribute("channels_last", 0)
     left_out = ("channels_last", "opset")
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute if a.name not in left_out}
-    if operator == "AveragePool" and given.get("ceil_mode") and given.get("count_include_pad"):
-        given |= _whole_windows(node, given)
+    whole = operator == "AveragePool" and node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0)
+    if whole and not node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        given |= _whole_windows(node)
     _stored(node, node.op(operator, _real(node, 0), **given), 3, node.input(0))
 
 
-def _whole_windows(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
+def _whole_windows(node: Node) -> dict[str, Any]:
     """Return padding with which rounding down makes the windows of rounding up, each divided by its whole size.
 
     AveragePool does not count what rounding up makes a window reach beyond the padding; QLinearAveragePool does.
     """
-    kernel = given["kernel_shape"]
-    strides, pads = given.get("strides") or [1] * len(kernel), given.get("pads") or [0] * (2 * len(kernel))
-    after = [pad + stride - 1 for pad, stride in zip(pads[len(kernel) :], strides, strict=True)]
+    kernel = node.attribute("kernel_shape", ())
+    rank = len(kernel)
+    strides, pads = node.attribute("strides", ()) or [1] * rank, node.attribute("pads", ()) or [0] * 2 * rank
+    if len(strides) != rank or len(pads) != 2 * rank:
+        raise RefusedError("its strides or its pads are not as many as its kernel_shape has dimensions")
+    after = [pad + stride - 1 for pad, stride in zip(pads[rank:], strides, strict=True)]
     if any(pad >= size for pad, size in zip(after, kernel, strict=True)):
         raise RefusedError("ceil_mode and count_include_pad where a window may begin behind the image; use ceil_mode=0")
-    return {"ceil_mode": 0, "pads": [*pads[: len(kernel)], *after]}
+    return {"ceil_mode": 0, "pads": [*pads[:rank], *after]}
 
 
 def concat(node: Node) -> None:
