@@ -295,10 +295,15 @@ def test_refused_lines_of_classes() -> None:
         refused(node("LinearClassifier", ["x"], ["y", "z"], ML, classlabels_ints=labels, **numbers), why)
 
 
-def refused(one: onnx.NodeProto, why: str) -> None:
-    ends = [helper.make_tensor_value_info("y", 7, [None]), helper.make_tensor_value_info("z", 1, [None, None])]
-    graph = helper.make_graph([one], "g", [helper.make_tensor_value_info("x", 1, [4, 2])], ends)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)]
+def refused(
+    one: onnx.NodeProto, why: str, kind: int = 1, shape: tuple[int, ...] = (4, 2), **constants: np.generic
+) -> None:
+    """Expect the reason why a node whose input x has this type and shape is refused."""
+    given = helper.make_tensor_value_info("x", kind, shape)
+    results = [helper.make_tensor_value_info(name, 1, None) for name in one.output]
+    stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph([one], "g", [given], results, stored)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(one.domain, 3 if one.domain == ML else 1)]
     with pytest.raises(numc.NumcError, match=why):
         numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
@@ -311,11 +316,7 @@ def refused(one: onnx.NodeProto, why: str) -> None:
     ],
 )
 def test_operators_that_files_need_not_have(operator: str, domain: str, why: str) -> None:
-    given, result = (helper.make_tensor_value_info(name, 1, [1, 2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"], domain=domain)], "g", [given], [result])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
-    with pytest.raises(numc.NumcError, match=why):
-        numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    refused(node(operator, ["x"], ["y"], domain), why, shape=(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -326,15 +327,9 @@ def test_operators_that_files_need_not_have(operator: str, domain: str, why: str
     ],
 )
 def test_refused_pooling_of_bytes(strides: list[int], why: str) -> None:
-    given, result = helper.make_tensor_value_info("x", 3, [1, 1, 5, 5]), helper.make_tensor_value_info("y", 3, None)
-    parts = {"s": np.float32(0.1), "z": np.int8(0)}
-    constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in parts.items()]
     pool = node("QLinearAveragePool", ["x", "s", "z", "s", "z"], ["y"], kernel_shape=[2, 2], strides=strides,
                 ceil_mode=1, count_include_pad=1)  # fmt: skip
-    graph = helper.make_graph([pool], "g", [given], [result], constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
-    with pytest.raises(numc.NumcError, match=why):
-        numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    refused(pool, why, kind=3, shape=(1, 1, 5, 5), s=np.float32(0.1), z=np.int8(0))
 
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
