@@ -347,6 +347,24 @@ def test_kept_tensors_that_are_permuted_are_read_where_they_are(
         assert torch.equal(got.view(torch.int32), want.view(torch.int32))
 
 
+def test_keys_of_attention_are_read_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the batch as second dimension they are kept as transposed views, whose rows are far apart."""
+    attention, x = nn.MultiheadAttention(8, 2), torch.randn(5, 3, 8)
+
+    def gradients() -> tuple[list[Any], list[list[int]]]:
+        torch._dynamo.reset()
+        model, used = copy.deepcopy(attention), numc.backend()
+        torch.compile(model, backend=used)(x, x, x)[0].square().sum().backward()
+        orders = [order for region in used.regions for order in region.input_orders.values()]
+        return [p.grad for p in model.parameters()], orders
+
+    found, orders = gradients()
+    assert [2, 0, 1] in orders
+    monkeypatch.setattr(regions, "inputs_by_strides", lambda graph, inputs: {})
+    for got, want in zip(found, gradients()[0], strict=True):
+        assert torch.equal(got.view(torch.int32), want.view(torch.int32))
+
+
 def test_optimizers_write_weights_and_their_state_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a step gives anew takes no memory beside what it replaces, and has the bits of a step that copies."""
     kept: list[int] = []
