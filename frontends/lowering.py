@@ -16,6 +16,7 @@ from torch_mlir.passmanager import PassManager
 from numc.frontends import process
 from numc.frontends.imported import ConversionError
 from numc.frontends.integers import multiply_negations
+from numc.frontends.lines import lift_lines
 from numc.frontends.loops import fill_starts, lower_calls, lower_scans
 from numc.frontends.reshapes import lower_reshapes
 from numc.frontends.sorting import lower_sorts
@@ -45,6 +46,7 @@ def lower(module: ir.Module) -> None:
     """Lower `module` from torch's backend contract to linalg, in place. Raises MLIRError if a pass fails."""
     with module.context:
         multiply_negations(module)
+        lift_lines(module)
         lower_reshapes(module)
         lower_calls(module)
         run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)

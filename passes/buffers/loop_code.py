@@ -78,7 +78,7 @@ def _leaves_out(nest: Nest, isa: InstructionSet) -> bool:
     """
     count, last = _known(nest), nest.parallel[-1]
     several = count is None or count % isa.width > 1
-    whole = nest.reductions or nest.lookups or nest.across
+    whole = nest.reductions or nest.across
     return isa.masks and several and not whole and all(stride in (ZERO, ONE) for stride in last.strides)
 
 
@@ -329,10 +329,10 @@ class _Task(Elements):
     def _rest(self, last: Loop, low: Number, high: Number, place: Place) -> None:
         """The last parallel loop from `low` to `high`, which are less than a vector: in one that leaves lanes out."""
         f, v = self.code, self.code.lanes(self.lanes)
-        left = f.cast("trunci", f.i64("subi", high, low), "i32")
-        self.mask = v.compare("slt", v.counting(), v.broadcast(left))
+        self.left = f.i64("subi", high, low)
+        self.mask = v.compare("slt", v.counting(), v.broadcast(f.cast("trunci", self.left, "i32")))
         self._around((), last, low, high, place, self.lanes)
-        self.mask = None
+        self.mask = self.left = None
 
     def _rows(self, last: Loop, low: Number, high: Number, rows: int, place: Place, lanes: int = 0) -> None:
         """The last parallel loop, `rows` sums at a time, or a vector of sums, in registers."""

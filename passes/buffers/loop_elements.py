@@ -135,7 +135,9 @@ class Elements:
     ) -> None:
         self.code, self.nest, self.operands, self.captured, self.symbols = code, nest, operands, captured, symbols
         self.isa = isa
-        self.mask: Value | None = None  # the lanes of vectors that are read and written, unless that is all
+        # The lanes of vectors that are read and written, and how many they are, unless that is all.
+        self.mask: Value | None = None
+        self.left: Value | None = None
         self.near: Mapping[int, Near] = {}  # of the operands for which it is known beforehand
 
     def size(self, size: Size) -> Value:
@@ -241,7 +243,10 @@ class Elements:
         indices = self._vector(table, f.number(place.offsets[table]), lanes)
         wide = indices.type.element
         distances = v.binary("subi", indices, v.broadcast(self._integer(first, wide)))
-        inside = f.reinterpret(v.compare("ult", distances, v.int(lanes, wide)), f"i{lanes}")
+        near = v.compare("ult", distances, v.int(lanes, wide))
+        if self.mask is not None:
+            near = v.select(self.mask, near, v.int(1, "i1"))
+        inside = f.reinterpret(near, f"i{lanes}")
         # The dimension may end within the vector.
         left = f.i64("minsi", f.i64("subi", self.size(extent), first), lanes)
         there = v.compare("slt", v.counting(), v.broadcast(self._integer(left, "i32")))
@@ -255,9 +260,13 @@ class Elements:
         return self._spread(k, place.offsets[k], lanes)
 
     def _spread(self, k: int, offset: Number, lanes: int) -> list[Value]:
-        """The offset of each lane."""
+        """The offset of each lane; a lane that is left out has that of the last one."""
         f, stride = self.code, self.size(self.nest.parallel[-1].strides[k])
-        return [f.i64("addi", offset, f.i64("muli", stride, lane)) for lane in range(lanes)]
+        numbers: Sequence[Number] = range(lanes)
+        if self.left is not None:
+            last = f.i64("subi", self.left, 1)
+            numbers = [f.i64("minsi", last, lane) for lane in range(lanes)]
+        return [f.i64("addi", offset, f.i64("muli", stride, number)) for number in numbers]
 
     def _scalar(self, k: int, offset: Value) -> Value:
         kind = element(self.nest.types[k])

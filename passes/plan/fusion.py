@@ -152,7 +152,20 @@ def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Elementwise | Non
             arguments.append(number)
         else:
             return None
+    if any(_skips(value, map_, output[1]) for value, map_ in operands):
+        return None
     return Elementwise(op, tuple(operands), output, body, (*arguments, 0.0))
+
+
+def _skips(value: ir.Value, map_: ir.AffineMap, output: ir.AffineMap) -> bool:
+    """Whether neighbours of the output want elements of `value` that are some apart in its last dimension.
+
+    A kernel would take elements of all that it reads one by one; a loop of its own reads every other one in vectors.
+    """
+    if not map_.results or not output.results:
+        return False
+    place, strides = linalg.linear(map_.results[-1]), ir.MemRefType(value.type).get_strides_and_offset()[0]
+    return place is not None and place[0].get(output.results[-1].position, 0) * strides[-1] not in (0, 1)
 
 
 def touching(memory: Iterable[ir.Value], block: ir.Block) -> list[ir.Operation]:

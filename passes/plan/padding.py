@@ -40,13 +40,17 @@ class Padded:
 
 @dataclass(frozen=True)
 class _Padding:
-    """The operations that pad an operand: allocation, fill with zeros, view of the part inside, who writes it, free."""
+    """The operations that pad an operand: allocation, fill with zeros, view of the part inside, who writes it, free.
+
+    readers: what else reads the part inside, such as a sum with what a residual block was given.
+    """
 
     alloc: ir.Operation
     fill: ir.Operation
     view: ir.Operation
     writer: ir.Operation
     free: ir.Operation
+    readers: tuple[ir.Operation, ...]
 
     def plane(self, found: Found) -> Plane | None:
         """How the planes are; a copied source has strides of its own, anything else will be written row by row."""
@@ -67,16 +71,21 @@ def _padding(found: Found) -> _Padding | None:
     if users.keys() != {"memref.subview", "linalg.generic", "memref.dealloc"}:
         return None
     fill, view = users["linalg.generic"], users["memref.subview"]
-    if linalg.uses(view.results[0]) != 1 or not linalg.fills_zero(fill):
+    uses = [(use.owner.operation, use.operand_number) for use in view.results[0].uses]
+    if not linalg.fills_zero(fill) or any(op.name not in ("linalg.generic", "memref.copy") for op, _ in uses):
         return None
-    writer = next(iter(view.results[0].uses)).owner.operation
-    return _Padding(buffer.owner.operation, fill, view, writer, users["memref.dealloc"])
+    writers = [op for op, number in uses if number >= (1 if op.name == "memref.copy" else linalg.input_count(op))]
+    if len(writers) != 1 or [op for op, _ in uses].count(writers[0]) > 1:
+        return None
+    readers = tuple({op: None for op, _ in uses if op != writers[0]})
+    return _Padding(buffer.owner.operation, fill, view, writers[0], users["memref.dealloc"], readers)
 
 
 def unpadded(found: Found) -> Padded | None:
     """How the operand of the lanes was padded with zeros, if for nothing but this contraction, plane by plane.
 
-    What computed elements in place, into the padded operand, then computes them into a buffer of their own.
+    What computed elements in place, into the padded operand, then computes them into a buffer of their own, which all
+    others read.
     """
     planes, padding = size_of(found, found.shape.batch), _padding(found)
     if planes is None or planes < _LEAST_PLANES or padding is None:
@@ -87,11 +96,13 @@ def unpadded(found: Found) -> Padded | None:
     if not _writes(writer, padding.view.results[0]):
         return None
     copied = buffers(writer.operands[0]) if writer.name == "memref.copy" else set()
+    if padding.readers and (copied or not all(_is_before(writer, op) for op in padding.readers)):
+        return None
     plane, meanwhile = padding.plane(found), between(writer, found.generic, copied)
     if plane is None or any(copied & written(op) for op in meanwhile):
         return None
     if not copied:
-        return padding.padded(_own_buffer(writer, found.generic), plane)
+        return padding.padded(_own_buffer(padding, found.generic), plane)
     for op in reversed(meanwhile):  # the source must live until the contraction runs
         if op.name == "memref.dealloc" and buffers(op.operands[0]) & copied:
             op.move_after(found.generic)
@@ -124,8 +135,9 @@ def _writes(op: ir.Operation, target: ir.Value) -> bool:
     return alone and every and op.operands[inputs] == target
 
 
-def _own_buffer(writer: ir.Operation, reader: ir.Operation) -> ir.Operation:
-    """Let `writer` write a buffer that lives until `reader` has run; returns the copy from there to where it wrote."""
+def _own_buffer(padding: _Padding, generic: ir.Operation) -> ir.Operation:
+    """Let the writer write a buffer of its own; returns the copy from there to where `generic` reads it."""
+    writer, last = padding.writer, generic
     number = len(writer.operands) - 1
     target = writer.operands[number]
     of_target = ir.MemRefType(target.type)
@@ -135,7 +147,12 @@ def _own_buffer(writer: ir.Operation, reader: ir.Operation) -> ir.Operation:
         alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)
         attributes = {"operandSegmentSizes": none, "alignment": alignment}
         made = ir.Operation.create("memref.alloc", results=[kind], attributes=attributes).results[0]
-        ir.Operation.create("memref.dealloc", operands=[made]).move_after(reader)
+        for op in padding.readers:
+            last = op if _is_before(last, op) else last
+            for n, operand in enumerate(op.operands):
+                if operand == target:
+                    op.operands[n] = made
+        ir.Operation.create("memref.dealloc", operands=[made]).move_after(last)
         writer.operands[number] = made
         copy = ir.Operation.create("memref.copy", operands=[made, target])
     copy.move_after(writer)

@@ -47,6 +47,7 @@ from numc.passes.plan.plan import (
     TilePlan,
 )
 from numc.passes.plan.tiling import (
+    MANY_IN_PLANES,
     are_adjacent,
     few_steps,
     has_adjacent_k,
@@ -133,8 +134,11 @@ class _Planner:
             saves = saves_transposed((kernel.tile, found), (exchanged_kernel.tile, other))
             if saves and self._packed_side(other, exchanged_kernel) == "lanes":
                 return _Prepared(other, exchanged_kernel, few, None, transposed=True)
-        in_place = few_steps(kernel, found) and not disabled("stage-padding")
-        return _Prepared(found, kernel, why, unpadded(found) if in_place else None, transposed=False)
+        steps = 0 if disabled("stage-padding") else few_steps(kernel, found, in_planes=True)
+        padding = unpadded(found) if steps else None
+        if padding is not None:
+            kernel = replace(kernel, tile=whole_depth(kernel.tile, found, MANY_IN_PLANES))
+        return _Prepared(found, kernel, why, padding, transposed=False)
 
     def _kernel(self, found: Found) -> tuple[Kernel, str]:
         """The micro-kernels of a contraction, and why they have this tile."""
@@ -185,7 +189,8 @@ class _Planner:
 
     def _decided(self, prepared: _Prepared, first: Elementwise | None, last: Elementwise | None) -> Plan:
         found, kernel, why = prepared.found, prepared.kernel, [prepared.why]
-        packed, steps = self._packed_side(found, kernel), few_steps(kernel, found)
+        packed = self._packed_side(found, kernel)
+        steps = few_steps(kernel, found, in_planes=prepared.padding is not None)
         way, lanes = PANELS, PANELS
         if packed != "lanes" and steps:
             way, lanes = UNPACKED_ROW, IN_PLACE if prepared.padding is None else PADDED_PLANE

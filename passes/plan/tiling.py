@@ -16,7 +16,8 @@ from numc.passes.plan.contraction import Found, Operand, size_of
 from numc.passes.plan.plan import takes_narrow
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
-_FEW = 64
+# Planes are copies already, and their steps are straight code: more of them if a step is one FMA.
+_FEW, _FEW_IN_PLANES, MANY_IN_PLANES = 64, 128, 1024
 # Rows and steps of k, at most, that lanes are not packed for if rows take several tiles: with more of them, packing
 # takes less time than reading from many pages, and from few sets of a cache. Vectors of 32 bytes are packed: their
 # addresses, and the lines that they cross, take longer than their multiply-adds.
@@ -148,10 +149,11 @@ def _vectors(tile: Tile, found: Found) -> int | None:
     return rows * (whole * tile.vectors + ((1 if is_narrow(tile, found) else tile.vectors) if rest else 0))
 
 
-def few_steps(kernel: Kernel, found: Found) -> int:
-    """How many steps of k there are if lanes can be read where they are, else 0."""
+def few_steps(kernel: Kernel, found: Found, *, in_planes: bool = False) -> int:
+    """How many steps of k there are if lanes can be read where they are, or in planes, else 0."""
     depth = size_of(found, found.shape.k)
-    return depth if kernel.reads_directly and depth is not None and depth <= _FEW else 0
+    most = (MANY_IN_PLANES if found.fma.is_one_fma else _FEW_IN_PLANES) if in_planes else _FEW
+    return depth if kernel.reads_directly and depth is not None and depth <= most else 0
 
 
 def takes_in_place(kernel: Kernel, found: Found) -> bool:
@@ -168,11 +170,11 @@ def takes_in_place(kernel: Kernel, found: Found) -> bool:
     return bool(slides) and _has_unit_stride(found.lanes)
 
 
-def whole_depth(tile: Tile, found: Found) -> Tile:
-    """The tile with one block of k, if it is not too long: lanes in place take no room of their own in a cache."""
+def whole_depth(tile: Tile, found: Found, most: int = _DEEPEST) -> Tile:
+    """The tile with one block of k, up to so many steps: lanes in place take no room of their own in a cache."""
     depth = size_of(found, found.shape.k)
     steps = 0 if depth is None else -(-depth // STEPS) * STEPS
-    return replace(tile, k_block=steps) if tile.k_block < steps <= _DEEPEST else tile
+    return replace(tile, k_block=steps) if tile.k_block < steps <= most else tile
 
 
 def has_adjacent_k(operand: Operand, found: Found) -> bool:

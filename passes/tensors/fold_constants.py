@@ -33,10 +33,14 @@ def fold_constants(module: ir.Operation) -> None:
     block = main.regions[0].blocks[0]
     views: set[ir.Value] = {block.arguments[n] for n in weights}
     computed: dict[ir.Value, ir.Operation] = {}
+    helping: set[ir.Value] = set()
     for op in [op.operation for op in block.operations]:
         values = [*op.operands, *linalg.captured(op)[1]]
+        if _helps(op) and all(v in helping for v in values):
+            helping.update(op.results)
+            continue
         known = [v for v in values if v in views or v in computed]
-        if not known or not all(v in views or v in computed or _helps(v) for v in values):
+        if not known or not all(v in views or v in computed or v in helping for v in values):
             continue
         if not all(_is_static(r) for r in op.results) or sum(map(_elements, op.results)) > sum(map(_elements, known)):
             continue  # a broadcast would make the program larger
@@ -74,14 +78,9 @@ def _varies(op: ir.Operation) -> bool:
     return any(map(varies, linalg.operations(op)))
 
 
-def _helps(value: ir.Value) -> bool:
-    """Whether a value is made out of nothing, or a fill."""
-    if isinstance(value.owner, ir.Block):
-        return False
-    op = value.owner.operation
-    if op.name == "linalg.generic":
-        return all(_helps(v) for v in [*op.operands, *linalg.captured(op)[1]]) and not linalg.contracts(op)
-    return op.name in _HELPERS and not op.operands
+def _helps(op: ir.Operation) -> bool:
+    """Whether an operation is a constant or a room, or is computed of nothing but such, a fill for example."""
+    return op.name in _HELPERS or (op.name == "linalg.generic" and not linalg.contracts(op))
 
 
 def _is_static(value: ir.Value) -> bool:

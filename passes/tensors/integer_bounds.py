@@ -18,32 +18,44 @@ VIEWS = (*RESHAPES, "tensor.extract_slice")
 
 def bounds(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | None:
     """Return the bounds of the elements of a tensor of integers, or of a scalar; None if nothing tells."""
-    if value not in known:
-        known[value] = _found(value, known)
+    waiting = [value]
+    while waiting:
+        if missing := [part for part in _parts(waiting[-1]) if part not in known]:
+            waiting += missing
+        elif (one := waiting.pop()) not in known:
+            known[one] = _found(one, known)
     return known[value]
 
 
-def _found(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | None:
-    made = linalg.maker(value)
-    if made is None or not isinstance(getattr(value.type, "element_type", value.type), ir.IntegerType):
-        return None  # what floats are made of tells nothing
-    if made.name in VIEWS:
-        return bounds(made.operands[0], known)
+def _maker(value: ir.Value) -> ir.Operation | None:
+    """What makes integers; what floats are made of tells nothing."""
+    return linalg.maker(value) if isinstance(getattr(value.type, "element_type", value.type), ir.IntegerType) else None
+
+
+def _parts(value: ir.Value) -> list[ir.Value]:
+    """The values whose bounds tell those of a value."""
+    made = _maker(value)
+    if made is None:
+        return []
+    if made.name in (*VIEWS, "tensor.insert_slice"):
+        return list(made.operands)[: 1 if made.name in VIEWS else 2]
+    if made.name == "linalg.generic" and not linalg.reduces(made):
+        return list(made.operands)[: linalg.input_count(made)]
+    return list(made.operands) if made.name == "tensor.concat" else []
+
+
+def _found(value: ir.Value, known: Mapping[ir.Value, Bounds | None]) -> Bounds | None:
+    """The bounds of a value, given those of its parts."""
+    made, parts = _maker(value), [known[part] for part in _parts(value)]
+    if made is None or (made.name == "linalg.generic" and linalg.reduces(made)):
+        return None
     if made.name == "arith.constant":
         return _constant(made.attributes["value"])
-    if made.name in ("tensor.insert_slice", "tensor.concat"):
-        parts = made.operands[:2] if made.name == "tensor.insert_slice" else made.operands
-        return _union([bounds(part, known) for part in parts])
-    if made.name != "linalg.generic" or linalg.reduces(made):
-        return None
+    if made.name != "linalg.generic":
+        return _union(parts)
     block = linalg.body(made)
-    values = {
-        argument: bounds(operand, known)
-        for argument, operand in zip(block.arguments, list(made.operands)[: linalg.input_count(made)], strict=False)
-    }
-    return bounds_of_body(
-        list(block.operations)[-1].operands[made.results.index(value) if len(made.results) > 1 else 0], values
-    )
+    results = list(block.operations)[-1].operands
+    return bounds_of_body(results[ir.OpResult(value).result_number], dict(zip(block.arguments, parts, strict=False)))
 
 
 def _constant(attribute: ir.Attribute) -> Bounds | None:

@@ -116,14 +116,16 @@ def _has_columns(factor: Factor, other: Factor) -> bool:
 
 def _is_constant(value: ir.Value, weights: set[ir.Value]) -> bool:
     """Whether a tensor depends on weights alone."""
-    if value in weights:
-        return True
-    made = linalg.maker(value)
-    if made is None:
-        return False
-    return made.name in ("arith.constant", "tensor.empty") or (
-        made.name in (*VIEWS, "linalg.generic") and all(_is_constant(v, weights) for v in made.operands)
-    )
+    seen, waiting = set(weights), [value]
+    while waiting:
+        if (value := waiting.pop()) in seen:
+            continue
+        seen.add(value)
+        made = linalg.maker(value)
+        if made is None or made.name not in ("arith.constant", "tensor.empty", *VIEWS, "linalg.generic"):
+            return False
+        waiting += made.operands
+    return True
 
 
 def _are_loops(factor: Factor) -> bool:

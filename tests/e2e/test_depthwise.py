@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 import arithmetic_vectorised as reference
 import numc
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.frontends.imported import Imported
+from numc.frontends.pytorch.load import load
 from targets_here import variants
 from tiers import by_default, pairs
 
@@ -18,8 +20,22 @@ CHANNELS = 17
 IMAGES = 3
 
 
-def model(size: int, out: int, kernel: int, stride: int, dilation: int, low: int, high: int, *, computed: bool) -> str:
-    """Pad x, convolve it from c on, clip the sum with d at 6; `computed`: what is padded is -x, not x itself."""
+def model(
+    size: int,
+    out: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    low: int,
+    high: int,
+    *,
+    computed: bool,
+    residual: bool = False,
+) -> str:
+    """Pad x, convolve it from c on, clip the sum with d at 6; `computed`: what is padded is -x, not x itself.
+
+    residual: what is padded takes the place of d.
+    """
     whole = size + low + high
     x, p, k, y = (
         f"tensor<{IMAGES}x{CHANNELS}x{size}x{size}xf32>",
@@ -44,7 +60,7 @@ func.func @main(%x: {x}, %k: {k}, %c: {y}, %d: {y}) -> {y} {{
       indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>,
                        affine_map<(a, b, c, d) -> ()>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
-      ins(%s, %d, %six : {y}, {y}, tensor<f32>) outs(%z : {y}) {{
+      ins(%s, {"%n" if residual else "%d"}, %six : {y}, {y}, tensor<f32>) outs(%z : {y}) {{
   ^bb0(%a: f32, %b: f32, %m: f32, %o: f32):
     %t = arith.addf %a, %b : f32
     %u = arith.minimumf %t, %m : f32
@@ -88,6 +104,9 @@ CASES = {  # size, kernel, stride, dilation, padding before and after
     "dilated": (15, 3, 1, 2, 2, 2),
     "5x5": (9, 5, 1, 1, 2, 2),
     "9x9": (16, 9, 1, 1, 4, 4),
+    "9x9, dilated": (19, 9, 1, 2, 8, 8),
+    "11x11, stride 2": (20, 11, 2, 1, 5, 5),
+    "31x31": (9, 31, 1, 1, 15, 15),
     "tiny": (2, 3, 1, 1, 1, 1),
 }
 
@@ -101,6 +120,36 @@ def test_depthwise(name: str, fma: str) -> None:
 @pytest.mark.all
 def test_operators(fma: str) -> None:
     check("same", fma, "usual", computed=True)
+
+
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1"])
+def test_who_else_reads_the_image(fma: str) -> None:
+    """The sum with what a residual block was given does not bring back the padded tensor."""
+    check("same", fma, "usual", computed=True, residual=True)
+    text = str(numc.lower(Imported(mlir=model(14, 14, 3, 1, 1, 1, 1, computed=True, residual=True)), to="vector"))
+    assert "_fill_plane" in text
+    assert "memref<3x17x16x16xf32>" not in text
+
+
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_1_2"])
+@pytest.mark.parametrize("length", [5, 40, 200])
+def test_lines(length: int, fma: str) -> None:
+    """A convolution in one dimension reads vectors along it."""
+    conv = torch.nn.Conv1d(CHANNELS, CHANNELS, 5, padding=2, groups=CHANNELS).eval()
+    x = data("usual", (IMAGES, CHANNELS, length), 1)
+    text = str(numc.lower(load(conv, (torch.from_numpy(x),)), fma=fma, to="plan"))
+    assert "padded plane" in text
+    assert f'lanes = [1, 2], layer = "convolution", operator = "{fma}"' in text
+    assert f"sizes = [{IMAGES}, 1, {length}, {CHANNELS}, 1, 5]" in text
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (2, 2))), 5, axis=2)
+    kernels, bias = (parameter.detach().numpy() for parameter in (conv.weight[:, 0], conv.bias))
+    want = np.empty_like(x)
+    for channel in range(CHANNELS):
+        start = np.full((IMAGES * length, 1), reference.round(bias[channel], str(parse_fma(fma).acc)), np.float32)
+        rows = np.ascontiguousarray(windows[:, channel].reshape(-1, 5))
+        want[:, channel] = reference.matmul(rows, kernels[channel].reshape(5, 1), start, fma).reshape(IMAGES, length)
+    got = numc.compile(conv, (torch.from_numpy(x),), fma=fma)(torch.from_numpy(x)).numpy()
+    assert (found := reference.first_mismatch(got, want)) is None, found
 
 
 @pytest.mark.parametrize("kind", ["wide", "special"])
@@ -151,14 +200,15 @@ def test_stochastic_rounding(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not np.array_equal(program(feeds, seed=6), plain)
 
 
-def check(name: str, fma: str, kind: str, *, computed: bool = False, **options: object) -> None:
+def check(name: str, fma: str, kind: str, *, computed: bool = False, residual: bool = False, **options: object) -> None:
     size, kernel, stride, dilation, low, high = CASES[name]
     out = (size + low + high - (kernel - 1) * dilation - 1) // stride + 1
     planes, results = (IMAGES, CHANNELS, size, size), (IMAGES, CHANNELS, out, out)
     shapes = planes, (CHANNELS, kernel, kernel), results, results
     x, k, c, d = (data(kind, shape, n) for n, shape in enumerate(shapes))
+    d = x if residual else d
     want = expected(x, k, reference.round(c, str(parse_fma(fma).acc)), d, stride, dilation, low, high, fma)
-    text = model(size, out, kernel, stride, dilation, low, high, computed=computed)
+    text = model(size, out, kernel, stride, dilation, low, high, computed=computed, residual=residual)
     program = numc.compile(Imported(mlir=text), fma=fma, **options)  # type: ignore[arg-type]
     feeds = {"arg0": np.negative(x) if computed else x, "arg1": k, "arg2": c, "arg3": d}
     for threads in (1, 3):

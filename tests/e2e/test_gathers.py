@@ -61,6 +61,18 @@ def test_looked_up_elements_are_those_of_torch(target: str) -> None:
             np.testing.assert_allclose(got, want.numpy(), rtol=error, atol=error)
 
 
+def test_what_is_left_over_of_a_row() -> None:
+    """It is looked up in a vector that leaves lanes out, whether its elements lie in one vector or not."""
+    counts = (*range(2, 18), 31, 33)
+    functions = [lambda x, i, j, n=n: x[:, i[:n]] + 1 for n in counts]
+    functions += [lambda x, i, j, n=n: x[:, j[:n]] + 1 for n in counts]
+    functions += [lambda x, i, j, n=n: x[i[:n, None], j[None, :n]] + 1 for n in counts]
+    module, inputs = Several(functions), (torch.randn(83, 83), torch.arange(83) // 3, COLUMNS)
+    program = numc.compile(module, inputs)
+    for want, got in zip(module(*inputs), program(*(x.numpy() for x in inputs)).values(), strict=True):
+        assert np.array_equal(got, want.numpy()), got.shape
+
+
 def test_looked_up_elements_of_free_sizes() -> None:
     module = Several([lambda x, i, j: x[i[:, None], j], lambda x, i, j: x[:, j] * 2])
     inputs = torch.randn(9, 83), ROWS, COLUMNS

@@ -9,8 +9,11 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
+from torch import nn
 from torch_mlir import ir
 
+import numc
 from numc.compiler import pipeline
 from numc.compiler.arrays import matmul
 from numc.compiler.build import build
@@ -20,6 +23,7 @@ from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
+from numc.frontends.pytorch.load import load
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
 from targets_here import runnable
@@ -402,6 +406,24 @@ def test_one_layer_alone() -> None:
         return head + first.replace("guarded = true", "guarded = false") + rest
 
     check(CNN, Options("bf16_1_1"), one)
+
+
+def test_every_other_element_is_read_by_a_loop() -> None:
+    """A residual that is pooled on its way is added after the contraction, one that is not within."""
+
+    class Block(nn.Module):
+        def __init__(self, stride: int) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(8, 8, 1)
+            self.stride = stride
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            rest = nn.functional.avg_pool2d(x, 2) if self.stride > 1 else x
+            return rest + self.conv(x[:, :, :: self.stride, :: self.stride].contiguous())
+
+    for stride, epilogue in ((1, "arith.addf"), (2, "none")):
+        text = str(numc.lower(load(Block(stride).eval(), (torch.zeros(1, 8, 32, 32),)), to="plan"))
+        assert f'epilogue = "{epilogue}"' in text
 
 
 def test_the_plan_of_a_product_reads_well() -> None:

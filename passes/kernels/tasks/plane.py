@@ -50,6 +50,19 @@ class Plane:
         return math.prod(size for size, _ in self.lanes[:-1])
 
     @property
+    def line(self) -> int:
+        """How far one row of lanes is behind another one."""
+        return self.lanes[-2][1] if len(self.lanes) > 1 else 0
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """The taps as lines, which are as far apart as rows of lanes: how many, and how many taps each; else a line."""
+        count = next((n for n, tap in enumerate(self.taps) if tap == self.line > 0), len(self.taps))
+        height = len(self.taps) // count
+        lines = tuple(n * self.line + tap for n in range(height) for tap in self.taps[:count])
+        return (height, count) if lines == self.taps and self.taps[count - 1] < self.line else (1, len(self.taps))
+
+    @property
     def pitches(self) -> tuple[int, ...]:
         """Its strides, row by row."""
         return tuple(math.prod(self.sizes[n + 1 :]) for n in range(len(self.sizes)))

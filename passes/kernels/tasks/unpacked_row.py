@@ -29,6 +29,8 @@ _EXACT = f"{UNPACKED_ROW}_exact"
 
 # A block of a plane has at most so many rows, and two vectors of each if no cheap sequence takes registers of its own.
 _ROWS = 8
+# Of windows with more taps, the lines are in a loop.
+_FEW_TAPS = 64
 
 # What it takes: the context; the operand of the lanes; the packed row; where vectors of initial and final accumulators
 # are stored as well, a tile each, or null; the place in the output and how many lanes there are; the vectors, counted
@@ -98,7 +100,7 @@ def _plane_text(task: Task, name: str, *, fast: bool) -> str:
         return f.function()
     height, length = plane.lanes[-2][0] if len(plane.lanes) > 1 else 1, plane.lanes[-1][0]
     width, count = kernel.tile.width, -(-length // kernel.tile.width)
-    vectors = min(2, count) if kernel.fma.is_one_fma else 1
+    vectors = min(2 if height > 1 else 4, count) if kernel.fma.is_one_fma else 1
     # A quarter of the registers is for lanes and for elements of the row.
     most = min(_ROWS, kernel.instructions.registers * 3 // (4 * vectors))
     rows = -(-height // -(-height // most))
@@ -112,8 +114,8 @@ def _plane_text(task: Task, name: str, *, fast: bool) -> str:
     with f.loop(f["begin"], f["end"], height) as first:
         with f.loop(0, (count - count % vectors) * width, vectors * width) as x:
             column(first, x, vectors)
-        if count % vectors:
-            column(first, f.number((count - 1) * width), 1)
+        if rest := count % vectors:
+            column(first, f.number((count - rest) * width), rest)
     return f.function()
 
 
@@ -134,45 +136,61 @@ class _PlaneColumns:
         line = f.i64("addi", f.i64("muli", row, length), x)
         left = f.i64("subi", length, x)
 
-        def entered(r: Index, v: int) -> tuple[Value, Value, Value]:
+        def entered(r: Index, v: Index) -> tuple[Value, Value, Value]:
             """Before the first step: which lane, how many there are of it, and its initial accumulators."""
-            lane = f.i64("addi", line, f.i64("addi", f.i64("muli", r, length), v * width))
-            count = f.i64("minui", f.i64("subi", left, v * width), width)
+            lane = f.i64("addi", line, f.i64("addi", f.i64("muli", r, length), f.i64("muli", v, width)))
+            count = f.i64("minui", f.i64("subi", left, f.i64("muli", v, width)), width)
             return lane, count, self.edge.enter(lane, lanes_below(f, width, count))
 
         start = [entered(r, v)[2] for r in range(rows) for v in range(vectors)]
         at = f.at(f.at(f["source"], offset_of(f, row, self.plane.lanes[:-1])), f.i64("muli", x, stride))
         for n, total in enumerate(self._steps(at, start, vectors)):
             code.store(total, f.at(self.sums, n * width))
-        with f.loop(0, rows) as r:
-            for v in range(vectors):
-                lane, count, before = entered(r, v)
-                after = code.load(f.at(self.sums, f.i64("muli", f.i64("addi", f.i64("muli", r, vectors), v), width)))
-                y, last = f.i64("addi", row, r), f.i64("addi", x, v * width)
-                again = {"begin": y, "end": f.i64("addi", y, 1), "lane": last, "lane_count": count}
-                self.edge.leave(lane, before, after, self.limits, again, f.compare("eq", count, f.number(width)))
+        with f.loop(0, rows) as r, f.loop(0, vectors) as v:
+            lane, count, before = entered(r, v)
+            after = code.load(f.at(self.sums, f.i64("muli", f.i64("addi", f.i64("muli", r, vectors), v), width)))
+            y, last = f.i64("addi", row, r), f.i64("addi", x, f.i64("muli", v, width))
+            again = {"begin": y, "end": f.i64("addi", y, 1), "lane": last, "lane_count": count}
+            self.edge.leave(lane, before, after, self.limits, again, f.compare("eq", count, f.number(width)))
 
-    def _steps(self, at: Value, start: Sequence[Value], vectors: int) -> list[Value]:
+    def _steps(self, at: Value, start: Sequence[Value], vectors: int) -> Sequence[Value]:
         """All steps of k on a block that begins at `at`: rows share the vectors that several of them read."""
-        f, code, kernel, plane = self.f, self.code, self.task.kernel, self.plane
-        stride, taps = plane.lanes[-1][1], plane.taps
-        pitch = plane.lanes[-2][1] if len(plane.lanes) > 1 else 0
-        steps = [(k, r) for k in range(len(taps)) for r in range(len(start) // vectors)]
+        f, plane, data, taps = self.f, self.plane, self.f["data"], self.plane.taps
+        rows, pitch = len(start) // vectors, plane.line
+        steps = [(taps[k] + r * pitch, k, r) for k in range(len(taps)) for r in range(rows)]
         if list(taps) == sorted(taps):  # the steps of a row stay in their order
-            steps.sort(key=lambda step: taps[step[0]] + step[1] * pitch)
+            steps.sort(key=lambda step: step[0])
+        height, length = plane.window
+        if len(taps) <= _FEW_TAPS or height < rows or self.task.kernel.parts("rows") > 1:
+            return self._straight(at, data, steps, start, vectors)
+        # All rows have the same steps on the lines of the plane that all of them read.
+        above = [step for step in steps if step[0] // pitch < rows - 1]
+        below = [step for step in steps if step[0] // pitch >= height]
+        line = [(taps[x], x - r * length, r) for x in range(length) for r in range(rows)]
+        with f.carry(rows - 1, height, 1, self._straight(at, data, above, start, vectors)) as lines:
+            begin = f.at(at, f.i64("muli", lines.index, pitch))
+            elements = f.at(data, f.i64("muli", lines.index, length))
+            lines.next = self._straight(begin, elements, line, lines.values, vectors)
+        return self._straight(at, data, below, lines.results, vectors)
+
+    def _straight(
+        self, at: Value, data: Value, steps: Sequence[tuple[int, int, int]], start: Sequence[Value], vectors: int
+    ) -> Sequence[Value]:
+        """Some steps: how far behind `at` their lanes are, the element behind `data`, the row of the block."""
+        code, kernel, stride = self.code, self.task.kernel, self.plane.lanes[-1][1]
 
         @functools.cache
         def lanes(offset: int) -> list[Value]:
-            return emit_parts(code, _strided(code, f.at(at, offset), stride), kernel.parts("lanes"))
+            return emit_parts(code, _strided(code, self.f.at(at, offset), stride), kernel.parts("lanes"))
 
         @functools.cache
         def row(k: int) -> list[Value]:
-            return _row(code, kernel, f["data"], f.number(k))
+            return _row(code, kernel, data, self.f.number(k))
 
         totals = list(start)
-        for k, r in steps:
+        for offset, k, r in steps:
             for v in range(vectors):
-                found = lanes(taps[k] + r * pitch + v * stride * code.width)
+                found = lanes(offset + v * stride * code.width)
                 n = r * vectors + v
                 totals[n] = _step(code, kernel, found, row(k), totals[n], self.drawn, fast=self.fast)
         return totals
